@@ -1,0 +1,112 @@
+"""The error tree. Every error says what was wrong, where, and what to do; every one pickles."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+class TailraceError(Exception):
+    """The one base of all errors that Tailrace raises."""
+
+
+class LogError(TailraceError):
+    """A log cannot be read on. Says which file, offset (64-bit, own count) and event type.
+
+    ``file`` and ``offset`` may be unknown where bytes are parsed on their own; whoever knows them
+    adds them with `at`, so the message of an error that reaches a person is always complete.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        event_type: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.offset = offset
+        self.event_type = event_type
+
+    def at(
+        self, file: str | None = None, offset: int | None = None, event_type: str | None = None
+    ) -> Self:
+        """Fill in what is still unknown of the place, and return self (for ``raise e.at(...)``)."""
+        self.file = self.file if self.file is not None else file
+        self.offset = self.offset if self.offset is not None else offset
+        self.event_type = self.event_type or event_type
+        return self
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.offset is not None:
+            place = f"{place} at {self.offset}".strip()
+        if self.event_type:
+            place = f"{place} ({self.event_type})".strip()
+        return f"{place}: {self.message}" if place else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"file": self.file, "offset": self.offset, "event_type": self.event_type}
+        return type(self), (self.message,), state
+
+
+class BadMagic(LogError):
+    """The file does not begin as a binary log does, or is an encrypted one."""
+
+
+class TruncatedEvent(LogError):
+    """The log ends inside an event."""
+
+
+class ChecksumMismatch(LogError):
+    """An event's CRC32 is not that of its bytes."""
+
+
+class UnknownEvent(LogError):
+    """An event type that is neither known nor marked ignorable."""
+
+
+class EventDecodeError(LogError):
+    """An event's bytes do not follow its format."""
+
+
+class BoundaryError(LogError):
+    """Events stand in an order that no transaction has."""
+
+
+class SchemaError(LogError):
+    """What an event says and what is known of its table do not fit."""
+
+
+class MissingTableMap(SchemaError):
+    """A rows event refers to a table id that no table map before it introduced."""
+
+
+class UnknownColumn(SchemaError):
+    """A column that the table does not have was asked for."""
+
+
+class UnsupportedType(SchemaError):
+    """A column type or a value that cannot be decoded with what the log and the schema say."""
+
+
+class StatementChange(SchemaError):
+    """Rows were changed by a logged statement: the log holds no row images of the change."""
+
+
+class GtidError(TailraceError):
+    """A GTID or GTID set that does not parse, or an operation on sets that do not match."""
+
+
+class StorageError(TailraceError):
+    """A log cannot be opened or read where it is stored."""
+
+
+class PipelineError(TailraceError):
+    """The pipeline cannot go on: a lake that does not fit, a key that is missing, ..."""
+
+
+class UsageError(TailraceError):
+    """A command or function was called with arguments that do not go together."""
