@@ -1,0 +1,111 @@
+"""Logs to measure on: written by a real MySQL 9.7, kept in ``.benchmarks/`` for the next run.
+
+``bulk``: multi-row inserts, 8 KB rows events. ``single``: a transaction a row, inserts, updates and
+deletes mixed. ``tables``: one-row transactions spread over 400 tables.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from tools.servers import Server
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / ".benchmarks"
+
+_TABLE: Final = """
+create table {name} (
+  id bigint unsigned not null auto_increment primary key,
+  customer int unsigned not null, status enum('new','paid','shipped','returned') not null,
+  total decimal(12,2) not null, weight double not null, name varchar(60) not null,
+  attributes json not null, created datetime(6) not null, changed timestamp(3) not null,
+  flags tinyint not null, country char(2) not null, quantity int
+) character set utf8mb4
+"""
+_COLUMNS: Final = (
+    "customer, status, total, weight, name, attributes, created, changed, flags, country, quantity"
+)
+_ROW: Final = """
+  {n} * 7 % 1000003, 1 + {n} % 4, {n} % 1000000 / 100, {n} * 0.37,
+  concat('customer number ', {n}), json_object('n', {n}, 'colour', 'green', 'ok', true),
+  timestamp('2026-01-01') + interval {n} * 1000003 microsecond,
+  timestamp('2026-01-01') + interval {n} % 8000000 second, {n} % 127 - 50,
+  elt(1 + {n} % 5, 'DE', 'AT', 'CH', 'FR', 'IT'), if({n} % 10 = 0, null, {n} % 1000)
+"""
+
+_OPTIONS: Final = {
+    "binlog_row_metadata": "FULL",
+    "gtid_mode": "ON",
+    "enforce_gtid_consistency": "ON",
+    "sync_binlog": "0",
+    "innodb_flush_log_at_trx_commit": "0",
+    "max_binlog_size": "1G",
+}
+
+
+def _bulk(server: Server, rows: int) -> None:
+    server.execute(_TABLE.format(name="bench.orders"))
+    server.execute("create table bench.digits (d int primary key)")
+    server.execute("insert into bench.digits values (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
+    server.rotate()
+    step = 10_000
+    source = " cross join ".join(f"bench.digits d{i}" for i in range(4))
+    number = "(d0.d + d1.d * 10 + d2.d * 100 + d3.d * 1000 + {base})"
+    for base in range(0, rows, step):
+        row = _ROW.format(n=number.format(base=base))
+        server.execute(f"insert into bench.orders ({_COLUMNS}) select {row} from {source}")
+
+
+def _loop(server: Server, body: str, count: int) -> None:
+    server.execute("drop procedure if exists bench.work")
+    server.execute(
+        f"create procedure bench.work() begin declare n int default 0; "
+        f"while n < {count} do {body} set n = n + 1; end while; end"
+    )
+    server.rotate()
+    server.execute("call bench.work()")
+
+
+def _single(server: Server, rows: int) -> None:
+    server.execute(_TABLE.format(name="bench.orders"))
+    insert = f"insert into bench.orders ({_COLUMNS}) values ({_ROW.format(n='n')});"
+    body = (
+        f"if n % 10 < 6 then {insert} "
+        "elseif n % 10 < 9 then update bench.orders set total = total + 1, quantity = n "
+        "where id = 1 + n div 2; else delete from bench.orders where id = n div 3; end if;"
+    )
+    _loop(server, body, rows)
+
+
+def _tables(server: Server, rows: int) -> None:
+    body = "case n % 400 "
+    for number in range(400):
+        name = f"bench.t{number:03}"
+        server.execute(_TABLE.format(name=name))
+        body += f"when {number} then insert into {name} ({_COLUMNS}) values ({_ROW.format(n='n')});"
+    _loop(server, body + " end case;", rows)
+
+
+_MAKERS: Final = {"bulk": (_bulk, 1_000_000), "single": (_single, 60_000), "tables": (_tables, 60_000)}
+
+
+def log(name: str, *, rows: int | None = None, options: dict[str, str] | None = None) -> Path:
+    """Give the path of the log ``name``, making it on a real server where it is not there yet."""
+    make, usual = _MAKERS[name]
+    count = rows or usual
+    suffix = "".join(f"-{key}-{value}" for key, value in sorted((options or {}).items()))
+    path = FOLDER / f"{name}-{count}{suffix}" / "binlog.000001"
+    if not path.exists():
+        print(f"making {path.parent.name} on a MySQL 9.7", file=sys.stderr)
+        with Server("mysql-9.7", {**_OPTIONS, **(options or {})}) as server:
+            server.execute("create database bench")
+            make(server, count)
+            server.rotate()
+            largest = max(server.binlogs(), key=lambda file: file.stat().st_size)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            shutil.copy(largest, partial)
+            partial.replace(path)
+    return path

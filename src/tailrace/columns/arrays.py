@@ -1,0 +1,142 @@
+"""Arrow arrays out of the kernels' buffers, and those that are the same for all batches."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.columns.types import Plan
+    from tailrace.rows.schema import TableSchema
+
+Array = np.ndarray[Any, Any]
+
+OPERATIONS: Final = pa.array(["insert", "update", "delete", "snapshot"])
+_NAME: Final = pa.dictionary(pa.int8(), pa.string())
+_PRESENT: Final = pa.struct([("before", pa.binary()), ("after", pa.binary())])
+_RAW: Final = pa.map_(pa.string(), pa.string())
+
+METADATA_FIELDS: Final = (
+    pa.field("_op", _NAME, nullable=False),
+    pa.field("_db", _NAME, nullable=False),
+    pa.field("_table", _NAME, nullable=False),
+    pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False),
+    pa.field("_gtid", pa.dictionary(pa.int32(), pa.string())),
+    pa.field("_file", _NAME, nullable=False),
+    pa.field("_pos", pa.int64(), nullable=False),
+    pa.field("_seq", pa.decimal128(38, 0), nullable=False),
+    pa.field("_server_id", pa.int64(), nullable=False),
+    pa.field("_present", _PRESENT),
+    pa.field("_raw", _RAW),
+)
+"""The change record's own fields, in order; ``before`` and ``after`` follow."""
+
+_MOST_ZEROS: Final = 1 << 16
+
+
+def schema_of(
+    table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str
+) -> pa.Schema:
+    """The Arrow schema of a table's batches; ``plans`` are the columns asked for, by name."""
+    image = pa.struct([pa.field(name, plan.type) for name, plan in plans])
+    key = [table.columns[index].name for index in table.primary_key]
+    return pa.schema(
+        [*METADATA_FIELDS, pa.field("before", image), pa.field("after", image)],
+        metadata={
+            "tailrace.table": f"{table.database}.{table.table}",
+            "tailrace.source": source,
+            "tailrace.key": json.dumps(key),
+            "tailrace.names": table.names_from,
+        },
+    )
+
+
+@functools.cache
+def _zeros(size: int) -> pa.Buffer:
+    return pa.py_buffer(np.zeros(size, np.uint8))
+
+
+def zeros(size: int) -> pa.Buffer:
+    """At least ``size`` zero bytes, shared by all who ask."""
+    return _zeros(max(_MOST_ZEROS, 1 << (size - 1).bit_length()))
+
+
+def nulls(arrow: pa.DataType, length: int) -> pa.Array:
+    """An array of NULLs that takes no memory of its own."""
+    valid = zeros((length + 7) // 8)
+    if pa.types.is_null(arrow):
+        return pa.nulls(length)
+    if pa.types.is_struct(arrow):
+        children = [nulls(field.type, length) for field in arrow]
+        return pa.Array.from_buffers(arrow, length, [valid], length, children=children)
+    if pa.types.is_map(arrow) or pa.types.is_list(arrow):
+        child = pa.array([], arrow.field(0).type)
+        offsets = zeros((length + 1) * 4)
+        return pa.Array.from_buffers(arrow, length, [valid, offsets], length, children=[child])
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        offsets = zeros((length + 1) * 4)
+        return pa.Array.from_buffers(arrow, length, [valid, offsets, zeros(1)], length)
+    width = arrow.bit_width // 8 or 1
+    return pa.Array.from_buffers(arrow, length, [valid, zeros(length * width)], length)
+
+
+@functools.lru_cache(maxsize=4096)
+def _word(text: str) -> pa.Array:
+    return pa.array([text])
+
+
+def constant(text: str, length: int) -> pa.DictionaryArray:
+    """``length`` times the same text."""
+    indices = pa.Array.from_buffers(pa.int8(), length, [None, zeros(length)], 0)
+    return pa.DictionaryArray.from_arrays(indices, _word(text), safe=False)
+
+
+def odd_values(odd: Array, length: int, names: Sequence[str], digits: Sequence[int]) -> pa.Array:
+    """The ``_raw`` column: odd values (ODD_WORDS words each) as the servers print them.
+
+    ``names`` are the columns' names, ``digits`` how many digits their fractions have.
+    """
+    if len(odd) == 0:
+        return nulls(_RAW, length)
+    counts = np.bincount(odd[:, 0], minlength=length)
+    offsets = np.zeros(length + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    keys = [
+        f"{('before', 'after')[place >> 32]}.{names[place & 0xFFFFFFFF]}"
+        for place in odd[:, 1].tolist()
+    ]
+    wanted = zip(odd[:, 2].tolist(), odd[:, 3].tolist(), odd[:, 1].tolist(), strict=True)
+    texts = [_odd_text(date, time, digits[place & 0xFFFFFFFF]) for date, time, place in wanted]
+    entries = pa.StructArray.from_arrays(
+        [pa.array(keys, pa.string()), pa.array(texts, pa.string())],
+        fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())],
+    )
+    valid = np.packbits(counts > 0, bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(_RAW, length, buffers, children=[entries])
+
+
+def _odd_text(date: int, time: int, digits: int) -> str:
+    text = f"{date >> 16:04}-{date >> 8 & 255:02}-{date & 255:02}"
+    if time < 0:
+        return text
+    seconds, part = divmod(time, 1_000_000)
+    text += f" {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{part:06}"[: len(text) + 1 + digits] if digits else text
+
+
+def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.Array:
+    """The ``_present`` column, out of two bitmaps of the same size for each row."""
+    size = len(before) // length if length else 0
+    offsets = pa.py_buffer(np.arange(0, (length + 1) * size, size or 1, np.int32)[: length + 1])
+    children = [
+        pa.Array.from_buffers(pa.binary(), length, [None, offsets, pa.py_buffer(bits)])
+        for bits in (before, after)
+    ]
+    return pa.Array.from_buffers(_PRESENT, length, [valid], children=children)

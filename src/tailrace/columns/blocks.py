@@ -1,0 +1,105 @@
+"""A log file's bytes, block by block, in memory that the kernels may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns.layout import PADDING
+from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE
+from tailrace.errors import BadMagic, StorageError, TruncatedEvent
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+Array = np.ndarray[Any, Any]
+
+BLOCK: Final = 8 << 20
+"""Bytes of log that are decoded at a time: input and output then stay near the cache."""
+LARGEST_BLOCK: Final = 64 << 20
+
+
+class Blocks:
+    """Reads a file from an offset on, up to ``end`` (None: its end as of each read).
+
+    ``data`` holds the ``size`` bytes of the block that stands at ``offset``; `next` drops what was
+    consumed of them and reads on.
+    """
+
+    def __init__(self, path: str, name: str, offset: int = 0, end: int | None = None) -> None:
+        try:
+            self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}") from error
+        self._name = name
+        self._end = end
+        self.offset = offset
+        self.size = 0
+        self.block = BLOCK
+        self.data: Array = np.empty(0, np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def check_magic(self) -> None:
+        """Read the first four bytes; raises `BadMagic` where they are not a log's."""
+        magic = self._file.read(4)
+        if magic == ENCRYPTED_MAGIC:
+            raise BadMagic(
+                "the log is encrypted by MySQL: its key is in the server's keyring, and reading it "
+                "is not possible yet",
+                file=self._name,
+                offset=0,
+            )
+        if magic != MAGIC:
+            raise BadMagic("this is not a binary log", file=self._name, offset=0)
+        self.offset = 4
+
+    def next(self, consumed: int) -> bool:
+        """Drop ``consumed`` bytes and read on; False where nothing more is there."""
+        rest = self.size - consumed
+        wanted = max(self.block, self._next_event(consumed, rest))
+        if self._end is not None:
+            wanted = min(wanted, max(self._end - self.offset - consumed, rest))
+        if len(self.data) < wanted + PADDING:
+            larger = np.empty(wanted + PADDING, np.uint8)
+            larger[:rest] = self.data[consumed : self.size]
+            self.data = larger
+        elif consumed and rest:
+            self.data[:rest] = self.data[consumed : self.size].copy()
+        self.offset += consumed
+        self.size = rest
+        self._file.seek(self.offset + rest)
+        view = memoryview(self.data)
+        while self.size < wanted:
+            count = self._file.readinto(view[self.size : wanted])
+            if not count:
+                break
+            self.size += count
+        return self.size > rest
+
+    def _next_event(self, consumed: int, rest: int) -> int:
+        """The size of the event that is only begun, as its header says it."""
+        if rest < HEADER_SIZE:
+            return 0
+        size = int(self.data[consumed + 9 : consumed + 13].view(np.uint32)[0])
+        return min(size, MAX_EVENT_SIZE)
+
+    def torn(self, consumed: int) -> TruncatedEvent:
+        """The error for a file that ends inside the event behind the bytes consumed."""
+        left = self.size - consumed
+        return TruncatedEvent(
+            f"the file ends {left} bytes into an event", file=self._name, offset=self.offset + consumed
+        )

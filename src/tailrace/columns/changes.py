@@ -1,0 +1,134 @@
+"""Record batches of changes: of a split, or of a whole source."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
+from tailrace.columns.decoder import LogDecoder
+from tailrace.columns.layout import PADDING
+from tailrace.columns.splits import Split, plan_splits
+from tailrace.errors import TruncatedEvent
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.given import load
+from tailrace.storage import LogSeries, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import numpy as np
+    import pyarrow as pa
+
+    from tailrace.rows.schema import TableSchema
+
+_MANY_BATCHES = 64
+"""Batches of a block from which on larger blocks pay: each costs Python some work."""
+
+
+def wants(tables: Sequence[str] | None) -> Callable[[str, str], bool]:
+    """The test for ``database.table`` by patterns with ``*`` and ``?``; None wants all."""
+    if tables is None:
+        return lambda _database, _table: True
+    patterns = [each if "." in each else f"*.{each}" for each in tables]
+    return lambda database, table: any(
+        fnmatchcase(f"{database}.{table}", pattern) for pattern in patterns
+    )
+
+
+def read_split(
+    split: Split,
+    *,
+    tables: Sequence[str] | None = None,
+    columns: Collection[str] | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+    notice: Callable[[TableSchema], None] = lambda _schema: None,
+) -> Iterator[pa.RecordBatch]:
+    """Decode a split; the batches are `changes`'s."""
+    decoder = LogDecoder(
+        split.source,
+        wants=wants(tables),
+        columns=columns,
+        catalogue=split.catalogue.copy(),
+        verify=verify_checksums,
+        statements=statements,
+        notice=notice,
+    )
+    yield from _decode(decoder, split)
+
+
+def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
+    decoder.begin_file(split.file)
+    with Blocks(split.path, split.file, end=split.end) as blocks:
+        blocks.check_magic()
+        if split.start > blocks.offset:
+            _read_format_description(decoder, blocks)
+            blocks.offset, blocks.size = split.start, 0
+        consumed = 0
+        while blocks.next(consumed):
+            count = 0
+            for batch in decoder.decode(blocks.data, blocks.size, blocks.offset, split.end):
+                count += 1
+                yield batch
+            consumed = decoder.consumed
+            if count > _MANY_BATCHES:
+                blocks.block = min(2 * blocks.block, LARGEST_BLOCK)
+        if blocks.offset + consumed < split.end:
+            raise TruncatedEvent(
+                f"the log was {split.end} bytes long and is no more: it ends inside an event",
+                file=split.file,
+                offset=blocks.offset + consumed,
+            )
+
+
+def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
+    """Take in the file's first event, without which none behind it can be read."""
+    blocks.block = 1 << 10
+    blocks.next(0)
+    size = int(blocks.data[9:13].view("<u4")[0])
+    for _ in decoder.decode(blocks.data, min(size, blocks.size), blocks.offset):
+        pass
+    blocks.block = BLOCK
+
+
+def changes(
+    source: str | Path | LogSeries,
+    *,
+    tables: Sequence[str] | None = None,
+    columns: Collection[str] | None = None,
+    schema: str | Path | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+    notice: Callable[[TableSchema], None] = lambda _schema: None,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over the changes in a log as record batches, each of one table, in the log's order.
+
+    ``source`` is a file, a folder or a series that was found. ``tables`` are patterns
+    (``shop.*``), ``columns`` the names of the columns to decode. ``schema`` is an SQL file of
+    CREATE TABLE statements, for logs that name no columns. ``statements`` says what to do about
+    changes that were logged as statements, whose rows the log does not hold: ``error`` or ``skip``.
+    ``notice`` is told each table as it is first met.
+
+    The batches have the fields of the change record (``docs/change-record.md``); the metadata of
+    their schema names table, source and key. What lies behind the last whole transaction of a log
+    that is being written is left out. Raises LogError and its kinds for what is wrong in the log,
+    `StatementChange` for a change without rows, StorageError for what is wrong with a file.
+    """
+    known = Catalogue()
+    if schema is not None:
+        known.given(load(schema))
+    series = [source] if isinstance(source, LogSeries) else find(source)
+    for each in series:
+        decoder = LogDecoder(
+            each.name,
+            wants=wants(tables),
+            columns=columns,
+            catalogue=known.copy(),
+            verify=verify_checksums,
+            statements=statements,
+            notice=notice,
+        )
+        for split in plan_splits(each, target_bytes=1 << 62, catalogue=known):
+            yield from _decode(decoder, split)

@@ -1,0 +1,132 @@
+"""Text in the servers' character sets as UTF-8, a whole column at once.
+
+What a byte sequence stands for is said by `tailrace.rows.charsets` alone: its decoders fill the
+tables that the kernel reads.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns import native
+from tailrace.columns import text_frames as f
+from tailrace.columns.text_output import layout, write
+from tailrace.errors import EventDecodeError
+from tailrace.rows.charsets import UTF8, decode, decoder
+
+_WIDE: Final = {"utf16": 2, "ucs2": 2, "utf16le": 3, "utf32": 4}
+_TRIPLE: Final = frozenset({"ujis", "eucjpms"})
+
+Table = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+def to_utf8(array: pa.BinaryArray, charset: str | None) -> pa.StringArray:
+    """Turn values of a character set (the server's name; None for utf8mb4) into text.
+
+    UTF-8, and plain ASCII in nearly all sets, is checked and taken as it is, without a copy. Raises
+    `EventDecodeError`, which names the row, for bytes that are not well-formed, and `SchemaError`
+    for a character set that no server has.
+    """
+    charset = charset or "utf8mb4"
+    if charset in UTF8 or charset == "binary":
+        return _checked(array, charset)
+    if charset in _WIDE:
+        return _translated(array, charset, (), _WIDE[charset])
+    tables = _tables(charset)
+    if _is_ascii(tables[0][:128]) and _all_below(array, 128):
+        return _reinterpreted(array)
+    return _translated(array, charset, tables, 0)
+
+
+def _checked(array: pa.BinaryArray, charset: str) -> pa.StringArray:
+    if _all_below(array, 128):
+        return _reinterpreted(array)
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        _explain(array, charset)
+
+
+def _reinterpreted(array: pa.BinaryArray) -> pa.StringArray:
+    valid, offsets, data = array.buffers()
+    return pa.StringArray.from_buffers(
+        len(array), offsets, data, valid, array.null_count, array.offset
+    )
+
+
+def _all_below(array: pa.BinaryArray, bound: int) -> bool:
+    """Whether all bytes are below a bound; those of nulls, if there are any, count too."""
+    _, offsets, data = array.buffers()
+    if data is None or len(array) == 0:
+        return True
+    ends = np.frombuffer(offsets, np.int32)
+    first, last = int(ends[array.offset]), int(ends[array.offset + len(array)])
+    values = np.frombuffer(data, np.uint8)[first:last]
+    return values.size == 0 or int(values.max()) < bound
+
+
+def _is_ascii(table: Table) -> bool:
+    return bool((table == np.arange(len(table), dtype=np.uint32)).all())
+
+
+def _translated(
+    array: pa.BinaryArray, charset: str, tables: tuple[Table, ...], wide: int
+) -> pa.StringArray:
+    frame = np.zeros(f.CHARSET_WORDS, np.int64)
+    frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)
+    frame[f.WIDE] = wide
+    for word, table in zip((f.SINGLE, f.DOUBLE, f.TRIPLE, f.FOUR), tables, strict=False):
+        frame[word] = table.ctypes.data if table.size else 0
+    frame[f.ASCII] = bool(tables) and _is_ascii(tables[0][:128])
+    expected = array.nbytes + array.nbytes // 4
+    try:
+        return write(native.kernel("charset_text"), frame, array, expected, f"{charset} texts")
+    except EventDecodeError:
+        _explain(array, charset)
+
+
+def _explain(array: pa.BinaryArray, charset: str) -> NoReturn:
+    """Find the row that cannot be decoded, with the decoder's own words."""
+    for row, value in enumerate(array):
+        if value.is_valid:
+            try:
+                decode(charset, value.as_py())
+            except EventDecodeError as error:
+                raise EventDecodeError(f"row {row} of a batch: {error.message}") from None
+    raise EventDecodeError(f"{charset} texts of a batch of {len(array)} rows cannot be translated")
+
+
+@cache
+def _tables(charset: str) -> tuple[Table, ...]:
+    """Entries by one byte, by two, by three and by four; empty where the set has no such codes."""
+    read = decoder(charset)
+    single = np.zeros(256, np.uint32)
+    double = np.zeros(65536, np.uint32)
+    triple = np.zeros(65536 if charset in _TRIPLE else 0, np.uint32)
+    four = np.zeros(f.FOUR_CODES if charset == "gb18030" else 0, np.uint32)
+
+    def enter(table: Table, index: int, code: bytes) -> bool:
+        try:
+            table[index] = int.from_bytes(read(code).encode(), "little")
+        except EventDecodeError:
+            return False
+        return True
+
+    leads = [lead for lead in range(256) if not enter(single, lead, bytes([lead]))]
+    for lead in leads:
+        for second in range(256):
+            enter(double, lead << 8 | second, bytes([lead, second]))
+    if triple.size:
+        for second in range(0xA1, 0xFF):
+            for third in range(0xA1, 0xFF):
+                enter(triple, second << 8 | third, bytes([0x8F, second, third]))
+    for number in range(four.size):
+        rest, fourth = divmod(number, 10)
+        rest, third = divmod(rest, 126)
+        first, second = divmod(rest, 10)
+        enter(four, number, bytes([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth]))
+    return single, double if leads else np.zeros(0, np.uint32), triple, four

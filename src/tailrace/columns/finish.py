@@ -1,0 +1,59 @@
+"""What is left to do, a column at a time and in bulk, once the row kernel has run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns.charsets import to_utf8
+from tailrace.columns.json_text import jsonb_to_text
+from tailrace.columns.types import Finish
+from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.constants import MAX_EVENT_SIZE
+from tailrace.rows.compressed import uncompress
+from tailrace.rows.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.columns.types import Plan
+    from tailrace.rows.schema import Column
+
+
+def finish(array: pa.Array, plan: Plan, column: Column) -> pa.Array:
+    """Bring an array from ``plan.raw`` to ``plan.type``."""
+    try:
+        if plan.finish is Finish.NOTHING:
+            return array
+        if plan.finish is Finish.VECTOR:
+            return _vector(array)
+        if plan.finish is Finish.JSONB:
+            return jsonb_to_text(array)
+        if plan.finish is Finish.DECOMPRESS:
+            values = [None if value is None else uncompress(value, MAX_EVENT_SIZE) for value in array.to_pylist()]
+            array = pa.array(values, pa.binary())
+            if column.logical is Logical.BINARY:
+                return array
+        return to_utf8(array, column.charset)
+    except EventDecodeError as error:
+        error.message = f"column {column.name}: {error.message}"
+        raise
+    except UnsupportedType as error:
+        raise UnsupportedType(f"column {column.name}: {error}") from error
+
+
+def _vector(array: pa.BinaryArray) -> pa.ListArray:
+    """Vectors of float32 out of their bytes, without copying them."""
+    valid, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
+    if (bounds % 4).any():
+        raise EventDecodeError("a vector's size is not a multiple of 4 bytes")
+    count = int(bounds[-1]) // 4
+    values = pa.Array.from_buffers(pa.float32(), count, [None, data])
+    return pa.Array.from_buffers(
+        pa.list_(pa.float32()),
+        len(array),
+        [valid, pa.py_buffer(bounds // 4)],
+        array.null_count,
+        children=[values],
+    )

@@ -1,0 +1,221 @@
+"""Strings as JSON holds them, with their escapes, and bytes as base64.
+
+Every function takes the address to write at and returns the address behind what it wrote, or a
+code <= 0 of `text_frames`. Stores may run up to 16 bytes past that; loads never pass the end given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.memory import helper, put8, put16, put32, u8, u16
+from tailrace.columns.text_frames import MORE, NOT_UTF8
+
+
+@intrinsic
+def copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Copy 16 bytes; give a bit for each that a JSON string can't hold as it is, or above 127."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.VectorType(ir.IntType(8), 16)
+        value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
+        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        low = builder.icmp_signed("<", value, ir.Constant(kind, [0x20] * 16))  # and above 127
+        quote = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x22] * 16))
+        slash = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x5C] * 16))
+        marks = builder.or_(low, builder.or_(quote, slash))
+        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@helper
+def utf8_width(p: int, end: int) -> int:
+    """Check the UTF-8 sequence at ``p``; give its length in bytes, or 0 if it is not one."""
+    lead = u8(p)
+    if lead < 0x80:
+        return 1
+    if lead < 0xC2 or lead > 0xF4:
+        return 0
+    width = 2 + (lead >= 0xE0) + (lead >= 0xF0)
+    if end - p < width:
+        return 0
+    second = u8(p + 1)
+    if second & 0xC0 != 0x80:
+        return 0
+    if width == 2:
+        return 2
+    # the first continuation byte rules out overlong forms, surrogates and what is past U+10FFFF
+    point = (lead << 6) | (second & 0x3F)
+    if width == 3:
+        point &= 0x3FF
+        if point < 0x20 or 0x360 <= point < 0x380:
+            return 0
+        return 3 * (u8(p + 2) & 0xC0 == 0x80)
+    point &= 0x1FF
+    if point < 0x10 or point >= 0x110:
+        return 0
+    return 4 * (u16(p + 2) & 0xC0C0 == 0x8080)
+
+
+@helper
+def put_escape(out: int, byte: int) -> int:
+    """Write a control character, a quote or a backslash as JSON strings hold it."""
+    letter = 0
+    if byte > 0x1F:
+        letter = byte
+    elif byte == 8:
+        letter = 0x62
+    elif byte == 9:
+        letter = 0x74
+    elif byte == 10:
+        letter = 0x6E
+    elif byte == 12:
+        letter = 0x66
+    elif byte == 13:
+        letter = 0x72
+    if letter:
+        put16(out, 0x5C | (letter << 8))
+        return out + 2
+    put32(out, 0x3030755C)  # \u00
+    low = byte & 15
+    put16(out + 4, (0x30 + (byte >> 4)) | ((low + 0x30 + 39 * (low > 9)) << 8))
+    return out + 6
+
+
+@helper
+def put_string(out: int, p: int, size: int, end: int, limit: int) -> int:
+    """Write UTF-8 bytes as a JSON string, quotes included.
+
+    ``end`` bounds what may be read, ``limit`` where a write may begin.
+    """
+    put8(out, 0x22)
+    out += 1
+    stop = p + size
+    while p < stop:
+        if out > limit:
+            return MORE
+        step = stop - p
+        if step >= 16:
+            step = 16
+            marks = copy16_marking(out, p)
+        elif end - p >= 16:
+            marks = copy16_marking(out, p) & ((1 << step) - 1)
+        else:
+            byte = u8(p)
+            put8(out, byte)
+            step = 1
+            marks = int(byte < 0x20 or byte == 0x22 or byte == 0x5C or byte > 0x7F)
+        if marks == 0:
+            out += step
+            p += step
+            continue
+        step = low_zeros(marks)
+        out += step
+        p += step
+        byte = u8(p)
+        if byte < 0x80:
+            out = put_escape(out, byte)
+            p += 1
+            continue
+        while byte >= 0x80:
+            width = utf8_width(p, stop)
+            if width == 0:
+                return NOT_UTF8
+            if out > limit:
+                return MORE
+            put16(out, u16(p))
+            put16(out + width - 2, u16(p + width - 2))
+            out += width
+            p += width
+            if p >= stop:
+                break
+            byte = u8(p)
+    put8(out, 0x22)
+    return out + 1
+
+
+@helper
+def put_quick_string(out: int, p: int, size: int, end: int, limit: int) -> int:
+    """As `put_string`, with the short and plain ones written here and now."""
+    if size <= 16 and end - p >= 16 and out <= limit:
+        put8(out, 0x22)
+        if copy16_marking(out + 1, p) & ((1 << size) - 1) == 0:
+            put8(out + 1 + size, 0x22)
+            return out + 2 + size
+    return put_string(out, p, size, end, limit)
+
+
+@helper
+def _sextet(value: int) -> int:
+    """Give the base64 letter of six bits."""
+    letter = value + 0x41
+    letter += 6 * (value > 25)
+    letter -= 75 * (value > 51)
+    letter -= 15 * (value > 61)
+    return letter + 3 * (value > 62)
+
+
+@helper
+def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
+    r"""Write bytes as base64; with ``line`` > 0, ``\n`` (escaped) between lines of that many bytes."""
+    done = 0
+    full = line or size
+    while done < size:
+        if out > limit:
+            return MORE
+        if done == full:
+            put16(out, 0x6E5C)
+            out += 2
+            full += line
+        left = size - done
+        word = u8(p + done) << 16
+        if left > 1:
+            word |= u8(p + done + 1) << 8
+        if left > 2:
+            word |= u8(p + done + 2)
+        put8(out, _sextet(word >> 18))
+        put8(out + 1, _sextet((word >> 12) & 63))
+        put8(out + 2, _sextet((word >> 6) & 63) if left > 1 else 0x3D)
+        put8(out + 3, _sextet(word & 63) if left > 2 else 0x3D)
+        out += 4
+        done += 3
+    return out
+
+
+@intrinsic
+def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001
+    """Copy 16 bytes, line ends as spaces."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8), 16)
+        value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
+        feed = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x0A] * 16))
+        home = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x0D] * 16))
+        value = builder.select(builder.or_(feed, home), ir.Constant(kind, [0x20] * 16), value)
+        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@helper
+def put_raw_json(out: int, p: int, size: int, end: int, limit: int) -> int:
+    """Write a text that is JSON as it stands, on one line."""
+    if out + size > limit:
+        return MORE
+    done = 0
+    while done < size:
+        if end - p >= done + 16:
+            _copy16_one_line(out + done, p + done)
+            done += 16
+        else:
+            byte = u8(p + done)
+            put8(out + done, 0x20 if byte == 0x0A or byte == 0x0D else byte)
+            done += 1
+    return out + size

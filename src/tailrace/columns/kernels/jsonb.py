@@ -1,0 +1,329 @@
+"""MySQL's binary JSON as the text that its server prints.
+
+Source: ``sql-common/json_binary.h`` (layout), ``json_dom.cc`` (text); facts sheet section 3.2.
+"""
+
+from __future__ import annotations
+
+from tailrace.columns.kernels.decimal_text import put_packed_decimal
+from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.floats import put_float
+from tailrace.columns.kernels.json_strings import put_base64, put_quick_string, put_string
+from tailrace.columns.kernels.memory import (
+    helper,
+    i16,
+    i32,
+    i64,
+    put8,
+    put16,
+    put32,
+    put64,
+    u8,
+    u16,
+    u32,
+)
+from tailrace.columns.kernels.temporal_text import put_clock, put_date
+from tailrace.columns.text_frames import (
+    BAD_NUMBER,
+    BAD_TIME,
+    BAD_TYPE,
+    CAPACITY,
+    CUT_SHORT,
+    DATA,
+    DATA_END,
+    DEPTH,
+    DONE,
+    FRAME_WORDS,
+    MORE,
+    OFFSETS,
+    OUT,
+    OUT_OFFSETS,
+    OVERLAP,
+    ROOM,
+    ROW,
+    ROWS,
+    STACK,
+    TOO_DEEP,
+    USED,
+    VALID,
+    VALID_BIT,
+)
+
+_LINE = 57  # bytes that the server's base64 puts on a line
+
+
+@helper
+def _length(p: int, end: int) -> int:
+    """Read a length, 7 bits a byte, lowest first; -1 where it runs over the end or 32 bits."""
+    length = 0
+    for i in range(min(5, end - p)):
+        byte = u8(p + i)
+        length |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return length if length >> 32 == 0 else -1
+    return -1
+
+
+@helper
+def _behind_length(p: int, end: int) -> int:
+    """Give the address behind a length that `_length` could read."""
+    while p < end and u8(p) >= 0x80:
+        p += 1
+    return p + 1
+
+
+@helper
+def _moment(out: int, field: int, packed: int) -> int:
+    """Write a DATE (10), TIME (11), DATETIME (12) or TIMESTAMP (7), six digits of fraction."""
+    put8(out, 0x22)
+    out += 1
+    if packed < 0:
+        if field != 11:
+            return BAD_TIME
+        packed = -packed
+        put8(out, 0x2D)
+        out += 1
+    micros = packed & 0xFFFFFF
+    clock = packed >> 24
+    date = clock >> 17
+    hour = (clock >> 12) & (0x3FF if field == 11 else 0x1F)
+    minute = (clock >> 6) & 63
+    second = clock & 63
+    if minute > 59 or second > 59 or micros > 999999:
+        return BAD_TIME
+    if field == 11:
+        if clock >> 22 or hour > 838:
+            return BAD_TIME
+    else:
+        month = date >> 5
+        year = month // 13
+        if packed < 0 or year > 9999 or hour > 23:
+            return BAD_TIME
+        out = put_date(out, year, month - 13 * year, date & 31)
+        if field != 10:
+            put8(out, 0x20)
+            out += 1
+    if field != 10:
+        out = put_clock(out, hour, minute, second, micros, 6)
+    put8(out, 0x22)
+    return out + 1
+
+
+@helper
+def _opaque(out: int, at: int, end: int, limit: int) -> int:
+    """Write a value of a SQL type: decimal, date or time; others as base64."""
+    length = _length(at + 1, end)
+    if length < 0:
+        return CUT_SHORT
+    field = u8(at)
+    at = _behind_length(at + 1, end)
+    if length > end - at:
+        return CUT_SHORT
+    if field == 246:
+        if length < 2:
+            return BAD_NUMBER
+        return put_packed_decimal(out, at + 2, length - 2, u8(at), u8(at + 1))
+    if field == 253:  # a subquery's string
+        return put_string(out, at, length, end, limit)
+    if field == 7 or (field >= 10 and field <= 12):
+        if length != 8:
+            return BAD_TIME
+        return _moment(out, field, i64(at))
+    put64(out, 0x3A34366573616222)  # "base64:type
+    put32(out + 8, 0x65707974)
+    out = put_unsigned(out + 12, field)
+    put8(out, 0x3A)
+    out = put_base64(out + 1, at, length, _LINE, limit)
+    if out > 0:
+        put8(out, 0x22)
+        out += 1
+    return out
+
+
+@helper
+def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
+    """Write a value that is neither a container nor a string."""
+    room = end - at
+    if type_ <= 6:
+        if room < 1 + (type_ > 4):
+            return CUT_SHORT
+        if type_ > 4:
+            return put_signed(out, i16(at) if type_ == 5 else u16(at))
+        literal = u8(at)
+        if literal > 2:
+            return BAD_TYPE
+        text = 0x6C6C756E if literal == 0 else 0x65757274
+        put64(out, 0x65736C6166 if literal == 2 else text)
+        return out + 4 + (literal == 2)
+    if type_ <= 8:
+        if room < 4:
+            return CUT_SHORT
+        return put_signed(out, i32(at) if type_ == 7 else u32(at))
+    if type_ <= 11:
+        if room < 8:
+            return CUT_SHORT
+        bits = i64(at)
+        if type_ == 9:
+            return put_signed(out, bits)
+        if type_ == 10:
+            return put_unsigned(out, bits)
+        if (bits >> 52) & 0x7FF == 0x7FF:
+            return BAD_NUMBER
+        return put_float(out, bits, 52, -14, 15, 0)
+    if type_ != 15:
+        return BAD_TYPE
+    return _opaque(out, at, end, limit)
+
+
+@helper
+def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) -> int:
+    """Write one document; give the address behind it, or `MORE` or an error in its place.
+
+    A container being written is ``base`` (its first byte), ``stop`` (its end), ``key`` and
+    ``value`` (the next entries), ``left`` (how many), ``kind``; those around it lie on the stack.
+    ``budget`` counts down the bytes that headers, keys and values take: none lies on another.
+    """
+    if out > limit:
+        return MORE
+    if size == 0:
+        put32(out, 0x6C6C756E)  # an empty value stands for null
+        return out + 4
+    budget = size
+    depth = 0
+    base = stop = key = value = left = kind = 0
+    at = p + 1
+    end = p + size
+    type_ = u8(p)
+    while True:
+        if out > limit:
+            return MORE
+        between = 2
+        if type_ == 12:
+            length = u8(at) if at < end else 0x80
+            at += 1
+            if length >= 0x80:
+                length = _length(at - 1, end)
+                at = _behind_length(at - 1, end)
+            budget -= length
+            if length < 0 or length > end - at or budget < 0:
+                return OVERLAP if budget < 0 else CUT_SHORT
+            out = put_quick_string(out, at, length, safe, limit)
+            if out <= 0:
+                return out
+        elif type_ > 3:
+            if type_ == 15:
+                length = _length(at + 1, end)
+                budget -= length
+                if budget < 0:
+                    return OVERLAP
+            out = _scalar(out, type_, at, end, limit)
+            if out <= 0:
+                return out
+        else:
+            large = type_ & 1
+            width = 2 + 2 * large
+            if end - at < 2 * width:
+                return CUT_SHORT
+            count = u32(at) if large else u16(at)
+            total = u32(at + 4) if large else u16(at + 2)
+            keys = count * (2 + width) if type_ <= 1 else 0
+            head = 2 * width + count * (1 + width) + keys
+            budget -= head
+            if total > end - at or head > total:
+                return CUT_SHORT
+            if budget < 0:
+                return OVERLAP
+            if depth == DEPTH:
+                return TOO_DEEP
+            frame = stack + depth * 8 * FRAME_WORDS
+            put64(frame, base)
+            put64(frame + 8, stop)
+            put64(frame + 16, key)
+            put64(frame + 24, value)
+            put64(frame + 32, left)
+            put64(frame + 40, kind)
+            depth += 1
+            kind = type_
+            left = count
+            base = at
+            stop = at + total
+            key = at + 2 * width
+            value = key + keys
+            put8(out, 0x7B if type_ <= 1 else 0x5B)
+            out += 1
+            between = 0
+        while left == 0:
+            if depth == 0:
+                return out
+            put8(out, 0x7D if kind <= 1 else 0x5D)
+            out += 1
+            depth -= 1
+            frame = stack + depth * 8 * FRAME_WORDS
+            base = i64(frame)
+            stop = i64(frame + 8)
+            key = i64(frame + 16)
+            value = i64(frame + 24)
+            left = i64(frame + 32)
+            kind = i64(frame + 40)
+            between = 2
+        put16(out, 0x202C)
+        out += between
+        left -= 1
+        large = kind & 1
+        if kind <= 1:
+            at = base + (u32(key) if large else u16(key))
+            length = u16(key + 2 + 2 * large)
+            key += 4 + 2 * large
+            budget -= length
+            if length > stop - at or budget < 0:
+                return OVERLAP if budget < 0 else CUT_SHORT
+            out = put_quick_string(out, at, length, safe, limit)
+            if out <= 0:
+                return out
+            put16(out, 0x203A)
+            out += 2
+        type_ = u8(value)
+        at = value + 1
+        value += 3 + 2 * large
+        if (type_ >= 4 and type_ <= 6) or (large and (type_ == 7 or type_ == 8)):  # noqa: PLR1714 - numba compiles these as they stand
+            end = value
+        else:
+            at = base + (u32(at) if large else u16(at))
+            end = stop
+            if at < value or at > stop:
+                return CUT_SHORT
+
+
+def json_text(frame: int) -> int:
+    """Write each row's document; give `DONE`, `MORE` or what is wrong, with the row in the frame."""
+    start = i64(frame + 8 * OUT)
+    limit = start + i64(frame + 8 * CAPACITY) - ROOM
+    data = i64(frame + 8 * DATA)
+    data_end = i64(frame + 8 * DATA_END)
+    offsets = i64(frame + 8 * OFFSETS)
+    out_offsets = i64(frame + 8 * OUT_OFFSETS)
+    valid = i64(frame + 8 * VALID)
+    valid_bit = i64(frame + 8 * VALID_BIT)
+    stack = i64(frame + 8 * STACK)
+    rows = i64(frame + 8 * ROWS)
+    row = i64(frame + 8 * ROW)
+    out = start + i64(frame + 8 * USED)
+    result = DONE
+    while row < rows:
+        bit = valid_bit + row
+        if valid == 0 or (u8(valid + (bit >> 3)) >> (bit & 7)) & 1:
+            p = data + u32(offsets + 4 * row)
+            size = data + u32(offsets + 4 * row + 4) - p
+            if size < 0 or p + size > data_end:
+                result = CUT_SHORT
+                break
+            wrote = _document(out, p, size, data_end, limit, stack)
+            if wrote <= 0:
+                result = wrote
+                break
+            out = wrote
+        row += 1
+        put32(out_offsets + 4 * row, out - start)
+    put64(frame + 8 * ROW, row)
+    put64(frame + 8 * USED, out - start)
+    return result

@@ -1,0 +1,198 @@
+"""Unaligned loads, stores and copies at raw addresses, as single machine instructions.
+
+Kernels work on addresses (``int64``), not on arrays: no bounds checks of Numba's stand in the way,
+so every kernel checks lengths itself before it reads. Loads may run up to `PADDING` bytes past the
+bytes asked for where a kernel says so; buffers handed to kernels carry that much slack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+_I8 = ir.IntType(8)
+_I64 = ir.IntType(64)
+
+
+def _pointer(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _load(bits: int, *, signed: bool = False, swap: bool = False) -> Any:
+    """Make an intrinsic that loads an integer of ``bits`` and widens it to int64."""
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+            value = builder.load(_pointer(builder, args[0], kind), align=1)
+            if swap:
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            return builder.sext(value, _I64) if signed else builder.zext(value, _I64)
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+def _store(bits: int) -> Any:
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def store(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = args[1]
+            if bits < 64:
+                value = builder.trunc(value, kind)
+            builder.store(value, _pointer(builder, args[0], kind), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return store
+
+
+def _copy(size: int) -> Any:
+    kind = ir.VectorType(_I8, size)
+
+    @intrinsic
+    def copy(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = builder.load(_pointer(builder, args[1], kind), align=1)
+            builder.store(value, _pointer(builder, args[0], kind), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return copy
+
+
+u8 = _load(8)
+i8 = _load(8, signed=True)
+u16 = _load(16)
+i16 = _load(16, signed=True)
+u32 = _load(32)
+i32 = _load(32, signed=True)
+i64 = _load(64)
+be16 = _load(16, swap=True)
+be32 = _load(32, swap=True)
+be64 = _load(64, swap=True)
+put8 = _store(8)
+put16 = _store(16)
+put32 = _store(32)
+put64 = _store(64)
+copy16 = _copy(16)
+copy32 = _copy(32)
+
+
+@intrinsic
+def f64_of(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+    """Reinterpret 64 bits as a double."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic
+def umulh(typingctx: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    """High 64 bits of the product of two words taken as unsigned."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def popcount(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+    """Set bits of a 64-bit word."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def bswap64(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+    """The eight bytes of a word in reverse order."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.bswap(args[0])
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def get(typingctx: Any, frame: Any, word: Any) -> Any:  # noqa: ARG001
+    """A word of a frame."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, 8)))
+        return builder.load(_pointer(builder, address, _I64), align=1)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def put(typingctx: Any, frame: Any, word: Any, value: Any) -> Any:  # noqa: ARG001
+    """Set a word of a frame."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, 8)))
+        builder.store(args[2], _pointer(builder, address, _I64), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+def _pieces(low_bits: int, high_bits: int) -> Any:
+    """Make an intrinsic that loads ``low_bits`` and, behind them, ``high_bits``."""
+
+    @intrinsic
+    def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+            low = builder.load(_pointer(builder, args[0], ir.IntType(low_bits)), align=1)
+            behind = builder.add(args[0], ir.Constant(_I64, low_bits // 8))
+            high = builder.load(_pointer(builder, behind, ir.IntType(high_bits)), align=1)
+            shifted = builder.shl(builder.zext(high, _I64), ir.Constant(_I64, low_bits))
+            return builder.or_(builder.zext(low, _I64), shifted)
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+le24 = _pieces(16, 8)
+le48 = _pieces(32, 16)
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """Compile a function that kernels call, for ``int64`` arguments, once.
+
+    Saying the types keeps Numba from compiling it again for each constant it is called with, and
+    nobody calls it from Python.
+    """
+    arguments = (types.int64,) * function.__code__.co_argcount
+    return njit(arguments, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
+
+
+@helper
+def move(target: int, source: int, size: int) -> None:
+    """Copy ``size`` bytes in 32-byte steps: reads and writes up to 31 bytes past the end."""
+    done = 0
+    while done < size:
+        copy32(target + done, source + done)
+        done += 32

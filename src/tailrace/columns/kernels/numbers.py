@@ -1,0 +1,202 @@
+"""Decimals, dates and times: from their bytes in a row to numbers (facts sheet 3.1)."""
+
+from __future__ import annotations
+
+from tailrace.columns.kernels.memory import be16, be32, helper, put8, u8, umulh
+
+DAY = 86_400_000_000
+"""Microseconds."""
+
+
+@helper
+def big_endian(p, size):
+    """``size`` bytes (1 to 8), most significant first."""
+    if size == 4:
+        return be32(p)
+    if size == 2:
+        return be16(p)
+    value = 0
+    for index in range(size):
+        value = (value << 8) | u8(p + index)
+    return value
+
+
+@helper
+def fraction(p, digits):
+    """Microseconds out of the fraction bytes of a temporal value with ``digits`` digits."""
+    if digits == 0:
+        return 0
+    if digits <= 2:
+        return u8(p) * 10000
+    if digits <= 4:
+        return be16(p) * 100
+    return big_endian(p, 3)
+
+
+@helper
+def days(year, month, day):
+    """Days since 1970-01-01 of a date that the calendar has (proleptic Gregorian)."""
+    if month <= 2:
+        year -= 1
+    era = year // 400
+    year_of_era = year - era * 400
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146097 + day_of_era - 719468
+
+
+@helper
+def in_calendar(year, month, day):
+    """Whether there is such a date, from the year 1 on."""
+    if year == 0 or month == 0 or day == 0:
+        return False
+    if day <= 28:
+        return True
+    if month == 2:
+        return day == 29 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return day <= (30 if month in (4, 6, 9, 11) else 31)
+
+
+@helper
+def packed_time(p, digits):
+    """TIME(fsp) in microseconds, negative ones too; its bytes are one biased number."""
+    size = 3 + ((digits + 1) >> 1)
+    value = big_endian(p, size) - (1 << (8 * size - 1))
+    sign = 1
+    if value < 0:
+        value = -value
+        sign = -1
+    bits = 8 * (size - 3)
+    clock = value >> bits
+    part = value & ((1 << bits) - 1)
+    if size == 4:
+        part *= 10000
+    elif size == 5:
+        part *= 100
+    seconds = ((clock >> 12) & 0x3FF) * 3600 + ((clock >> 6) & 63) * 60 + (clock & 63)
+    return sign * (seconds * 1_000_000 + part)
+
+
+@helper
+def digit_bytes(digits):
+    """Bytes that hold 0 to 9 decimal digits."""
+    return (digits + 1) >> 1 if digits < 7 else 4
+
+
+@helper
+def decimal_size(precision, scale):
+    """Bytes of a packed decimal."""
+    whole = precision - scale
+    return (whole // 9) * 4 + digit_bytes(whole % 9) + (scale // 9) * 4 + digit_bytes(scale % 9)
+
+
+@helper
+def power_of_ten(digits):
+    """10 ** digits, for 0 to 18 digits."""
+    value = 1
+    for _ in range(digits):
+        value *= 10
+    return value
+
+
+@helper
+def decimal128(p, precision, scale):
+    """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed)."""
+    whole = precision - scale
+    negative = u8(p) & 0x80 == 0
+    at = p
+    low = high = 0
+    sound = True
+    digits = whole % 9
+    left_whole = whole - digits
+    left_scale = scale
+    first = True
+    while True:
+        if digits > 0:
+            size = digit_bytes(digits)
+            group = big_endian(at, size)
+            if first:
+                group ^= 1 << (8 * size - 1)
+                first = False
+            if negative:
+                group ^= (1 << (8 * size)) - 1
+            factor = power_of_ten(digits)
+            if group >= factor:
+                sound = False
+            at += size
+            if high == 0 and 0 <= low < 1_000_000_000:
+                low = low * factor + group
+            else:
+                high = high * factor + umulh(low, factor)
+                low = low * factor
+                total = low + group
+                # The carry of an unsigned addition: both had, or one had and the sum has not, bit 63.
+                if low < 0 and total >= 0:
+                    high += 1
+                low = total
+        if left_whole > 0:
+            digits = 9
+            left_whole -= 9
+        elif left_scale >= 9:
+            digits = 9
+            left_scale -= 9
+        elif left_scale > 0:
+            digits = left_scale
+            left_scale = 0
+        else:
+            break
+    if negative:
+        low = -low
+        high = ~high + (1 if low == 0 else 0)
+    return low, high, sound
+
+
+@helper
+def decimal_text(p, precision, scale, target):
+    """A packed decimal as text at ``target``: its size, at most precision + 3; -1 if malformed."""
+    whole = precision - scale
+    negative = u8(p) & 0x80 == 0
+    at = p
+    out = target
+    if negative:
+        put8(out, 45)
+        out += 1
+    begin = out
+    first = True
+    for part in range(2):
+        left = whole if part == 0 else scale
+        if part == 1:
+            if out == begin:
+                put8(out, 48)
+                out += 1
+            if scale == 0:
+                break
+            put8(out, 46)
+            out += 1
+        while left > 0:
+            digits = 9
+            if part == 0 and left % 9:
+                digits = left % 9
+            elif left < 9:
+                digits = left
+            size = digit_bytes(digits)
+            group = big_endian(at, size)
+            if first:
+                group ^= 1 << (8 * size - 1)
+                first = False
+            if negative:
+                group ^= (1 << (8 * size)) - 1
+            unit = power_of_ten(digits - 1)
+            if group >= unit * 10:
+                return -1
+            at += size
+            left -= digits
+            for _ in range(digits):
+                digit = group // unit % 10
+                unit //= 10
+                if part == 1 or digit > 0 or out > begin:
+                    put8(out, 48 + digit)
+                    out += 1
+                if unit == 0:
+                    break
+    return out - target

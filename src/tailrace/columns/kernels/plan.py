@@ -1,0 +1,500 @@
+"""Walk the events of a block: check them, and note for each rows event how it is to be decoded.
+
+What carries no rows is passed over here; what is rare (format descriptions, statements other than
+BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
+Event layouts: facts sheet sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace.columns.kernels.crc import crc32
+from tailrace.columns.kernels.memory import (
+    get,
+    helper,
+    i64,
+    le24,
+    le48,
+    popcount,
+    put,
+    put64,
+    u8,
+    u16,
+    u32,
+    umulh,
+)
+from tailrace.columns.layout import (
+    AT_COMPRESSED,
+    AT_EVENT,
+    AT_PARTIAL,
+    AT_TABLE_MAP,
+    BAD_CHECKSUM,
+    BAD_EVENT,
+    BAD_LENGTH,
+    BARE,
+    BASE,
+    CHECKSUM_BYTES,
+    COMPRESSED_ROWS,
+    COMPRESSED_SIZE,
+    CRC_TABLES,
+    CURSOR,
+    DONE,
+    E_AFTER,
+    E_BEFORE,
+    E_END,
+    E_NEXT,
+    E_OP,
+    E_POSITION,
+    E_ROW,
+    E_ROWS,
+    E_STAMP,
+    E_TRANSACTION,
+    END,
+    ENTRIES,
+    ENTRY_CAPACITY,
+    ENTRY_COUNT,
+    ENTRY_WORDS,
+    FIRST_ENTRY,
+    FIXED_POSITION,
+    FULL,
+    GENERATION,
+    IDS,
+    IDS_MASK,
+    IGNORED,
+    K_BODY,
+    K_HASH,
+    K_SIZE,
+    K_SLOT,
+    KNOWN,
+    KNOWN_MASK,
+    KNOWN_WORDS,
+    LIMIT,
+    MARIADB_GTID,
+    MYSQL_GTID,
+    NO_GTID,
+    NO_TABLE_MAP,
+    S_BYTES,
+    S_COLUMNS,
+    S_HEAD,
+    S_SEEN,
+    S_TAIL,
+    SAFE,
+    SKIPPED_ROWS_EVENTS,
+    SLOT_WORDS,
+    SLOTS,
+    T_DOMAIN,
+    T_KIND,
+    T_NUMBER,
+    T_SERVER,
+    T_STAMP,
+    T_TAG,
+    T_TAG_SIZE,
+    T_UUID,
+    TRANSACTION_CAPACITY,
+    TRANSACTION_COUNT,
+    TRANSACTION_WORDS,
+    TRANSACTIONS,
+    VERIFY,
+    WRONG_WIDTH,
+)
+
+BEGIN: Final = int.from_bytes(b"BEGI", "little")
+COMMIT: Final = int.from_bytes(b"COMM", "little")
+_MULTIPLIER: Final = 0x1E3779B97F4A7C15
+_DUMMY_TABLE: Final = 0xFFFFFF
+
+
+@helper
+def hash_bytes(p, size):
+    """Mix the bytes at ``p`` into 64 bits that are never 0."""
+    state = size ^ 0x243F6A8885A308D3
+    end = p + size
+    while end - p >= 8:
+        word = i64(p) ^ state
+        state = (word * _MULTIPLIER) ^ umulh(word, _MULTIPLIER)
+        p += 8
+    last = 0
+    while p < end:
+        last = (last << 8) | u8(p)
+        p += 1
+    word = last ^ state
+    state = (word * _MULTIPLIER) ^ umulh(word, _MULTIPLIER)
+    return state | 1
+
+
+@helper
+def _same_bytes(a, b, size):
+    done = 0
+    while size - done >= 8:
+        if i64(a + done) != i64(b + done):
+            return False
+        done += 8
+    while done < size:
+        if u8(a + done) != u8(b + done):
+            return False
+        done += 1
+    return True
+
+
+@helper
+def _known_slot(frame, body, size):
+    """Slot of a table map's body (behind id and flags): its word's address, or 0 if not known."""
+    mixed = hash_bytes(body, size)
+    mask = get(frame, KNOWN_MASK)
+    place = mixed & mask
+    while True:
+        entry = get(frame, KNOWN) + place * (KNOWN_WORDS * 8)
+        stored = i64(entry + K_SIZE * 8)
+        if stored == 0:
+            return 0
+        if (
+            stored == size
+            and i64(entry + K_HASH * 8) == mixed
+            and _same_bytes(i64(entry + K_BODY * 8), body, size)
+        ):
+            return entry + K_SLOT * 8
+        place = (place + 1) & mask
+
+
+@helper
+def _map_table(frame, table_id, slot):
+    """Let ``table_id`` mean ``slot`` until the statement ends; False where the table is full."""
+    mask = get(frame, IDS_MASK)
+    generation = get(frame, GENERATION)
+    place = (table_id * _MULTIPLIER >> 20) & mask
+    for _ in range(mask + 1):
+        entry = get(frame, IDS) + place * 24
+        if i64(entry + 8) != generation or i64(entry) == table_id:
+            put64(entry, table_id)
+            put64(entry + 8, generation)
+            put64(entry + 16, slot)
+            return True
+        place = (place + 1) & mask
+    return False
+
+
+@helper
+def _slot_of(frame, table_id):
+    """The slot that ``table_id`` means in this statement, or -2."""
+    mask = get(frame, IDS_MASK)
+    generation = get(frame, GENERATION)
+    place = (table_id * _MULTIPLIER >> 20) & mask
+    for _ in range(mask + 1):
+        entry = get(frame, IDS) + place * 24
+        if i64(entry + 8) != generation:
+            return -2
+        if i64(entry) == table_id:
+            return i64(entry + 16)
+        place = (place + 1) & mask
+    return -2
+
+
+@helper
+def _length_encoded(p, end):
+    """A length-encoded integer: (value, address behind it), or (-1, p) where it does not fit."""
+    if p >= end:
+        return -1, p
+    first = u8(p)
+    if first < 251:
+        return first, p + 1
+    if first == 0xFC and end - p >= 3:
+        return u16(p + 1), p + 3
+    if first == 0xFD and end - p >= 4:
+        return le24(p + 1), p + 4
+    if first == 0xFE and end - p >= 9 and i64(p + 1) >= 0:
+        return i64(p + 1), p + 9
+    return -1, p
+
+
+@helper
+def _varint(p, end):
+    """A variable-length integer of ``mysql::serialization``: (value, address behind it) or -1."""
+    if p >= end:
+        return -1, p
+    first = u8(p)
+    size = 1
+    while size < 9 and (first >> (size - 1)) & 1:
+        size += 1
+    if end - p < size:
+        return -1, p
+    if size == 9:
+        return i64(p + 1), p + 9
+    if size == 8:
+        return (i64(p) >> 8) & 0xFFFFFFFFFFFFFF, p + 8
+    value = 0
+    for index in range(size):
+        value |= u8(p + index) << (8 * index)
+    return value >> size, p + size
+
+
+@helper
+def _full_bitmap(p, width):
+    """Whether all of the ``width`` bits at ``p`` are set."""
+    for index in range(width >> 3):
+        if u8(p + index) != 255:
+            return False
+    rest = width & 7
+    return rest == 0 or popcount(u8(p + (width >> 3)) & ((1 << rest) - 1)) == rest
+
+
+@helper
+def _empty_bitmap(p, width):
+    """Whether none of the ``width`` bits at ``p`` is set; so it is where there is no bitmap."""
+    if p:
+        for index in range((width + 7) >> 3):
+            if u8(p + index) and (index < width >> 3 or u8(p + index) & ((1 << (width & 7)) - 1)):
+                return False
+    return True
+
+
+@helper
+def _new_transaction(frame, stamp, kind):
+    """Append a transaction and return its address."""
+    count = get(frame, TRANSACTION_COUNT)
+    transaction = get(frame, TRANSACTIONS) + count * (TRANSACTION_WORDS * 8)
+    put(frame, TRANSACTION_COUNT, count + 1)
+    put64(transaction + T_STAMP * 8, stamp)
+    put64(transaction + T_KIND * 8, kind)
+    put64(transaction + T_TAG_SIZE * 8, 0)
+    put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
+    return transaction
+
+
+@helper
+def _gtid(frame, p, body, end, anonymous):
+    """GTID_LOG_EVENT and its anonymous twin (facts sheet 2.5)."""
+    if end - body < 25:
+        return BAD_EVENT
+    stamp = u32(p) * 1000000
+    stamps = body + 42
+    if end - stamps >= 7:
+        immediate = u32(stamps) | (le24(stamps + 4) << 32)
+        if immediate >> 55:
+            if end - stamps < 14:
+                return BAD_EVENT
+            stamp = u32(stamps + 7) | (le24(stamps + 11) << 32)
+        else:
+            stamp = immediate
+    transaction = _new_transaction(frame, stamp, NO_GTID if anonymous else MYSQL_GTID)
+    put64(transaction + T_UUID * 8, i64(body + 1))
+    put64(transaction + T_UUID * 8 + 8, i64(body + 9))
+    put64(transaction + T_NUMBER * 8, i64(body + 17))
+    return DONE
+
+
+@helper
+def _tagged_gtid(frame, p, body, end):
+    """GTID_TAGGED_LOG_EVENT: one serialised message (facts sheet 2.5)."""
+    version, at = _varint(body, end)
+    size, at = _varint(at, end)
+    last_field, at = _varint(at, end)
+    if version != 1 or size < 0 or size > end - body or last_field < 0 or last_field > 12:
+        return BAD_EVENT
+    end = body + size
+    transaction = _new_transaction(frame, u32(p) * 1000000, MYSQL_GTID)
+    while at < end:
+        field, at = _varint(at, end)
+        if field < 0:
+            return BAD_EVENT
+        if field > 7:
+            break
+        value = 0
+        if field == 1:
+            for index in range(16):
+                value, at = _varint(at, end)
+                if value < 0 or value > 255:
+                    return BAD_EVENT
+                word = transaction + (T_UUID + (index >> 3)) * 8
+                shift = 8 * (index & 7)
+                before = 0 if shift == 0 else i64(word)
+                put64(word, before | (value << shift))
+        elif field == 3:
+            value, at = _varint(at, end)
+            if value < 0 or value > 32 or end - at < value:
+                return BAD_EVENT
+            put64(transaction + T_TAG_SIZE * 8, value)
+            for index in range(4):
+                word = 0
+                for byte in range(8):
+                    if index * 8 + byte < value:
+                        word |= u8(at + index * 8 + byte) << (8 * byte)
+                put64(transaction + (T_TAG + index) * 8, word)
+            at += value
+        else:
+            value, at = _varint(at, end)
+            if field == 2:
+                put64(transaction + T_NUMBER * 8, value >> 1)
+            elif field in (6, 7):
+                put64(transaction + T_STAMP * 8, value)
+    return DONE
+
+
+@helper
+def _mariadb_gtid(frame, p, body, end):
+    if end - body < 13:
+        return BAD_EVENT
+    transaction = _new_transaction(frame, u32(p) * 1000000, MARIADB_GTID)
+    put64(transaction + T_NUMBER * 8, i64(body))
+    put64(transaction + T_DOMAIN * 8, u32(body + 8))
+    put64(transaction + T_SERVER * 8, u32(p + 5))
+    return DONE
+
+
+@helper
+def _query(frame, body, end):
+    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    if end - body < 13:
+        return BAD_EVENT
+    text = body + 13 + u16(body + 11) + u8(body + 8) + 1
+    size = end - text
+    if size < 0:
+        return BAD_EVENT
+    if size == 5 and u32(text) == BEGIN and u8(text + 4) == 78:
+        put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
+        return DONE
+    if size == 6 and u32(text) == COMMIT and u16(text + 4) == 0x5449:
+        put(frame, SAFE, end + get(frame, CHECKSUM_BYTES) + get(frame, BASE))
+        return DONE
+    return AT_EVENT
+
+
+@helper
+def _rows(frame, p, body, end, kind):
+    """Note one rows event, any version (facts sheet 2.3)."""
+    version_2 = 30 <= kind <= 32 or kind >= 169
+    compressed = kind >= 166
+    if end - body < (10 if version_2 else 8):
+        return BAD_EVENT
+    table_id = le48(body)
+    flags = u16(body + 6)
+    at = body + 8
+    if version_2:
+        extra = u16(at)
+        if extra < 2 or end - at < extra:
+            return BAD_EVENT
+        at += extra
+    width, at = _length_encoded(at, end)
+    operation = (kind - 23) if kind < 30 else (kind - 30 if kind <= 32 else (kind - 166) % 3)
+    images = 2 if operation == 1 else 1
+    if width < 0 or (end - at) < images * ((width + 7) >> 3):
+        return BAD_EVENT
+    slot = _slot_of(frame, table_id)
+    dummy = table_id == _DUMMY_TABLE and width == 0
+    if slot == -2 and not dummy:
+        return NO_TABLE_MAP
+    bitmap = (width + 7) >> 3
+    first, second = at, at + bitmap
+    at += images * bitmap
+    rows, rows_end = at, end
+    if slot >= 0 and not dummy:
+        state = get(frame, SLOTS) + slot * (SLOT_WORDS * 8)
+        if i64(state + S_COLUMNS * 8) != width:
+            return WRONG_WIDTH
+        if compressed:
+            if get(frame, COMPRESSED_SIZE) < 0:
+                put(frame, COMPRESSED_ROWS, rows)
+                return AT_COMPRESSED
+            rows = get(frame, COMPRESSED_ROWS)
+            rows_end = rows + get(frame, COMPRESSED_SIZE)
+            put(frame, COMPRESSED_SIZE, -1)
+        seen = 1 << operation
+        before = first if operation > 0 else 0
+        after = (second if operation == 1 else first) if operation < 2 else 0
+        if before and _full_bitmap(before, width):
+            before = 0
+        if after and _full_bitmap(after, width):
+            after = 0
+        if before or after:
+            seen |= 8
+            # INSERT INTO t () VALUES () with a minimal image: one row, of no columns and no bytes.
+            if rows == rows_end and _empty_bitmap(before, width) and _empty_bitmap(after, width):
+                operation |= BARE
+        count = get(frame, ENTRY_COUNT)
+        entry = get(frame, ENTRIES) + count * (ENTRY_WORDS * 8)
+        put64(entry + E_ROWS * 8, rows)
+        put64(entry + E_END * 8, rows_end)
+        put64(entry + E_BEFORE * 8, before)
+        put64(entry + E_AFTER * 8, after)
+        put64(entry + E_OP * 8, operation)
+        fixed = get(frame, FIXED_POSITION)
+        offset = p + get(frame, BASE)
+        put64(entry + E_POSITION * 8, offset if fixed < 0 else fixed)
+        put64(entry + E_ROW * 8, 0 if fixed < 0 else offset)
+        put64(entry + E_TRANSACTION * 8, get(frame, TRANSACTION_COUNT) - 1)
+        put64(entry + E_STAMP * 8, (u32(p + 5) << 32) | u32(p))
+        put64(entry + E_NEXT * 8, -1)
+        tail = i64(state + S_TAIL * 8)
+        if i64(state + S_HEAD * 8) < 0:
+            put64(state + S_HEAD * 8, count)
+        else:
+            put64(get(frame, ENTRIES) + (tail * ENTRY_WORDS + E_NEXT) * 8, count)
+        put64(state + S_TAIL * 8, count)
+        put64(state + S_BYTES * 8, i64(state + S_BYTES * 8) + rows_end - rows)
+        put64(state + S_SEEN * 8, i64(state + S_SEEN * 8) | seen)
+        put(frame, ENTRY_COUNT, count + 1)
+    elif slot == IGNORED:
+        put(frame, SKIPPED_ROWS_EVENTS, get(frame, SKIPPED_ROWS_EVENTS) + 1)
+    if flags & 1:
+        put(frame, GENERATION, get(frame, GENERATION) + 1)
+    return DONE
+
+
+def plan_events(frame):
+    """Walk from the cursor on; return why it stopped (see `tailrace.columns.layout`)."""
+    end_of_block = get(frame, END)
+    limit = get(frame, LIMIT)
+    tail = get(frame, CHECKSUM_BYTES)
+    verify = get(frame, VERIFY) and tail
+    tables = get(frame, CRC_TABLES)
+    p = get(frame, CURSOR)
+    while p < limit:
+        put(frame, CURSOR, p)
+        if end_of_block - p < 19:
+            return DONE
+        size = u32(p + 9)
+        if size < 19 + tail or size > 0x40000000:
+            return BAD_LENGTH
+        if end_of_block - p < size:
+            return DONE
+        if get(frame, ENTRY_COUNT) >= get(frame, ENTRY_CAPACITY) or get(
+            frame, TRANSACTION_COUNT
+        ) >= get(frame, TRANSACTION_CAPACITY):
+            return FULL
+        kind = u8(p + 4)
+        if kind == 15:
+            return AT_EVENT
+        end = p + size - tail
+        if verify and crc32(p, size - 4, tables) != u32(end):
+            return BAD_CHECKSUM
+        body = p + 19
+        reason = DONE
+        if 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171:
+            reason = _rows(frame, p, body, end, kind)
+        elif kind == 19:
+            if end - body < 8:
+                return BAD_EVENT
+            place = _known_slot(frame, body + 8, end - body - 8)
+            if place == 0:
+                return AT_TABLE_MAP
+            if not _map_table(frame, le48(body), i64(place)):
+                return BAD_EVENT
+        elif kind == 16:
+            put(frame, SAFE, p + size + get(frame, BASE))
+        elif kind == 2:
+            reason = _query(frame, body, end)
+        elif kind in (33, 34):
+            reason = _gtid(frame, p, body, end, kind == 34)
+        elif kind == 42:
+            reason = _tagged_gtid(frame, p, body, end)
+        elif kind == 162:
+            reason = _mariadb_gtid(frame, p, body, end)
+        elif kind == 39:
+            return AT_PARTIAL
+        elif kind not in (29, 160):
+            return AT_EVENT
+        if reason != DONE:
+            return reason
+        p += size
+    put(frame, CURSOR, p)
+    return DONE

@@ -1,0 +1,621 @@
+"""Decode the rows of one table straight into the buffers of Arrow arrays, in one pass.
+
+Each row is gone through once, all columns; what to do with a column is data (its kind), so that
+one machine code serves all tables. Every length is checked against the event's end before it is
+used; a fixed-size value may be read up to 40 bytes past it (buffers are padded), which the check
+at the next column or the row's end then refuses.
+"""
+
+from __future__ import annotations
+
+from tailrace.columns.kernels.memory import (
+    copy32,
+    get,
+    helper,
+    i8,
+    i16,
+    i32,
+    i64,
+    le24,
+    move,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    u8,
+    u16,
+    u32,
+)
+from tailrace.columns.kernels.numbers import (
+    DAY,
+    big_endian,
+    days,
+    decimal128,
+    decimal_size,
+    decimal_text,
+    fraction,
+    in_calendar,
+    packed_time,
+)
+from tailrace.columns.kernels.text import (
+    gtid_text,
+    inet4_text,
+    inet6_text,
+    set_size,
+    set_text,
+    uuid_text,
+)
+from tailrace.columns.layout import (
+    ALL_DECODED,
+    BAD_VALUE,
+    BARE,
+    BATCH_FULL,
+    BITS,
+    BITS64,
+    C_ARGUMENT,
+    C_KIND,
+    C_NULLS,
+    C_OFFSETS,
+    C_ROOM,
+    C_TABLE,
+    C_VALID,
+    C_VALUES,
+    C_WIDTH,
+    COLUMN_WORDS,
+    D_AFTER,
+    D_AFTER_PRESENT,
+    D_AFTER_VALID,
+    D_BAD_COLUMN,
+    D_BEFORE,
+    D_BEFORE_PRESENT,
+    D_BEFORE_VALID,
+    D_CAPACITY,
+    D_COLUMNS,
+    D_ENTRIES,
+    D_ENTRY,
+    D_FILE_NUMBER,
+    D_GTID,
+    D_GTID_CAPACITY,
+    D_GTID_COUNT,
+    D_GTID_LAST,
+    D_GTID_NULL,
+    D_GTID_OFFSETS,
+    D_GTIDS,
+    D_NUMBER,
+    D_ODD,
+    D_ODD_CAPACITY,
+    D_ODD_COUNT,
+    D_OP,
+    D_PARTIAL_VALID,
+    D_POSITION,
+    D_ROW,
+    D_ROWS,
+    D_SEQUENCE,
+    D_SERVER,
+    D_STAMP,
+    D_TRANSACTIONS,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DECIMAL_TEXT,
+    E_AFTER,
+    E_BEFORE,
+    E_END,
+    E_NEXT,
+    E_OP,
+    E_POSITION,
+    E_ROW,
+    E_ROWS,
+    E_STAMP,
+    E_TRANSACTION,
+    ENTRY_WORDS,
+    ENUM_NAME,
+    FLOAT32,
+    INET4,
+    INET6,
+    INT8,
+    INT16,
+    INT24,
+    INT32,
+    INT64,
+    LE_BYTES,
+    LE_BYTES64,
+    NO_GTID,
+    NOTHING,
+    O_DATE,
+    O_PLACE,
+    O_ROW,
+    O_TIME,
+    ODD_WORDS,
+    OLD_DATETIME,
+    OLD_TIME,
+    OLD_TIMESTAMP,
+    PADDED,
+    ROW_TOO_LONG,
+    SET_NAMES,
+    SKIP_FIXED,
+    SKIP_VARIABLE,
+    STRING,
+    T_KIND,
+    T_STAMP,
+    TIME,
+    TIMESTAMP,
+    TRANSACTION_WORDS,
+    UINT8,
+    UINT16,
+    UINT24,
+    UINT32,
+    UINT64,
+    UUID,
+    YEAR,
+)
+
+
+@helper
+def _clear_bit(bitmap, row):
+    at = bitmap + (row >> 3)
+    put8(at, u8(at) & ~(1 << (row & 7)))
+
+
+@helper
+def _no_value(column, row):
+    """Put out NULL."""
+    width = get(column, C_WIDTH)
+    if width == 0:
+        return
+    _clear_bit(get(column, C_VALID), row)
+    put(column, C_NULLS, 1)
+    values = get(column, C_VALUES)
+    if width < 0:
+        offsets = get(column, C_OFFSETS) + row * 4
+        put32(offsets + 4, u32(offsets))
+    elif width == 8:
+        put64(values + row * 8, 0)
+    elif width == 4:
+        put32(values + row * 4, 0)
+    elif width == 16:
+        put64(values + row * 16, 0)
+        put64(values + row * 16 + 8, 0)
+    elif width == 2:
+        put16(values + row * 2, 0)
+    else:
+        put8(values + row, 0)
+
+
+@helper
+def _no_image(columns, count, row):
+    for index in range(count):
+        _no_value(columns + index * (COLUMN_WORDS * 8), row)
+
+
+@helper
+def _odd(frame, row, place, date, time):
+    """Note a value that its column's type cannot hold; False where there is no room."""
+    count = get(frame, D_ODD_COUNT)
+    if count >= get(frame, D_ODD_CAPACITY):
+        return False
+    odd = get(frame, D_ODD) + count * (ODD_WORDS * 8)
+    put(odd, O_ROW, row)
+    put(odd, O_PLACE, place)
+    put(odd, O_DATE, date)
+    put(odd, O_TIME, time)
+    put(frame, D_ODD_COUNT, count + 1)
+    return True
+
+
+@helper
+def _date_time(frame, column, row, place, date, time):
+    """Put out a DATETIME, given year << 16 | month << 8 | day and microseconds of the day."""
+    year, month, day = date >> 16, (date >> 8) & 255, date & 255
+    if in_calendar(year, month, day):
+        put64(get(column, C_VALUES) + row * 8, days(year, month, day) * DAY + time)
+        return ALL_DECODED
+    _no_value(column, row)
+    return ALL_DECODED if _odd(frame, row, place, date, time) else BATCH_FULL
+
+
+@helper
+def _temporal(frame, column, kind, argument, p, row, place):
+    """One value of a date or time type; returns its size or a reason to stop."""
+    out = get(column, C_VALUES) + row * 8
+    if kind == TIMESTAMP:
+        seconds = u32(p)
+        seconds = (
+            (seconds >> 24)
+            | ((seconds >> 8) & 0xFF00)
+            | ((seconds << 8) & 0xFF0000)
+            | ((seconds << 24) & 0xFF000000)
+        )
+        part = fraction(p + 4, argument)
+        if seconds == 0 and part == 0:
+            _no_value(column, row)
+            if not _odd(frame, row, place, 0, 0):
+                return BATCH_FULL
+        else:
+            put64(out, seconds * 1_000_000 + part)
+        return 4 + ((argument + 1) >> 1)
+    if kind == TIME:
+        put64(out, packed_time(p, argument))
+        return 3 + ((argument + 1) >> 1)
+    size = 3
+    if kind == DATETIME:
+        value = big_endian(p, 5) - 0x8000000000
+        if value < 0:
+            return BAD_VALUE
+        months = value >> 22
+        date = ((months // 13) << 16) | ((months % 13) << 8) | ((value >> 17) & 31)
+        time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
+        time = time * 1_000_000 + fraction(p + 5, argument)
+        size = 5 + ((argument + 1) >> 1)
+    elif kind == DATE:
+        value = le24(p)
+        date = ((value >> 9) << 16) | (((value >> 5) & 15) << 8) | (value & 31)
+        if in_calendar(date >> 16, (date >> 8) & 255, date & 255):
+            put32(get(column, C_VALUES) + row * 4, days(date >> 16, (date >> 8) & 255, date & 255))
+        else:
+            _no_value(column, row)
+            if not _odd(frame, row, place, date, -1):
+                return BATCH_FULL
+        return 3
+    elif kind == OLD_DATETIME:
+        value = i64(p)
+        if value < 0:
+            return BAD_VALUE
+        clock, value = value % 1_000_000, value // 1_000_000
+        date = ((value // 10000) << 16) | ((value // 100 % 100) << 8) | (value % 100)
+        time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
+        time *= 1_000_000
+        if value // 10000 > 9999:
+            return BAD_VALUE
+        size = 8
+    elif kind == OLD_TIMESTAMP:
+        put64(out, u32(p) * 1_000_000)
+        if u32(p) == 0:
+            _no_value(column, row)
+            if not _odd(frame, row, place, 0, 0):
+                return BATCH_FULL
+        return 4
+    else:  # OLD_TIME: a number hhmmss
+        value = le24(p)
+        value -= (value >> 23) << 24
+        sign = -1 if value < 0 else 1
+        value *= sign
+        seconds = (value // 10000) * 3600 + (value // 100 % 100) * 60 + value % 100
+        put64(out, sign * seconds * 1_000_000)
+        return 3
+    reason = _date_time(frame, column, row, place, date, time)
+    return size if reason == ALL_DECODED else reason
+
+
+@helper
+def _made_text(column, kind, argument, p, end, target, room):
+    """Text that is made, not copied: (bytes read, bytes written), or a reason to stop first."""
+    if kind == DECIMAL_TEXT:
+        precision, scale = argument >> 8, argument & 255
+        if room < precision + 3:
+            return BATCH_FULL, 0
+        size = decimal_text(p, precision, scale, target)
+        if size < 0:
+            return BAD_VALUE, 0
+        return decimal_size(precision, scale), size
+    names = get(column, C_TABLE)
+    if kind == ENUM_NAME:
+        index = u8(p) if argument & 255 == 1 else u16(p)
+        if index == 0:
+            return argument & 255, 0
+        if index > argument >> 8:
+            return BAD_VALUE, 0
+        size = get(names, (index - 1) * 2 + 1)
+        if size > room:
+            return BATCH_FULL, 0
+        move(target, get(names, (index - 1) * 2), size)
+        return argument & 255, size
+    if kind == SET_NAMES:
+        bits = 0
+        for index in range(argument & 255):
+            bits |= u8(p + index) << (8 * index)
+        size = set_size(bits, argument >> 8, names)
+        if size < 0:
+            return BAD_VALUE, 0
+        if size > room:
+            return BATCH_FULL, 0
+        set_text(bits, argument >> 8, names, target)
+        return argument & 255, size
+    # UUID, INET4, INET6: a prefix byte, then bytes without their trailing zeros.
+    size = u8(p)
+    most = 4 if kind == INET4 else 16
+    if size > most:
+        return BAD_VALUE, 0
+    if size + 1 > end - p:
+        return ROW_TOO_LONG, 0
+    if room < 48:
+        return BATCH_FULL, 0
+    if kind == UUID:
+        behind = uuid_text(p + 1, size, target)
+    elif kind == INET4:
+        behind = inet4_text(p + 1, size, target)
+    else:
+        behind = inet6_text(p + 1, size, target)
+    return size + 1, behind - target
+
+
+@helper
+def _prefix(p, size):
+    """The length in front of a variable-length value."""
+    if size == 1:
+        return u8(p)
+    if size == 2:
+        return u16(p)
+    if size == 3:
+        return le24(p)
+    return u32(p)
+
+
+@helper
+def _image(frame, columns, count, p, end, row, present, image):
+    """Decode one row image at ``p``: the address behind it, or a reason to stop."""
+    bitmap = p
+    bits_present = count
+    if present:
+        bits_present = 0
+        for index in range(count):
+            bits_present += (u8(present + (index >> 3)) >> (index & 7)) & 1
+    p += (bits_present + 7) >> 3
+    if p > end:
+        return ROW_TOO_LONG
+    seen = 0
+    for index in range(count):
+        column = columns + index * (COLUMN_WORDS * 8)
+        if present and (u8(present + (index >> 3)) >> (index & 7)) & 1 == 0:
+            _no_value(column, row)
+            continue
+        null = (u8(bitmap + (seen >> 3)) >> (seen & 7)) & 1
+        seen += 1
+        if null:
+            _no_value(column, row)
+            continue
+        if p > end:
+            return ROW_TOO_LONG
+        kind = get(column, C_KIND)
+        argument = get(column, C_ARGUMENT)
+        values = get(column, C_VALUES)
+        if kind == STRING:
+            size = _prefix(p, argument)
+            p += argument
+            if size > end - p:
+                return ROW_TOO_LONG
+            offsets = get(column, C_OFFSETS) + row * 4
+            used = u32(offsets)
+            if size > get(column, C_ROOM) - used:
+                return BATCH_FULL
+            target = values + used
+            copy32(target, p)
+            if size > 32:
+                move(target + 32, p + 32, size - 32)
+            put32(offsets + 4, used + size)
+            p += size
+        elif kind == INT32:
+            put32(values + row * 4, u32(p))
+            p += 4
+        elif kind == INT64:
+            put64(values + row * 8, i64(p))
+            p += 8
+        elif kind == UINT32:
+            put64(values + row * 8, u32(p))
+            p += 4
+        elif kind == UINT64:
+            put64(values + row * 16, i64(p))
+            put64(values + row * 16 + 8, 0)
+            p += 8
+        elif kind == INT8:
+            put8(values + row, u8(p))
+            p += 1
+        elif kind == UINT8:
+            put16(values + row * 2, u8(p))
+            p += 1
+        elif kind == INT16:
+            put16(values + row * 2, u16(p))
+            p += 2
+        elif kind == UINT16:
+            put32(values + row * 4, u16(p))
+            p += 2
+        elif kind == INT24:
+            value = le24(p)
+            put32(values + row * 4, value - ((value >> 23) << 24))
+            p += 3
+        elif kind == UINT24:
+            put32(values + row * 4, le24(p))
+            p += 3
+        elif kind == FLOAT32:
+            put32(values + row * 4, u32(p))
+            p += 4
+        elif kind == YEAR:
+            year = u8(p)
+            put16(values + row * 2, year + 1900 if year else 0)
+            p += 1
+        elif kind == DECIMAL:
+            low, high, sound = decimal128(p, argument >> 8, argument & 255)
+            if not sound:
+                put(frame, D_BAD_COLUMN, index)
+                return BAD_VALUE
+            put64(values + row * 16, low)
+            put64(values + row * 16 + 8, high)
+            p += decimal_size(argument >> 8, argument & 255)
+        elif DATE <= kind <= TIME or OLD_DATETIME <= kind <= OLD_TIME:
+            size = _temporal(frame, column, kind, argument, p, row, (image << 32) | index)
+            if size < 0:
+                put(frame, D_BAD_COLUMN, index)
+                return size
+            p += size
+        elif kind == BITS:
+            put64(values + row * 8, big_endian(p, argument))
+            p += argument
+        elif kind == BITS64:
+            put64(values + row * 16, big_endian(p, 8))
+            put64(values + row * 16 + 8, 0)
+            p += 8
+        elif kind == LE_BYTES:
+            put32(values + row * 4, u8(p) if argument == 1 else u16(p))
+            p += argument
+        elif kind == LE_BYTES64:
+            value = 0
+            for byte in range(argument):
+                value |= u8(p + byte) << (8 * byte)
+            put64(values + row * 8, value)
+            p += argument
+        elif kind == SKIP_FIXED:
+            p += argument
+        elif kind == SKIP_VARIABLE:
+            size = _prefix(p, argument)
+            p += argument
+            if size > end - p:
+                return ROW_TOO_LONG
+            p += size
+        elif kind == NOTHING:
+            _no_value(column, row)
+        else:
+            offsets = get(column, C_OFFSETS) + row * 4
+            used = u32(offsets)
+            room = get(column, C_ROOM) - used
+            if kind == PADDED:
+                size = _prefix(p, argument & 255)
+                width = argument >> 8
+                p += argument & 255
+                if size > end - p or size > width:
+                    return ROW_TOO_LONG
+                if width > room:
+                    return BATCH_FULL
+                move(values + used, p, size)
+                for byte in range(size, width):
+                    put8(values + used + byte, 0)
+                p += size
+                used += width
+            else:
+                size, written = _made_text(column, kind, argument, p, end, values + used, room)
+                if size < 0:
+                    put(frame, D_BAD_COLUMN, index)
+                    return size
+                p += size
+                used += written
+            put32(offsets + 4, used)
+    if p > end:
+        return ROW_TOO_LONG
+    return p
+
+
+@helper
+def _gtid(frame, row, number, transaction):
+    """Put out the row's GTID as an index into the batch's GTIDs; False where these are full."""
+    out = get(frame, D_GTID) + row * 4
+    if get(transaction, T_KIND) == NO_GTID:
+        _clear_bit(get(frame, D_GTID_NULL), row)
+        put32(out, 0)
+        return True
+    count = get(frame, D_GTID_COUNT)
+    if get(frame, D_GTID_LAST) != number:
+        if count >= get(frame, D_GTID_CAPACITY):
+            return False
+        offsets = get(frame, D_GTID_OFFSETS) + count * 4
+        texts = get(frame, D_GTIDS)
+        put32(offsets + 4, gtid_text(transaction, texts + u32(offsets)) - texts)
+        count += 1
+        put(frame, D_GTID_COUNT, count)
+        put(frame, D_GTID_LAST, number)
+    put32(out, count - 1)
+    return True
+
+
+@helper
+def _presence(target, row, count, bitmap, image):
+    """Write which columns an image has: all where ``bitmap`` is 0, none without an image."""
+    size = (count + 7) >> 3
+    for index in range(size):
+        byte = 0
+        if image:
+            byte = u8(bitmap + index) if bitmap else 255
+        put8(target + row * size + index, byte)
+
+
+@helper
+def _row(frame, entry, p, row):
+    """Decode the row at ``p``: the address behind it, or a reason to stop."""
+    count = get(frame, D_COLUMNS)
+    operation = get(entry, E_OP) & 3
+    end = get(entry, E_END)
+    before, after = get(frame, D_BEFORE), get(frame, D_AFTER)
+    if operation > 0:
+        p = _image(frame, before, count, p, end, row, get(entry, E_BEFORE), 0)
+        if p < 0:
+            return p
+    elif before:
+        _clear_bit(get(frame, D_BEFORE_VALID), row)
+        _no_image(before, count, row)
+    if operation < 2:
+        p = _image(frame, after, count, p, end, row, get(entry, E_AFTER), 1)
+        if p < 0:
+            return p
+    elif after:
+        _clear_bit(get(frame, D_AFTER_VALID), row)
+        _no_image(after, count, row)
+    if get(frame, D_BEFORE_PRESENT):
+        _presence(get(frame, D_BEFORE_PRESENT), row, count, get(entry, E_BEFORE), operation > 0)
+        _presence(get(frame, D_AFTER_PRESENT), row, count, get(entry, E_AFTER), operation < 2)
+        if get(entry, E_BEFORE) == 0 and get(entry, E_AFTER) == 0:
+            _clear_bit(get(frame, D_PARTIAL_VALID), row)
+    return p
+
+
+def decode_rows(frame):
+    """Decode from where the frame stands until the batch is full or all entries are done."""
+    index = get(frame, D_ENTRY)
+    row = get(frame, D_ROWS)
+    capacity = get(frame, D_CAPACITY)
+    while index >= 0:
+        entry = get(frame, D_ENTRIES) + index * (ENTRY_WORDS * 8)
+        p = get(frame, D_ROW)
+        number = get(frame, D_NUMBER)
+        if p == 0:
+            p = get(entry, E_ROWS)
+            number = get(entry, E_ROW)
+        which = get(entry, E_TRANSACTION)
+        transaction = get(frame, D_TRANSACTIONS) + which * (TRANSACTION_WORDS * 8)
+        position = get(entry, E_POSITION)
+        stamp = get(transaction, T_STAMP)
+        if stamp < 0:
+            stamp = (get(entry, E_STAMP) & 0xFFFFFFFF) * 1_000_000
+        server = (get(entry, E_STAMP) >> 32) & 0xFFFFFFFF
+        high = (get(frame, D_FILE_NUMBER) << 28) | (position >> 16)
+        low = (position & 0xFFFF) << 48
+        operation = get(entry, E_OP) & 3
+        end = get(entry, E_END)
+        bare = get(entry, E_OP) & BARE
+        while p < end or bare:
+            put(frame, D_ENTRY, index)
+            put(frame, D_ROW, p)
+            put(frame, D_NUMBER, number)
+            put(frame, D_ROWS, row)
+            odd = get(frame, D_ODD_COUNT)
+            if row >= capacity or not _gtid(frame, row, which, transaction):
+                return BATCH_FULL
+            behind = _row(frame, entry, p, row)
+            if behind < 0:
+                put(frame, D_ODD_COUNT, odd)
+                return behind
+            if behind == p and not bare:
+                return ROW_TOO_LONG
+            p = behind
+            bare = 0
+            put8(get(frame, D_OP) + row, operation)
+            put64(get(frame, D_STAMP) + row * 8, stamp)
+            put64(get(frame, D_POSITION) + row * 8, position)
+            put64(get(frame, D_SEQUENCE) + row * 16, low | number)
+            put64(get(frame, D_SEQUENCE) + row * 16 + 8, high)
+            put64(get(frame, D_SERVER) + row * 8, server)
+            row += 1
+            number += 1
+        index = get(entry, E_NEXT)
+        put(frame, D_ENTRY, index)
+        put(frame, D_ROW, 0)
+        put(frame, D_ROWS, row)
+    return ALL_DECODED

@@ -1,0 +1,158 @@
+"""Values that become text in the row kernel: GTIDs, UUIDs, addresses, SET's names."""
+
+from __future__ import annotations
+
+from tailrace.columns.kernels.memory import copy32, get, helper, i64, move, put8, u8
+from tailrace.columns.layout import (
+    MARIADB_GTID,
+    T_DOMAIN,
+    T_KIND,
+    T_NUMBER,
+    T_SERVER,
+    T_TAG,
+    T_TAG_SIZE,
+    T_UUID,
+)
+
+
+@helper
+def decimal_digits(value, target):
+    """A number >= 0 in decimal at ``target``; the address behind it."""
+    unit = 1
+    while value // unit >= 10:
+        unit *= 10
+    while unit > 0:
+        put8(target, 48 + value // unit % 10)
+        target += 1
+        unit //= 10
+    return target
+
+
+@helper
+def hex_digit(value):
+    """The character of 0 to 15."""
+    return value + (48 if value < 10 else 87)
+
+
+@helper
+def uuid_text(p, size, target):
+    """16 bytes, of which those behind the first ``size`` are 0, as 8-4-4-4-12 at ``target``."""
+    for index in range(16):
+        byte = u8(p + index) if index < size else 0
+        put8(target, hex_digit(byte >> 4))
+        put8(target + 1, hex_digit(byte & 15))
+        target += 2
+        if index in (3, 5, 7, 9):
+            put8(target, 45)
+            target += 1
+    return target
+
+
+@helper
+def inet4_text(p, size, target):
+    """Four bytes in dotted form; the address behind it."""
+    for index in range(4):
+        target = decimal_digits(u8(p + index) if index < size else 0, target)
+        if index < 3:
+            put8(target, 46)
+            target += 1
+    return target
+
+
+@helper
+def _group(p, size, index):
+    high = u8(p + 2 * index) if 2 * index < size else 0
+    low = u8(p + 2 * index + 1) if 2 * index + 1 < size else 0
+    return (high << 8) | low
+
+
+@helper
+def inet6_text(p, size, target):
+    """16 bytes as MariaDB prints an INET6: the longest run of zero groups is left out."""
+    best = best_size = 0
+    run = 0
+    for index in range(8):
+        run = run + 1 if _group(p, size, index) == 0 else 0
+        if run > best_size:
+            best_size = run
+            best = index - run + 1
+    if best_size < 2:
+        best_size = 0
+    mapped = best == 0 and (best_size == 6 or (best_size == 5 and _group(p, size, 5) == 0xFFFF))
+    index = 0
+    while index < 8:
+        if best_size and index == best:
+            put8(target, 58)
+            target += 1
+            if best == 0:
+                put8(target, 58)
+                target += 1
+            index += best_size
+            if index == 8 and best > 0:
+                put8(target, 58)
+                target += 1
+            continue
+        if mapped and index == 6:
+            return inet4_text(p + 12, size - 12, target)
+        value = _group(p, size, index)
+        shift = 12
+        while shift > 0 and value >> shift == 0:
+            shift -= 4
+        while shift >= 0:
+            put8(target, hex_digit((value >> shift) & 15))
+            target += 1
+            shift -= 4
+        index += 1
+        if index < 8 and not (best_size and index == best and best > 0):
+            put8(target, 58)
+            target += 1
+    return target
+
+
+@helper
+def set_size(bits, count, names):
+    """Bytes that the names of a SET's bits take, with commas; -1 for a bit without a name."""
+    size = 0
+    for index in range(64):
+        if (bits >> index) & 1:
+            if index >= count:
+                return -1
+            size += i64(names + index * 16 + 8) + (1 if size else 0)
+            if size == 0:
+                return -1
+    return size
+
+
+@helper
+def set_text(bits, count, names, target):
+    """Names of a SET's bits, with commas, at ``target``; the address behind them."""
+    first = True
+    for index in range(count):
+        if (bits >> index) & 1:
+            if not first:
+                put8(target, 44)
+                target += 1
+            first = False
+            size = i64(names + index * 16 + 8)
+            move(target, i64(names + index * 16), size)
+            target += size
+    return target
+
+
+@helper
+def gtid_text(transaction, target):
+    """A transaction's GTID as the servers print it; the address behind it."""
+    if get(transaction, T_KIND) == MARIADB_GTID:
+        target = decimal_digits(get(transaction, T_DOMAIN), target)
+        put8(target, 45)
+        target = decimal_digits(get(transaction, T_SERVER), target + 1)
+        put8(target, 45)
+    else:
+        target = uuid_text(transaction + T_UUID * 8, 16, target)
+        size = get(transaction, T_TAG_SIZE)
+        put8(target, 58)
+        if size > 0:
+            copy32(target + 1, transaction + T_TAG * 8)
+            target += size + 1
+            put8(target, 58)
+    return decimal_digits(get(transaction, T_NUMBER), target + 1)

@@ -1,0 +1,259 @@
+"""Where things lie in the memory that Python and the kernels share: words of 64 bits, by index.
+
+A kernel takes the address of a frame, an array of words. Both sides name the words with the
+constants of this module, so it imports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PADDING: Final = 64
+"""Bytes of slack behind every buffer that a kernel reads or writes."""
+
+# --- the plan's frame ---------------------------------------------------------------------------
+CURSOR: Final = 0
+"""Address of the next event; where the kernel stopped, the event it stopped at."""
+END: Final = 1
+"""Address behind the last byte of the block."""
+BASE: Final = 2
+"""What turns an address into an offset: offset = address + BASE."""
+FIXED_POSITION: Final = 3
+"""Position of all rows where >= 0 (inside a transaction payload: the outer event's start)."""
+CHECKSUM_BYTES: Final = 4
+"""0 or 4: what each event has at its end."""
+VERIFY: Final = 5
+ENTRIES: Final = 6
+ENTRY_COUNT: Final = 7
+ENTRY_CAPACITY: Final = 8
+TRANSACTIONS: Final = 9
+TRANSACTION_COUNT: Final = 10
+TRANSACTION_CAPACITY: Final = 11
+KNOWN: Final = 12
+"""Hash table of table maps already resolved: KNOWN_WORDS words an entry."""
+KNOWN_MASK: Final = 13
+IDS: Final = 14
+"""Hash table from table id to slot: three words an entry (id, generation, slot)."""
+IDS_MASK: Final = 15
+GENERATION: Final = 16
+"""Raised at each end of a statement, which ends the life of the table ids before it."""
+SLOTS: Final = 17
+CRC_TABLES: Final = 18
+LIMIT: Final = 19
+"""Stop before the first event that starts at or behind this address."""
+SAFE: Final = 20
+"""Offset behind the last transaction that ended; -1 before the first."""
+SKIPPED_ROWS_EVENTS: Final = 21
+COMPRESSED_ROWS: Final = 22
+"""Address of the decompressed rows of the event at the cursor, where COMPRESSED_SIZE is >= 0."""
+COMPRESSED_SIZE: Final = 23
+FIRST_ENTRY: Final = 24
+"""How many entries stood when the transaction under way began; -1 where that was in an earlier
+block."""
+PLAN_WORDS: Final = 32
+
+# The scan's own words; it shares CURSOR, END, BASE, CHECKSUM_BYTES and SAFE with the plan.
+SCAN_BOUNDS: Final = 6
+SCAN_COUNT: Final = 7
+SCAN_CAPACITY: Final = 8
+SCAN_TARGET: Final = 9
+SCAN_LAST: Final = 10
+SCAN_HAS_GTIDS: Final = 11
+
+# Why the plan stopped (its return value).
+DONE: Final = 0
+"""Every whole event of the block is planned; what is left is part of the next event."""
+AT_EVENT: Final = 1
+"""Python has to look at the event at the cursor."""
+AT_TABLE_MAP: Final = 2
+"""A table map that is not known yet."""
+AT_COMPRESSED: Final = 3
+"""A rows event whose rows are to be decompressed."""
+AT_PARTIAL: Final = 4
+"""A partial JSON update, which goes the object way."""
+FULL: Final = 5
+"""No room for more entries or transactions: decode what there is, then go on."""
+BAD_LENGTH: Final = -1
+BAD_CHECKSUM: Final = -2
+BAD_EVENT: Final = -3
+NO_TABLE_MAP: Final = -4
+WRONG_WIDTH: Final = -5
+
+# --- an entry: one rows event -------------------------------------------------------------------
+E_ROWS: Final = 0
+E_END: Final = 1
+E_BEFORE: Final = 2
+"""Address of the bitmap of columns present in before images; 0 where all are (or no image)."""
+E_AFTER: Final = 3
+E_OP: Final = 4
+"""0 insert, 1 update, 2 delete; BARE is added where the event is one row of no bytes."""
+BARE: Final = 16
+E_POSITION: Final = 5
+E_ROW: Final = 6
+"""Number of the event's first row, as it goes into ``_seq``."""
+E_TRANSACTION: Final = 7
+E_STAMP: Final = 8
+"""server id << 32 | timestamp in seconds"""
+E_NEXT: Final = 9
+"""Index of the same slot's next entry; -1 after the last."""
+ENTRY_WORDS: Final = 10
+
+# --- a transaction --------------------------------------------------------------------------------
+T_STAMP: Final = 0
+"""Commit time in microseconds; -1 where only the events' seconds tell."""
+T_KIND: Final = 1
+NO_GTID: Final = 0
+MYSQL_GTID: Final = 1
+MARIADB_GTID: Final = 2
+T_UUID: Final = 2
+"""Two words: 16 bytes as logged."""
+T_NUMBER: Final = 4
+T_DOMAIN: Final = 5
+T_SERVER: Final = 6
+T_TAG_SIZE: Final = 7
+T_TAG: Final = 8
+"""Four words: up to 32 bytes."""
+TRANSACTION_WORDS: Final = 12
+
+# --- known table maps and slots ---------------------------------------------------------------------
+K_HASH: Final = 0
+K_BODY: Final = 1
+K_SIZE: Final = 2
+"""0 in a free place."""
+K_SLOT: Final = 3
+KNOWN_WORDS: Final = 4
+
+S_HEAD: Final = 0
+"""Index of the slot's first entry; -1 where it has none."""
+S_TAIL: Final = 1
+S_BYTES: Final = 2
+S_COLUMNS: Final = 3
+S_SEEN: Final = 4
+"""Bit set: 1 inserts, 2 updates, 4 deletes, 8 images that are not full."""
+SLOT_WORDS: Final = 8
+IGNORED: Final = -1
+"""The slot of tables that nobody asked for."""
+
+# --- the row decoder's frame ------------------------------------------------------------------------
+D_ENTRIES: Final = 0
+D_ENTRY: Final = 1
+"""Index of the entry being decoded; -1 when all are done."""
+D_ROW: Final = 2
+"""Address of the next row inside it; 0 at its begin."""
+D_NUMBER: Final = 3
+"""Number of that row inside its event."""
+D_COLUMNS: Final = 4
+D_BEFORE: Final = 5
+"""Address of the before image's columns (COLUMN_WORDS words each); 0 where no row has one."""
+D_AFTER: Final = 6
+D_ROWS: Final = 7
+"""Rows decoded into this batch."""
+D_CAPACITY: Final = 8
+D_TRANSACTIONS: Final = 9
+D_OP: Final = 10
+D_STAMP: Final = 11
+D_GTID: Final = 12
+D_POSITION: Final = 13
+D_SEQUENCE: Final = 14
+D_SERVER: Final = 15
+D_BEFORE_VALID: Final = 16
+D_AFTER_VALID: Final = 17
+D_FILE_NUMBER: Final = 18
+D_GTIDS: Final = 19
+"""GTID texts of this batch."""
+D_GTID_OFFSETS: Final = 20
+D_GTID_COUNT: Final = 21
+D_GTID_LAST: Final = 22
+"""Index of the transaction whose GTID was written last; -1 before the first."""
+D_GTID_CAPACITY: Final = 23
+"""How many GTID texts there is room for; each takes at most GTID_TEXT bytes."""
+D_ODD: Final = 24
+"""Odd values: ODD_WORDS words each."""
+D_ODD_COUNT: Final = 25
+D_ODD_CAPACITY: Final = 26
+D_BEFORE_PRESENT: Final = 27
+"""Address of bitmaps of the columns present, one a row; 0 where all images are full."""
+D_AFTER_PRESENT: Final = 28
+D_PARTIAL_VALID: Final = 29
+"""Address of a bitmap of the rows with an image that is not full."""
+D_GTID_NULL: Final = 30
+"""Address of the validity bitmap of GTIDs."""
+D_BAD_COLUMN: Final = 31
+"""Where decoding failed: the column's index."""
+DECODE_WORDS: Final = 33
+
+GTID_TEXT: Final = 96
+
+# Why decoding stopped.
+ALL_DECODED: Final = 0
+BATCH_FULL: Final = -9
+ROW_TOO_LONG: Final = -10
+"""A row runs over its event's end."""
+BAD_VALUE: Final = -11
+
+# --- a column of the row decoder ----------------------------------------------------------------------
+C_KIND: Final = 0
+C_ARGUMENT: Final = 1
+C_VALUES: Final = 2
+C_OFFSETS: Final = 3
+"""Address of 32-bit offsets of variable-length columns."""
+C_WIDTH: Final = 4
+"""Bytes of a value in the output; 0 where nothing is put out, -1 for variable length."""
+C_ROOM: Final = 5
+C_VALID: Final = 6
+"""Address of the validity bitmap, all ones at first."""
+C_NULLS: Final = 7
+"""Not 0 where a value may have been NULL."""
+C_TABLE: Final = 8
+"""Address of ENUM's and SET's names: per name two words, address and size."""
+COLUMN_WORDS: Final = 9
+
+# An odd value: one that its column's type cannot hold.
+O_ROW: Final = 0
+O_PLACE: Final = 1
+"""image << 32 | column; image 0 before, 1 after."""
+O_DATE: Final = 2
+"""year << 16 | month << 8 | day"""
+O_TIME: Final = 3
+"""microseconds of the day; -1 for a value without a time of day"""
+ODD_WORDS: Final = 4
+
+# --- what to do with a column: its kind -----------------------------------------------------------------
+SKIP_FIXED: Final = 0
+SKIP_VARIABLE: Final = 1
+INT8: Final = 2
+UINT8: Final = 3
+INT16: Final = 4
+UINT16: Final = 5
+INT24: Final = 6
+UINT24: Final = 7
+INT32: Final = 8
+UINT32: Final = 9
+INT64: Final = 10
+UINT64: Final = 11
+FLOAT32: Final = 12
+YEAR: Final = 13
+DATE: Final = 14
+DATETIME: Final = 15
+TIMESTAMP: Final = 16
+TIME: Final = 17
+DECIMAL: Final = 18
+DECIMAL_TEXT: Final = 19
+BITS: Final = 20
+BITS64: Final = 21
+STRING: Final = 22
+PADDED: Final = 23
+ENUM_NAME: Final = 24
+SET_NAMES: Final = 25
+LE_BYTES: Final = 26
+"""ENUM's index as int32."""
+LE_BYTES64: Final = 27
+"""SET's bits as int64; eight bytes of them as a decimal by UINT64."""
+UUID: Final = 28
+INET4: Final = 29
+INET6: Final = 30
+OLD_DATETIME: Final = 31
+OLD_TIMESTAMP: Final = 32
+OLD_TIME: Final = 33
+NOTHING: Final = 34
+"""A column of type NULL: no bytes, always NULL."""

@@ -1,0 +1,183 @@
+"""Kernels as machine code: compiled by Numba once a machine, kept on disk, loaded without Numba.
+
+Importing Numba and letting it read its own cache costs a fresh process half a second; an object
+file handed to LLVM's loader costs some milliseconds. So each kernel is compiled to one object file
+in a cache folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``)
+whose name tells what it was made from: the kernels' sources, the versions of Numba and llvmlite,
+and the processor. A stale file is never loaded, since its name differs.
+
+A kernel takes ``int64`` arguments (numbers and addresses) and returns one ``int64``. It runs
+without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tailrace.errors import StorageError
+
+Function = Callable[..., int]
+
+KERNELS: dict[str, tuple[str, int]] = {
+    "hash_bytes": ("plan", 2),
+    "plan_events": ("plan", 1),
+    "decode_rows": ("rows", 1),
+    "scan_events": ("scan", 1),
+    "json_text": ("jsonb", 1),
+    "charset_text": ("charset", 1),
+}
+"""Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
+
+_lock = threading.Lock()
+_loaded: dict[str, Function] = {}
+_engine: Any = None
+
+
+def kernel(name: str) -> Function:
+    """Give the compiled kernel ``name``, from the cache if it is there, else compiling it now."""
+    found = _loaded.get(name)
+    if found is None:
+        with _lock:
+            found = _loaded.get(name) or _load(name)
+            _loaded[name] = found
+    return found
+
+
+def compile_all(*, say: Callable[[str], None] | None = None) -> float:
+    """Compile every kernel that is not cached yet; return the seconds it took."""
+    start = time.perf_counter()
+    missing = [name for name in KERNELS if not _object_path(name).exists()]
+    if missing and say:
+        say(f"compiling {len(missing)} kernels (once on this machine)")
+    for name in KERNELS:
+        kernel(name)
+    return time.perf_counter() - start
+
+
+def _load(name: str) -> Function:
+    path = _object_path(name)
+    try:
+        data = path.read_bytes()
+    except OSError:
+        data = _compile(name)
+        _keep(path, data)
+    engine = _execution_engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    address = engine.get_function_address(_symbol(name))
+    if not address:
+        path.unlink(missing_ok=True)
+        message = f"kernel file {path} is damaged; it is removed, run the command again"
+        raise StorageError(message)
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * KERNELS[name][1])
+    return prototype(address)
+
+
+def _compile(name: str) -> bytes:
+    import numba  # noqa: PLC0415 - only where nothing is cached
+
+    numba.config.LOOP_VECTORIZE = numba.config.SLP_VECTORIZE = 0  # no gain here, and slow to do
+
+    if sys.stderr.isatty():
+        print(f"tailrace: compiling kernel {name} (once on this machine)", file=sys.stderr)  # noqa: T201 - said on the terminal
+    from tailrace.columns.kernels.memory import helper  # noqa: PLC0415
+
+    module, arity = KERNELS[name]
+    function = getattr(importlib.import_module(f"tailrace.columns.kernels.{module}"), name)
+    if not isinstance(function, numba.core.dispatcher.Dispatcher):
+        function = helper(function)
+    compiled = next(iter(function.overloads.values()))
+    # Numba has no public way to the code without its wrappers for Python, so: its library object.
+    code = compiled.library
+    entry = _entry(_symbol(name), compiled.fndesc.mangled_name, arity)
+    linked = llvm.parse_assembly(f"{code._final_module}\n{entry}")  # noqa: SLF001
+    return bytes(code._codegen._tm.emit_object(linked))  # noqa: SLF001
+
+
+def _entry(symbol: str, target: str, arity: int) -> str:
+    """A C function around one of Numba's, whose result and exception come by address."""
+    parameters = ", ".join(f"i64 %a{index}" for index in range(arity))
+    return f"""
+define i64 @{symbol}({parameters}) {{
+  %result = alloca i64
+  %exception = alloca ptr
+  %status = call i32 @{target}(ptr %result, ptr %exception, {parameters})
+  %value = load i64, ptr %result
+  ret i64 %value
+}}"""
+
+
+def _symbol(name: str) -> str:
+    return f"tailrace_{name}"
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write the object file under its name in one step; a folder that cannot be written is fine."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(data)
+        Path(file.name).replace(path)
+
+
+def _execution_engine() -> Any:
+    global _engine  # noqa: PLW0603 - one engine a process: object files stay mapped as long as it
+    if _engine is None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+        _engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return _engine
+
+
+def _object_path(name: str) -> Path:
+    return _cache_folder() / f"{name}-{_fingerprint(name)}.o"
+
+
+def _cache_folder() -> Path:
+    if given := os.environ.get("TAILRACE_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
+    return Path(base) / "tailrace"
+
+
+@functools.cache
+def _fingerprint(name: str) -> str:
+    """Name everything that a kernel's machine code depends on."""
+    digest = hashlib.sha256()
+    for source in _sources(KERNELS[name][0]):
+        digest.update(source)
+    for text in (version("numba"), version("llvmlite"), llvm.get_host_cpu_name()):
+        digest.update(text.encode() + b"\0")
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    return digest.hexdigest()[:16]
+
+
+def _sources(module: str) -> list[bytes]:
+    """The sources of a kernel's module and of all that it imports of this package."""
+    folder = Path(__file__).parent
+    found: dict[str, bytes] = {}
+    wanted = [f"kernels.{module}"]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = (folder / (name.replace(".", "/") + ".py")).read_bytes()
+            imports = re.findall(rb"^from tailrace\.columns\.([\w.]+) import", found[name], re.M)
+            wanted += [each.decode() for each in imports]
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,143 @@
+"""Frames of the kernels that write text: words of 64 bits, by index. This module imports nothing.
+
+The three kernels share the first `WORDS_SHARED` words: rows in, offsets and text out. A kernel that
+runs out of room returns `MORE` with the row that it could not finish in `ROW`; given a larger
+buffer with the text so far in it, it goes on from there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROW: Final = 0
+"""The row to begin with; where the kernel stopped, the row it stopped at."""
+ROWS: Final = 1
+"""How many rows there are."""
+OUT: Final = 2
+"""Address of the text."""
+CAPACITY: Final = 3
+"""Bytes that the text may take. A kernel never writes at or behind OUT + CAPACITY."""
+ROOM: Final = 256
+"""Bytes that are free behind what is written, before a number, a date or a step of a string."""
+USED: Final = 4
+"""Bytes of text written by the rows before `ROW`."""
+OUT_OFFSETS: Final = 5
+"""Address of the text's 32-bit offsets, one more than rows."""
+VALID: Final = 6
+"""Address of a bitmap; a row whose bit is 0 gets no text. 0 where all rows count."""
+VALID_BIT: Final = 7
+"""Index of row 0's bit in that bitmap."""
+WORDS_SHARED: Final = 8
+
+DATA: Final = 8
+"""Address of the bytes in."""
+DATA_END: Final = 9
+"""Address behind the last byte that may be read."""
+OFFSETS: Final = 10
+"""Address of the 32-bit offsets of the rows' bytes, one more than rows."""
+
+STACK: Final = 11
+"""JSONB: address of FRAME_WORDS words for each level of nesting."""
+JSON_WORDS: Final = 12
+
+WIDE: Final = 11
+"""Character sets: 2 for UTF-16, 3 for UTF-16 little-endian, 4 for UTF-32, 0 for one with tables."""
+SINGLE: Final = 12
+"""Address of 256 entries: the characters of one byte."""
+DOUBLE: Final = 13
+"""Address of 65,536 entries by first and second byte; 0 where the set has none."""
+TRIPLE: Final = 14
+"""Address of 65,536 entries by the two bytes behind 8F; 0 where the set has none."""
+FOUR: Final = 15
+"""Address of FOUR_CODES entries, gb18030's codes of four bytes; 0 for the others."""
+ASCII: Final = 16
+"""1 where the bytes below 128 are ASCII."""
+CHARSET_WORDS: Final = 17
+
+FOUR_CODES: Final = 39420
+"""gb18030's codes of four bytes for U+0080 to U+FFFF: those below 0x8431A530, counted."""
+FOUR_PLANES: Final = 189000
+"""The number of gb18030's code of U+10000, 0x90308130."""
+
+DEPTH: Final = 100
+"""Containers inside each other, at most, as the server has it."""
+FRAME_WORDS: Final = 6
+
+DONE: Final = 1
+MORE: Final = 0
+"""The room is used up."""
+NOT_UTF8: Final = -1
+CUT_SHORT: Final = -2
+"""A length or an offset points outside."""
+BAD_TYPE: Final = -3
+TOO_DEEP: Final = -4
+OVERLAP: Final = -5
+"""Values that lie on each other: the text would be larger than the bytes account for."""
+BAD_NUMBER: Final = -6
+BAD_TIME: Final = -7
+BAD_CODE: Final = -8
+"""Bytes that are not of the character set."""
+
+# --- documents of rows: the frame behind the shared words ------------------------------------------
+COLUMNS: Final = 8
+"""Address of the columns, COLUMN_WORDS words each."""
+COLUMN_COUNT: Final = 9
+PRESENT: Final = 10
+"""Address of two words a row: address and size of its bitmap of columns present, size -1 where all
+are. 0 where all columns of all rows are."""
+ODD: Final = 11
+"""Address of two words a row: the range of its odd values, values of text in a NULL's place. 0
+where there are none."""
+ODD_KEYS: Final = 12
+ODD_KEY_OFFSETS: Final = 13
+ODD_TEXTS: Final = 14
+ODD_TEXT_OFFSETS: Final = 15
+ODD_END: Final = 16
+"""Address behind the odd values' texts."""
+LEVELS: Final = 17
+"""Address of DEPTH bytes, to check JSON in."""
+BAD_COLUMN: Final = 18
+"""Where the kernel failed: the column."""
+DOCUMENT_WORDS: Final = 19
+
+KIND: Final = 0
+KEY: Final = 1
+"""Address and, in the next word, size of ``,"name":``."""
+NAME: Final = 3
+"""Address and size of ``after.name``, as odd values call it."""
+INDEX: Final = 5
+"""The column's place in the table."""
+VALUES: Final = 6
+VALUES_END: Final = 7
+"""Address behind the last byte that may be read of the values."""
+VALUE_OFFSETS: Final = 8
+NOT_NULL: Final = 9
+"""Address of the validity bitmap and, in the next word, the first row's bit. 0 without nulls."""
+ARGUMENT: Final = 11
+"""DECIMAL's scale, or the digits of a fraction."""
+UNIT: Final = 12
+"""10 to the scale, where that is below 2**63."""
+COLUMN_WORDS: Final = 13
+
+NULL: Final = 0
+INT8: Final = 1
+INT16: Final = 2
+INT32: Final = 3
+INT64: Final = 4
+UINT64: Final = 5
+"""16 bytes of which the upper 8 are 0."""
+FLOAT: Final = 6
+DOUBLE_FLOAT: Final = 7
+DECIMAL: Final = 8
+DATE: Final = 9
+MOMENT: Final = 10
+"""Microseconds since 1970 as date and time."""
+SPAN: Final = 11
+"""Microseconds as hours, minutes and seconds."""
+TEXT: Final = 12
+JSON: Final = 13
+DECLARED_JSON: Final = 14
+"""Text that is JSON, or else becomes a string."""
+BINARY: Final = 15
+VECTOR: Final = 16
+"""Lists of 32-bit floats."""

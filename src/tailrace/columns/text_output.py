@@ -1,0 +1,84 @@
+"""Text that a kernel writes into Arrow: room that grows, and errors that name the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns import text_frames as f
+from tailrace.errors import EventDecodeError
+
+_LARGEST: Final = 2**31 - 1 - 64
+"""Bytes of text that 32-bit offsets reach, with slack for stores past the end."""
+
+_TROUBLE: Final = {
+    f.NOT_UTF8: "text that is not UTF-8",
+    f.CUT_SHORT: "a length or an offset points outside of the value",
+    f.BAD_TYPE: "a type that the format does not have",
+    f.TOO_DEEP: f"nested deeper than {f.DEPTH} levels",
+    f.OVERLAP: "parts that lie on each other",
+    f.BAD_NUMBER: "a number that is not one",
+    f.BAD_TIME: "a date or time that is not one",
+    f.BAD_CODE: "bytes that are not of the character set",
+}
+
+
+def layout(array: pa.Array) -> tuple[int, int, int]:
+    """Addresses of a binary or string array's bytes, of their end, and of its first row's offset."""
+    _, offsets, data = array.buffers()
+    start = data.address if data is not None else 0
+    return start, start + (data.size if data is not None else 0), offsets.address + 4 * array.offset
+
+
+def bits(array: pa.Array) -> tuple[int, int]:
+    """Address of an array's validity bitmap, 0 where it has no nulls, and of its first row's bit."""
+    bitmap = array.buffers()[0]
+    if bitmap is None or array.null_count == 0:
+        return 0, 0
+    return bitmap.address, array.offset
+
+
+def write(
+    kernel: Callable[[int], int],
+    frame: np.ndarray[Any, np.dtype[np.int64]],
+    array: pa.Array,
+    expected: int,
+    what: str,
+) -> pa.StringArray:
+    """Let a kernel write a text for each row of ``array`` that is not null.
+
+    ``frame`` holds the kernel's own words; those that all share are set here. ``expected`` is a
+    guess of the text's bytes, ``what`` names the values in errors. Raises `EventDecodeError`.
+    """
+    rows = len(array)
+    bitmap, bit = bits(array)
+    lead = bit & 7 if bitmap else 0
+    offsets = pa.allocate_buffer(4 * (lead + rows + 1))
+    np.frombuffer(offsets, np.int32)[: lead + 1] = 0
+    text = pa.allocate_buffer(min(expected, _LARGEST) + 2 * f.ROOM, resizable=True)
+    frame[: f.WORDS_SHARED] = 0
+    frame[f.ROWS] = rows
+    frame[f.OUT_OFFSETS] = offsets.address + 4 * lead
+    frame[f.VALID], frame[f.VALID_BIT] = bitmap, bit
+    while True:
+        frame[f.OUT], frame[f.CAPACITY] = text.address, text.size
+        result = kernel(frame.ctypes.data)
+        if result == f.DONE:
+            break
+        row = int(frame[f.ROW])
+        if result != f.MORE:
+            raise EventDecodeError(f"{what} in row {row} of a batch: {_TROUBLE[result]}")
+        if text.size >= _LARGEST:
+            raise EventDecodeError(
+                f"{what} up to row {row} of a batch take more than 2 GiB as text: "
+                "read the log in smaller batches"
+            )
+        text.resize(min(2 * text.size, _LARGEST))
+    text.resize(int(frame[f.USED]), shrink_to_fit=False)
+    valid = None
+    if bitmap:
+        valid = array.buffers()[0].slice(array.offset >> 3)
+    return pa.StringArray.from_buffers(rows, offsets, text, valid, array.null_count, lead)

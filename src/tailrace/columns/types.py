@@ -1,0 +1,203 @@
+"""From a table's columns to Arrow types, and to what the row kernel does with each.
+
+The types are those that Spark's Python sources and Parquet take as they are, so one mapping serves
+Arrow, Parquet and Spark: unsigned integers go one size up (64-bit ones become DECIMAL(20,0)),
+DECIMALs beyond 38 digits become text. ``docs/types.md`` lists them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from tailrace.columns import layout as k
+from tailrace.constants import ColumnType as T
+from tailrace.errors import UnsupportedType
+from tailrace.rows.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.rows.schema import Column
+
+
+class Finish(Enum):
+    """What is left to do in bulk once the kernel has put a column's bytes out."""
+
+    NOTHING = auto()
+    CHARSET = auto()
+    JSONB = auto()
+    VECTOR = auto()
+    DECOMPRESS = auto()
+    """MariaDB's compressed columns, before what the bytes then need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one column is decoded.
+
+    ``kind`` and ``argument`` go to the kernel; ``raw`` is the Arrow type that it writes and
+    ``type`` the one after ``finish``; ``skip`` and ``skip_argument`` pass over the column.
+    ``least`` is the fewest bytes that a value takes in a row, ``most`` the most text that is made
+    of one (0 where text is copied).
+    """
+
+    type: pa.DataType
+    raw: pa.DataType
+    kind: int
+    argument: int
+    skip: int
+    skip_argument: int
+    least: int
+    most: int = 0
+    finish: Finish = Finish.NOTHING
+
+
+_UINT64: Final = pa.decimal128(20, 0)
+_LOCAL: Final = pa.timestamp("us")
+_UTC: Final = pa.timestamp("us", "UTC")
+_DURATION: Final = pa.duration("us")
+_TWELVE: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+# type: (signed kind, its Arrow type, unsigned kind, its Arrow type, bytes in a row)
+_INTEGERS: Final = {
+    T.TINY: (k.INT8, pa.int8(), k.UINT8, pa.int16(), 1),
+    T.SHORT: (k.INT16, pa.int16(), k.UINT16, pa.int32(), 2),
+    T.INT24: (k.INT24, pa.int32(), k.UINT24, pa.int32(), 3),
+    T.LONG: (k.INT32, pa.int32(), k.UINT32, pa.int64(), 4),
+    T.LONGLONG: (k.INT64, pa.int64(), k.UINT64, _UINT64, 8),
+}
+# type: (kind, Arrow type, bytes without a fraction, whether metadata is the fraction's digits)
+_TEMPORAL: Final = {
+    T.DATE: (k.DATE, pa.date32(), 3, False),
+    T.NEWDATE: (k.DATE, pa.date32(), 3, False),
+    T.TIME: (k.OLD_TIME, _DURATION, 3, False),
+    T.DATETIME: (k.OLD_DATETIME, _LOCAL, 8, False),
+    T.TIMESTAMP: (k.OLD_TIMESTAMP, _UTC, 4, False),
+    T.TIME2: (k.TIME, _DURATION, 3, True),
+    T.DATETIME2: (k.DATETIME, _LOCAL, 5, True),
+    T.TIMESTAMP2: (k.TIMESTAMP, _UTC, 4, True),
+}
+_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "ascii"})
+_MADE: Final = {
+    Logical.UUID: (k.UUID, 48),
+    Logical.INET4: (k.INET4, 48),
+    Logical.INET6: (k.INET6, 48),
+}
+
+
+def plan_of(column: Column) -> Plan:
+    """Say how a column is decoded; raises `UnsupportedType` for one that no log has rows of."""
+    kind = column.type
+    if kind in _INTEGERS:
+        signed, small, unsigned, large, size = _INTEGERS[kind]
+        if column.unsigned:
+            return _fixed(large, unsigned, 0, size)
+        return _fixed(small, signed, 0, size)
+    if kind in _TEMPORAL:
+        code, arrow, size, fractional = _TEMPORAL[kind]
+        digits = column.metadata if fractional else 0
+        return _fixed(arrow, code, digits, size + (digits + 1) // 2)
+    match kind:
+        case T.FLOAT:
+            return _fixed(pa.float32(), k.FLOAT32, 0, 4)
+        case T.DOUBLE:
+            return _fixed(pa.float64(), k.INT64, 0, 8)
+        case T.YEAR:
+            return _fixed(pa.int16(), k.YEAR, 0, 1)
+        case T.NULL:
+            return Plan(pa.null(), pa.int8(), k.NOTHING, 0, k.SKIP_FIXED, 0, 0)
+        case T.NEWDECIMAL:
+            return _decimal(column)
+        case T.BIT:
+            size = (column.metadata + 7) // 8
+            if size == 8:
+                return _fixed(_UINT64, k.BITS64, 8, 8)
+            return _fixed(pa.int64(), k.BITS, size, size)
+        case T.ENUM:
+            return _members(column, k.ENUM_NAME, k.LE_BYTES, pa.int32())
+        case T.SET:
+            if column.metadata == 8:
+                return _members(column, k.SET_NAMES, k.UINT64, _UINT64)
+            return _members(column, k.SET_NAMES, k.LE_BYTES64, pa.int64())
+        case _:
+            return _bytes(column)
+
+
+def _fixed(arrow: pa.DataType, kind: int, argument: int, size: int) -> Plan:
+    return Plan(arrow, arrow, kind, argument, k.SKIP_FIXED, size, size)
+
+
+def _decimal(column: Column) -> Plan:
+    precision, scale = column.metadata >> 8, column.metadata & 255
+    whole = precision - scale
+    if not 0 <= scale <= precision <= 65:
+        raise UnsupportedType(f"column {column.name}: DECIMAL({precision},{scale}) cannot be")
+    size = whole // 9 * 4 + _TWELVE[whole % 9] + scale // 9 * 4 + _TWELVE[scale % 9]
+    if precision <= 38:
+        arrow = pa.decimal128(precision, scale)
+        return Plan(arrow, arrow, k.DECIMAL, column.metadata, k.SKIP_FIXED, size, size)
+    text = pa.string()
+    return Plan(
+        text, text, k.DECIMAL_TEXT, column.metadata, k.SKIP_FIXED, size, size, precision + 3
+    )
+
+
+def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Plan:
+    size = column.metadata
+    if not (1 <= size <= 8 and size != 0):
+        raise UnsupportedType(f"column {column.name}: an ENUM or SET of {size} bytes cannot be")
+    if column.members is None:
+        return Plan(number, number, plain, size, k.SKIP_FIXED, size, size)
+    names = [len(name.encode()) for name in column.members]
+    most = max(names, default=0) if named == k.ENUM_NAME else sum(names) + len(names)
+    argument = size | len(names) << 8
+    return Plan(pa.string(), pa.string(), named, argument, k.SKIP_FIXED, size, size, max(most, 1))
+
+
+def _bytes(column: Column) -> Plan:
+    """Strings, blobs, and what is logged like them."""
+    compressed = column.type in {T.BLOB_COMPRESSED, T.VARCHAR_COMPRESSED}
+    if column.type in {T.BLOB, T.JSON, T.GEOMETRY, T.VECTOR, T.BLOB_COMPRESSED}:
+        prefix = column.metadata
+    elif column.type in {T.TINY_BLOB, T.MEDIUM_BLOB, T.LONG_BLOB}:
+        prefix = {T.TINY_BLOB: 1, T.MEDIUM_BLOB: 3, T.LONG_BLOB: 4}[column.type]
+    elif column.type in {T.STRING, T.VARCHAR, T.VAR_STRING, T.VARCHAR_COMPRESSED}:
+        prefix = 1 if column.metadata < 256 else 2
+    else:
+        raise UnsupportedType(
+            f"column {column.name} has type {column.type.name}, of which no rows can be in a log; "
+            "leave its table out with --tables"
+        )
+    if not 1 <= prefix <= 4:
+        raise UnsupportedType(f"column {column.name}: a length of {prefix} bytes cannot be")
+
+    def plan(
+        arrow: pa.DataType,
+        raw: pa.DataType,
+        finish: Finish = Finish.NOTHING,
+        kind: int = k.STRING,
+        argument: int = prefix,
+        most: int = 0,
+    ) -> Plan:
+        finish = Finish.DECOMPRESS if compressed else finish
+        raw = pa.binary() if compressed else raw
+        return Plan(arrow, raw, kind, argument, k.SKIP_VARIABLE, prefix, prefix, most, finish)
+
+    logical = column.logical
+    if logical in _MADE:
+        kind, most = _MADE[logical]
+        return plan(pa.string(), pa.string(), kind=kind, argument=0, most=most)
+    if logical is Logical.VECTOR:
+        return plan(pa.list_(pa.float32()), pa.binary(), Finish.VECTOR)
+    if logical is Logical.JSON and column.type is T.JSON:
+        return plan(pa.string(), pa.binary(), Finish.JSONB)
+    if logical in {Logical.TEXT, Logical.JSON}:
+        return plan(pa.string(), pa.binary(), Finish.CHARSET)
+    if column.type is T.STRING and column.metadata > 0:
+        width = column.metadata
+        return plan(
+            pa.binary(), pa.binary(), kind=k.PADDED, argument=prefix | width << 8, most=width
+        )
+    return plan(pa.binary(), pa.binary())

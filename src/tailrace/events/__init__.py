@@ -1,0 +1,99 @@
+"""The events of a binary log, both flavours: bytes in, objects out. No file, no socket."""
+
+from tailrace.events.base import REGISTRY, Event, event_name
+from tailrace.events.column_metadata import ColumnSpec
+from tailrace.events.context import DecodeContext
+from tailrace.events.control import (
+    AnnotateRowsEvent,
+    HeartbeatEvent,
+    IgnorableEvent,
+    IncidentEvent,
+    RotateEvent,
+    RowsQueryEvent,
+    StopEvent,
+)
+from tailrace.events.format_description import FormatDescription, FormatDescriptionEvent
+from tailrace.events.group_replication import TransactionContextEvent, ViewChangeEvent
+from tailrace.events.gtids import GtidEvent, PreviousGtidsEvent
+from tailrace.events.header import EventHeader
+from tailrace.events.load import DeleteFileEvent, ExecuteLoadQueryEvent, LoadBlockEvent
+from tailrace.events.mariadb import (
+    BinlogCheckpointEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    StartEncryptionEvent,
+)
+from tailrace.events.obsolete import ObsoleteEvent, PartialRowDataEvent, PreGaRowsEvent
+from tailrace.events.payload import TransactionPayloadEvent
+from tailrace.events.query import QueryCompressedEvent, QueryEvent
+from tailrace.events.rows import (
+    DeleteRowsEvent,
+    PartialUpdateRowsEvent,
+    RowsEvent,
+    RowsExtra,
+    UpdateRowsEvent,
+    WriteRowsEvent,
+)
+from tailrace.events.status_vars import StatusVariable, StatusVariables
+from tailrace.events.table_map import TableLayout, TableMapEvent
+from tailrace.events.transaction import (
+    LargeTransactionHeaderEvent,
+    XaPrepareEvent,
+    Xid,
+    XidEvent,
+)
+from tailrace.events.unknown import UnknownIgnorableEvent
+from tailrace.events.variables import IntVarEvent, RandEvent, UserVarEvent
+
+__all__ = [
+    "REGISTRY",
+    "AnnotateRowsEvent",
+    "BinlogCheckpointEvent",
+    "ColumnSpec",
+    "DecodeContext",
+    "DeleteFileEvent",
+    "DeleteRowsEvent",
+    "Event",
+    "EventHeader",
+    "ExecuteLoadQueryEvent",
+    "FormatDescription",
+    "FormatDescriptionEvent",
+    "GtidEvent",
+    "GtidListEvent",
+    "HeartbeatEvent",
+    "IgnorableEvent",
+    "IncidentEvent",
+    "IntVarEvent",
+    "LargeTransactionHeaderEvent",
+    "LoadBlockEvent",
+    "MariadbGtidEvent",
+    "ObsoleteEvent",
+    "PartialRowDataEvent",
+    "PartialUpdateRowsEvent",
+    "PreGaRowsEvent",
+    "PreviousGtidsEvent",
+    "QueryCompressedEvent",
+    "QueryEvent",
+    "RandEvent",
+    "RotateEvent",
+    "RowsEvent",
+    "RowsExtra",
+    "RowsQueryEvent",
+    "StartEncryptionEvent",
+    "StatusVariable",
+    "StatusVariables",
+    "StopEvent",
+    "TableLayout",
+    "TableMapEvent",
+    "TransactionContextEvent",
+    "TransactionPayloadEvent",
+    "UnknownIgnorableEvent",
+    "UpdateRowsEvent",
+    "UserVarEvent",
+    "ViewChangeEvent",
+    "WriteRowsEvent",
+    "XaPrepareEvent",
+    "Xid",
+    "XidEvent",
+    "event_name",
+]

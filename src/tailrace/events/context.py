@@ -1,0 +1,149 @@
+"""The state that decoding needs, and the way from an event's bytes to the event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    Flavour,
+)
+from tailrace.errors import (
+    ChecksumMismatch,
+    EventDecodeError,
+    LogError,
+    TruncatedEvent,
+    UnknownEvent,
+)
+from tailrace.events.base import REGISTRY, Event, event_name
+from tailrace.events.format_description import FormatDescription, frame_end, verify
+from tailrace.events.header import EventHeader, unpack_header
+from tailrace.events.unknown import UnknownIgnorableEvent
+
+if TYPE_CHECKING:
+    from tailrace.events.table_map import TableMapEvent
+
+_U32: Final = Struct("<I").unpack_from
+_CRC32: Final = ChecksumAlgorithm.CRC32
+_BEFORE_FORMAT: Final = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
+_FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
+_IGNORABLE: Final = int(EventFlag.IGNORABLE)
+_COPIED: Final = 1 << 12
+"""Below this size a copy is dearer than nothing, but cheaper than a memoryview."""
+
+
+def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
+    if code == _FORMAT:
+        verify(raw, end, stored)
+        return
+    computed = crc32(raw[:end] if end < _COPIED else memoryview(raw)[:end])
+    if computed != stored:
+        raise ChecksumMismatch(
+            f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}"
+        )
+
+
+def _class_of(header: EventHeader) -> type[Event]:
+    kind = REGISTRY.get(header.type)
+    if kind is not None:
+        return kind
+    if header.flags & _IGNORABLE:
+        return UnknownIgnorableEvent
+    raise UnknownEvent(
+        f"event type {header.type} is not known and not marked ignorable:"
+        " a newer Tailrace may know it"
+    )
+
+
+@dataclass(slots=True)
+class DecodeContext:
+    """All that one event's bytes leave to events before it. Pickles.
+
+    ``format`` is the last format description's content (None before it), ``checksum_algorithm``
+    what it says of checksums (before it: what was agreed on with the source), ``table_maps`` the
+    table maps in force, by table id. Not shared between logs; one event after the other.
+    """
+
+    format: FormatDescription | None = None
+    checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
+    table_maps: dict[int, TableMapEvent] = field(default_factory=dict)
+
+    @property
+    def flavour(self) -> Flavour:
+        """Whose log it is; MySQL's before the format description."""
+        return Flavour.MYSQL if self.format is None else self.format.flavour
+
+    def extra_post_header(self, code: int) -> int:
+        """Bytes by which this log's fixed part of an event type is longer than the known one."""
+        if self.format is None or not self.format.differs:
+            return 0
+        return self.format.extra_post_header(code)
+
+    def decode(
+        self,
+        raw: bytes | memoryview,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        verify_checksum: bool = True,
+    ) -> Event:
+        """Decode one whole event, and change the state as it says.
+
+        ``raw`` holds exactly the event: header, body, checksum. ``file`` and ``offset`` become the
+        event's place. Raises TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
+        UnsupportedType, MissingTableMap; the state is then as it was before.
+        """
+        size = len(raw)
+        code = raw[4] if size > 4 else -1
+        try:
+            if size < HEADER_SIZE:
+                raise TruncatedEvent(f"an event has at least {HEADER_SIZE} bytes, this has {size}")
+            header = EventHeader(*unpack_header(raw))
+            if header.length != size:
+                raise _misfit(header.length, size)
+            end = size
+            if code == _FORMAT:
+                end = frame_end(raw)
+            elif self.checksum_algorithm is _CRC32:
+                end -= CHECKSUM_SIZE
+            if code != _FORMAT and (self.format is None or end < HEADER_SIZE):
+                self._check_frame(code, size, end)
+            checksum = None
+            if end != size:
+                checksum = _U32(raw, end)[0]
+                if verify_checksum:
+                    _verify(raw, end, code, checksum)
+            kind = _class_of(header)
+            event = kind.decode_body(header, bytes(raw[HEADER_SIZE:end]), self)
+            event.checksum = checksum
+            event.file = file
+            event.offset = offset
+            if kind.CHANGES_CONTEXT:
+                event.update(self)
+        except LogError as error:
+            raise error.at(file, offset, event_name(code) if code >= 0 else None) from None
+        return event
+
+    def _check_frame(self, code: int, size: int, end: int) -> None:
+        """What may come before the format description, and whether the checksum has its place."""
+        if self.format is None and code not in _BEFORE_FORMAT:
+            raise EventDecodeError(
+                "no format description event came before it: read the log from its beginning"
+                " (logs of MySQL before 5.0 have none and cannot be read)"
+            )
+        if end < HEADER_SIZE:
+            raise TruncatedEvent(f"{size} bytes leave no place for the event's checksum")
+
+
+def _misfit(length: int, size: int) -> LogError:
+    if HEADER_SIZE <= length <= MAX_EVENT_SIZE:
+        return TruncatedEvent(f"the event says it has {length} bytes, here are {size}")
+    return EventDecodeError(f"an event has {HEADER_SIZE} to {MAX_EVENT_SIZE} bytes, not {length}")

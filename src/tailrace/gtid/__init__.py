@@ -1,0 +1,6 @@
+"""Global transaction ids of both flavours, and sets of them (facts sheet 4.5, 2.8)."""
+
+from tailrace.gtid.mariadb import GtidList, MariadbGtid
+from tailrace.gtid.mysql import Gtid, GtidSet, Tsid, format_uuid, parse_uuid
+
+__all__ = ["Gtid", "GtidList", "GtidSet", "MariadbGtid", "Tsid", "format_uuid", "parse_uuid"]

@@ -1,0 +1,100 @@
+"""MariaDB's GTIDs, and the state that a list of them is (facts sheet 2.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from tailrace.errors import GtidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MariadbGtid:
+    """MariaDB's id of a transaction: replication domain, server, sequence number in the domain."""
+
+    domain_id: int
+    server_id: int
+    seq_no: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``0-1-100``. Raises GtidError."""
+        parts = text.strip().split("-")
+        if len(parts) != 3 or not all(
+            part.isascii() and part.isdigit() and len(part) <= 20 for part in parts
+        ):
+            raise GtidError(f"not a GTID: {text[:120]!r} (a GTID of MariaDB looks like 0-1-100)")
+        domain, server, seq = map(int, parts)
+        if domain >= 1 << 32 or server >= 1 << 32 or seq >= 1 << 64:
+            raise GtidError(f"a number of the GTID {text[:120]!r} is too large")
+        return cls(domain, server, seq)
+
+    def __str__(self) -> str:
+        return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
+
+
+class GtidList:
+    """MariaDB's replication state: GTIDs, several a domain at most one a server, the last of each
+    domain its most recent (GTID_LIST; ``@@gtid_binlog_state``).
+
+    ``entries`` keeps that order. Equal where `position` is equal and the entries are the same.
+    """
+
+    __slots__ = ("_domains",)
+
+    def __init__(self, entries: Iterable[MariadbGtid] = ()) -> None:
+        self._domains: dict[int, dict[int, MariadbGtid]] = {}
+        for gtid in entries:
+            self.update(gtid)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``0-1-100,1-2-7``; the empty text is the empty state. Raises GtidError."""
+        return cls(MariadbGtid.parse(part) for part in text.split(",")) if text.strip() else cls()
+
+    def update(self, gtid: MariadbGtid) -> None:
+        """Make this the most recent GTID of its domain."""
+        servers = self._domains.setdefault(gtid.domain_id, {})
+        servers.pop(gtid.server_id, None)
+        servers[gtid.server_id] = gtid
+
+    @property
+    def entries(self) -> tuple[MariadbGtid, ...]:
+        """All GTIDs, by domain; the most recent of a domain last."""
+        return tuple(
+            gtid for _, servers in sorted(self._domains.items()) for gtid in servers.values()
+        )
+
+    @property
+    def position(self) -> dict[int, MariadbGtid]:
+        """Each domain's most recent GTID, by domain id (``@@gtid_binlog_pos``)."""
+        return {
+            domain: next(reversed(servers.values()))
+            for domain, servers in sorted(self._domains.items())
+        }
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return type(self)(self.entries)
+
+    def __iter__(self) -> Iterator[MariadbGtid]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._domains.values()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GtidList):
+            return NotImplemented
+        return self.entries == other.entries
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.entries))
+
+    def __repr__(self) -> str:
+        return f"GtidList({str(self)!r})"

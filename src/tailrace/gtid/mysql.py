@@ -1,0 +1,287 @@
+"""MySQL's GTIDs and sets of them, with tags or without (facts sheet 4.5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import GtidError
+from tailrace.gtid.intervals import Intervals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+GNO_END: Final = (1 << 63) - 1
+"""Past the largest transaction number."""
+_UUID: Final = re.compile(
+    r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.ASCII
+)
+_TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.ASCII)
+_INTERVAL: Final = re.compile(r"\s*([0-9]{1,40})\s*(?:-\s*([0-9]{1,40})\s*)?", re.ASCII)
+_U64: Final = Struct("<Q")
+_RUN: Final = Struct("<QQ")
+_UUID_SIZE: Final = 16
+
+Tsid = tuple[str, str]
+"""A source's UUID and a tag; the empty tag is the classic GTID."""
+
+
+def format_uuid(raw: bytes) -> str:
+    """16 bytes as ``896e7882-18fe-11ef-ab88-22222d34d411``."""
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def parse_uuid(text: str) -> str:
+    """A UUID in any form the server takes (case, braces, no hyphens), as `format_uuid` gives it."""
+    bare = text.strip().lower()
+    if bare.startswith("{") and bare.endswith("}"):
+        bare = bare[1:-1]
+    if not _UUID.fullmatch(bare):
+        raise GtidError(f"not a UUID: {text[:60]!r}")
+    return format_uuid(bytes.fromhex(bare.replace("-", "")))
+
+
+def parse_tag(text: str) -> str:
+    """A tag, in lower case. Raises GtidError."""
+    tag = text.strip().lower()
+    if not _TAG.fullmatch(tag):
+        raise GtidError(
+            f"not a tag: {text[:60]!r} (at most 32 letters, digits and _, no digit first)"
+        )
+    return tag
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Gtid:
+    """MySQL's id of a transaction: the source's UUID, a tag (or ""), a number from 1 on."""
+
+    uuid: str
+    tag: str
+    gno: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``uuid:5`` or ``uuid:tag:5``. Raises GtidError."""
+        parts = text.split(":")
+        if len(parts) not in {2, 3}:
+            raise GtidError(f"not a GTID: {text[:120]!r} (a GTID looks like uuid:5 or uuid:tag:5)")
+        tag = parse_tag(parts[1]) if len(parts) == 3 else ""
+        number = parts[-1].strip()
+        if not (number.isascii() and number.isdigit() and len(number) <= 40):
+            raise GtidError(f"not a GTID: {text[:120]!r} (its number is not one)")
+        gno = int(number)
+        if not 1 <= gno < GNO_END:
+            raise GtidError(f"a GTID's number lies between 1 and {GNO_END - 1}, not {gno}")
+        return cls(parse_uuid(parts[0]), tag, gno)
+
+    def __str__(self) -> str:
+        return f"{self.uuid}:{self.tag}:{self.gno}" if self.tag else f"{self.uuid}:{self.gno}"
+
+
+def _parse_interval(item: str) -> tuple[int, int]:
+    match = _INTERVAL.fullmatch(item)
+    if not match:
+        raise GtidError(f"not an interval of transaction numbers: {item[:60]!r}")
+    start = int(match[1])
+    last = int(match[2]) if match[2] else start
+    if not 1 <= start < GNO_END or last >= GNO_END:
+        raise GtidError(f"transaction numbers lie between 1 and {GNO_END - 1}, not {item.strip()}")
+    return start, last + 1
+
+
+class GtidSet:
+    """A set of MySQL's GTIDs: for each source (UUID and tag) runs of transaction numbers.
+
+    Prints as the server prints it; takes every text that the server takes. `add` changes the set;
+    the operators ``|``, ``-``, ``&`` give new ones, ``<=`` asks for a subset.
+    """
+
+    __slots__ = ("_sources",)
+
+    def __init__(self, sources: Mapping[Tsid, Iterable[tuple[int, int]]] | None = None) -> None:
+        """From runs ``[start, end)`` by (uuid, tag), in canonical form."""
+        self._sources: dict[Tsid, Intervals] = {}
+        for tsid, runs in (sources or {}).items():
+            intervals = Intervals.of(runs)
+            if intervals:
+                self._sources[tsid] = intervals
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``uuid[:tag]:1-5:8[:tag2:…],uuid2:…``; "" is the empty set. Raises GtidError."""
+        runs: dict[Tsid, list[tuple[int, int]]] = {}
+        for part in text.split(","):
+            if not part.strip():
+                continue
+            head, *items = part.split(":")
+            uuid = parse_uuid(head)
+            into = runs.setdefault((uuid, ""), [])
+            for item in items:
+                if item.lstrip()[:1].isdigit():
+                    into.append(_parse_interval(item))
+                else:
+                    into = runs.setdefault((uuid, parse_tag(item)), [])
+        return cls(runs)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Self:
+        """Read the binary form, tagged or not. Raises GtidError."""
+        if len(raw) < _U64.size:
+            raise GtidError(f"a GTID set needs 8 bytes, {len(raw)} are there")
+        header = raw[: _U64.size]
+        tagged = header[7] == 1
+        if header[7] > 1 or (tagged and header[0] != 1):
+            raise GtidError(f"GTID set header {header.hex()} is not known")
+        count = int.from_bytes(header[1:7] if tagged else header, "little")
+        new = cls()
+        pos = _U64.size
+        before: Tsid = ("", "")
+        for _ in range(count):
+            tsid, pos = _decode_source(raw, pos, tagged=tagged)
+            if tsid <= before:
+                raise GtidError("the sources of a GTID set are not in order")
+            before = tsid
+            new._sources[tsid], pos = _decode_runs(raw, pos)
+        if pos != len(raw):
+            raise GtidError(f"{len(raw) - pos} bytes follow the GTID set")
+        return new
+
+    def encode(self) -> bytes:
+        """The binary form: the untagged one unless there are tags."""
+        tagged = any(tag for _, tag in self._sources)
+        count = len(self._sources)
+        parts = [b"\1" + count.to_bytes(6, "little") + b"\1" if tagged else _U64.pack(count)]
+        for (uuid, tag), intervals in sorted(self._sources.items()):
+            parts.append(bytes.fromhex(uuid.replace("-", "")))
+            if tagged:
+                parts.append(bytes([len(tag) << 1]) + tag.encode())
+            parts.append(_U64.pack(len(intervals)))
+            parts.extend(_RUN.pack(start, end) for start, end in intervals)
+        return b"".join(parts)
+
+    def add(self, gtid: Gtid) -> None:
+        """Add one GTID."""
+        tsid = (gtid.uuid, gtid.tag)
+        self._sources.setdefault(tsid, Intervals()).add(gtid.gno, gtid.gno + 1)
+
+    @property
+    def sources(self) -> dict[Tsid, tuple[tuple[int, int], ...]]:
+        """The runs ``[start, end)`` by (uuid, tag), in order."""
+        return {tsid: tuple(runs) for tsid, runs in sorted(self._sources.items())}
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return self._with({tsid: runs.copy() for tsid, runs in self._sources.items()})
+
+    def _with(self, sources: dict[Tsid, Intervals]) -> Self:
+        new = type(self)()
+        new._sources.update((tsid, runs) for tsid, runs in sources.items() if runs)  # noqa: SLF001 - our own kind
+        return new
+
+    def __or__(self, other: Self) -> Self:
+        new = self.copy()
+        for tsid, runs in other._sources.items():
+            mine = new._sources.get(tsid)
+            new._sources[tsid] = Intervals.of([*mine, *runs]) if mine else runs.copy()
+        return new
+
+    def __sub__(self, other: Self) -> Self:
+        theirs = other._sources
+        return self._with(
+            {
+                tsid: runs.minus(theirs[tsid]) if tsid in theirs else runs.copy()
+                for tsid, runs in self._sources.items()
+            }
+        )
+
+    def __and__(self, other: Self) -> Self:
+        theirs = other._sources
+        return self._with(
+            {
+                tsid: runs.meet(theirs[tsid])
+                for tsid, runs in self._sources.items()
+                if tsid in theirs
+            }
+        )
+
+    def __le__(self, other: Self) -> bool:
+        return not self - other
+
+    def __contains__(self, gtid: Gtid) -> bool:
+        runs = self._sources.get((gtid.uuid, gtid.tag))
+        return runs is not None and gtid.gno in runs
+
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
+    def __len__(self) -> int:
+        """How many GTIDs the set holds."""
+        return sum(end - start for runs in self._sources.values() for start, end in runs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GtidSet):
+            return NotImplemented
+        return self._sources == other._sources
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def text(self, separator: str = ",") -> str:
+        """The set as text, sources parted by ``separator``; one line by default."""
+        lines: list[str] = []
+        last_uuid = ""
+        for (uuid, tag), runs in sorted(self._sources.items()):
+            shown = ":".join(
+                str(start) if end == start + 1 else f"{start}-{end - 1}" for start, end in runs
+            )
+            tagged = f"{tag}:{shown}" if tag else shown
+            if uuid == last_uuid:
+                lines[-1] += f":{tagged}"
+            else:
+                lines.append(f"{uuid}:{tagged}")
+            last_uuid = uuid
+        return separator.join(lines)
+
+    def __str__(self) -> str:
+        return self.text(",\n")
+
+    def __repr__(self) -> str:
+        return f"GtidSet({self.text()!r})"
+
+
+def _decode_source(raw: bytes, pos: int, *, tagged: bool) -> tuple[Tsid, int]:
+    tag = ""
+    end = pos + _UUID_SIZE + tagged
+    if end <= len(raw) and tagged:
+        length = raw[end - 1]
+        if length & 1 or length >> 1 > 32:
+            raise GtidError(f"a tag's length byte is 0x{length:02X}")
+        raw_tag = raw[end : end + (length >> 1)]
+        end += length >> 1
+        if raw_tag and not (raw_tag.isascii() and _TAG.fullmatch(raw_tag.decode("latin-1"))):
+            raise GtidError(f"not a tag: {raw_tag!r}")
+        tag = raw_tag.decode("ascii")
+    if end > len(raw):
+        raise GtidError("the GTID set ends inside a source")
+    return (format_uuid(raw[pos : pos + _UUID_SIZE]), tag), end
+
+
+def _decode_runs(raw: bytes, pos: int) -> tuple[Intervals, int]:
+    if pos + _U64.size > len(raw):
+        raise GtidError("the GTID set ends before its intervals")
+    (count,) = _U64.unpack_from(raw, pos)
+    pos += _U64.size
+    end = pos + count * _RUN.size
+    if not count or end > len(raw):
+        raise GtidError(f"a source of {count} intervals in {len(raw) - pos} bytes")
+    runs = Intervals()
+    before = 0
+    for start, stop in _RUN.iter_unpack(memoryview(raw)[pos:end]):
+        if start <= before or stop <= start or stop > GNO_END:
+            raise GtidError(f"the intervals of a GTID set are not in order at [{start}, {stop})")
+        runs.starts.append(start)
+        runs.ends.append(stop)
+        before = stop
+    return runs, end

@@ -1,0 +1,68 @@
+"""A place in a series of logs: file and offset."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Self
+
+from tailrace.errors import UsageError
+
+_NUMBER = re.compile(r"\.(\d+)\Z", re.ASCII)
+
+
+def file_number(name: str) -> int | None:
+    """The numeric suffix of a log file's name (``binlog.000003`` → 3), or None without one."""
+    match = _NUMBER.search(name)
+    return int(match[1]) if match else None
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A log file's name and a 64-bit byte offset into it.
+
+    Ordered by the file's numeric suffix, then its name, then the offset; so ``binlog.1000000``
+    comes after ``binlog.999999``. Prints as ``binlog.000003:1234``.
+    """
+
+    file: str
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``file:offset``; the file may hold colons itself. Raises UsageError."""
+        file, colon, offset = text.strip().rpartition(":")
+        if not colon or not file or not (offset.isascii() and offset.isdigit()):
+            raise UsageError(f"not a position: {text!r} (a position looks like binlog.000003:1234)")
+        if len(offset) > 20 or int(offset) >= 1 << 63:
+            raise UsageError(f"not a position: {text!r} (the offset is past 2**63)")
+        return cls(file, int(offset))
+
+    @property
+    def number(self) -> int | None:
+        """The file's numeric suffix, or None without one."""
+        return file_number(self.file)
+
+    def _key(self) -> tuple[int, str, int]:
+        number = self.number
+        return (-1 if number is None else number, self.file, self.offset)
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self._key() < other._key()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+def sequence(number: int, offset: int, row: int) -> int:
+    """The change record's ``_seq``: total order over a source's changes, below 10 ** 38.
+
+    ``number`` is the log file's, ``offset`` the rows event's (44 bits), ``row`` the row's number in
+    it; inside a transaction payload, the payload event's offset, and the row's number counted from
+    the inner event's offset in the uncompressed payload (48 bits).
+    """
+    return number << 92 | offset << 48 | row

@@ -1,0 +1,205 @@
+"""The change record as one line of JSON (DESIGN.md, "The change record").
+
+Integers, YEAR and BIT are numbers; DECIMAL, dates and times are text as ``SELECT`` prints them;
+binary is base64; JSON columns stand as they are; floats have the fewest digits that tell them from
+all others of their width. A column that is absent from the image is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError
+from tailrace.rows.floats import float32_text
+from tailrace.rows.image import ABSENT
+from tailrace.rows.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.rows.image import Image
+    from tailrace.rows.json import JsonText
+    from tailrace.rows.row import Row
+    from tailrace.rows.schema import Column, TableSchema
+
+Writer = Callable[[Any], str]
+"""A value that is not NULL, to JSON."""
+
+_OFFSET_BITS: Final = 44
+_ROW_BITS: Final = 32
+
+text_json: Final[Writer] = encode_basestring
+"""A str as a JSON string; only what must be escaped is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a change comes from: what its record says beside the row itself.
+
+    ``ts`` is microseconds UTC; ``file_number`` is the number that the log file's name ends in;
+    ``offset`` the row event's start in it, for an event from inside a transaction payload the
+    payload's start.
+    """
+
+    file: str
+    file_number: int
+    offset: int
+    ts: int | None
+    gtid: str | None
+    server_id: int
+
+
+def sequence(file_number: int, offset: int, row: int) -> int:
+    """``_seq``: one key that sorts all changes of a source.
+
+    ``row`` counts the rows that begin at one offset of the log: those of an event, or, in a
+    transaction payload, those of all its events.
+    """
+    return (file_number << _OFFSET_BITS | offset) << _ROW_BITS | row
+
+
+def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | None = None) -> str:
+    """One change record, without a line's end.
+
+    ``number`` is the row's number at the origin's offset where it is not ``row.number`` (inside
+    a transaction payload). Raises what decoding the row's values raises.
+    """
+    seq = sequence(origin.file_number, origin.offset, row.number if number is None else number)
+    ts = "null" if origin.ts is None else origin.ts
+    gtid = "null" if origin.gtid is None else text_json(origin.gtid)
+    return (
+        f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
+        f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
+        f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
+        f'"_server_id":{origin.server_id},"before":{image_json(row.before)},'
+        f'"after":{image_json(row.after)}}}'
+    )
+
+
+def image_json(image: Image | None) -> str:
+    """An image as a JSON object, keys in the table's order; ``null`` for no image."""
+    if image is None:
+        return "null"
+    parts = [
+        f"{name}null" if value is None else name + write(value)
+        for (name, write), value in zip(_writers(image.schema), image.as_tuple(), strict=True)
+        if value is not ABSENT
+    ]
+    return f"{{{','.join(parts)}}}"
+
+
+_MAX_KEPT: Final = 1024
+_kept: Final[dict[int, tuple[TableSchema, list[tuple[str, Writer]]]]] = {}
+
+
+def _writers(schema: TableSchema) -> list[tuple[str, Writer]]:
+    """For each column its key as JSON and its writer; kept by the schema's identity."""
+    known = _kept.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
+    if len(_kept) >= _MAX_KEPT:
+        _kept.clear()
+    writers = [(f"{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
+    _kept[id(schema)] = schema, writers
+    return writers
+
+
+def writer_of(column: Column) -> Writer:
+    """How a column's values are written: by what its loader gives."""
+    type_, logical = column.type, column.logical
+    if type_ in _BY_TYPE:
+        return _BY_TYPE[type_]
+    if logical is not Logical.PLAIN:
+        return _BY_LOGICAL[logical]
+    if type_ in {ColumnType.ENUM, ColumnType.SET} and column.members is not None:
+        return text_json
+    return str
+
+
+def _float32(value: float) -> str:
+    if not isfinite(value):
+        raise _not_finite(value)
+    return float32_text(value)
+
+
+def _float64(value: float) -> str:
+    if not isfinite(value):
+        raise _not_finite(value)
+    return repr(value)
+
+
+def _not_finite(value: float) -> EventDecodeError:
+    return EventDecodeError(f"{value} cannot be written as JSON, nor stored by a server")
+
+
+def _decimal(value: Any) -> str:
+    return f'"{value:f}"'
+
+
+def _plain_text(value: str) -> str:
+    """Text of which no character must be escaped."""
+    return f'"{value}"'
+
+
+def _binary(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode("ascii")}"'
+
+
+def _vector(value: tuple[float, ...]) -> str:
+    return f"[{','.join(map(_float32, value))}]"
+
+
+_LINE_ENDS: Final = re.compile(r"[\r\n]")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _declared_json(value: JsonText) -> str:
+    """MariaDB's JSON is text that somebody wrote: it stands as it is if it is JSON at all.
+
+    Its line ends can only be between values; they become spaces, as a record is a line.
+    """
+    try:
+        json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text_json(value)
+    return _LINE_ENDS.sub(" ", value)
+
+
+_BY_TYPE: Final[dict[ColumnType, Writer]] = {
+    ColumnType.FLOAT: _float32,
+    ColumnType.DOUBLE: _float64,
+    ColumnType.NEWDECIMAL: _decimal,
+    ColumnType.JSON: str,
+    **dict.fromkeys(
+        (
+            ColumnType.DATE,
+            ColumnType.NEWDATE,
+            ColumnType.TIME,
+            ColumnType.TIME2,
+            ColumnType.DATETIME,
+            ColumnType.DATETIME2,
+            ColumnType.TIMESTAMP,
+            ColumnType.TIMESTAMP2,
+        ),
+        _plain_text,
+    ),
+}
+_BY_LOGICAL: Final[dict[Logical, Writer]] = {
+    Logical.TEXT: text_json,
+    Logical.BINARY: _binary,
+    Logical.GEOMETRY: _binary,
+    Logical.JSON: _declared_json,
+    Logical.VECTOR: _vector,
+    Logical.UUID: _plain_text,
+    Logical.INET4: _plain_text,
+    Logical.INET6: _plain_text,
+}

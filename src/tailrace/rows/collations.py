@@ -1,0 +1,59 @@
+"""The collation ids of MySQL up to 9.7 and MariaDB up to 11.8, as the servers list them.
+
+Ids mean the same character set in both; a few names have another id in the other flavour.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import SchemaError
+
+if TYPE_CHECKING:
+    from tailrace.constants import Flavour
+
+BINARY: Final = 63
+"""The collation of bytes that are not text."""
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = files("tailrace.rows").joinpath("data", "collations.json").read_text("ascii")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+@cache
+def charset_of(collation: int) -> str:
+    """The character set that a collation id belongs to; `SchemaError` if no server has the id."""
+    for charset, ranges in _data()["charsets"].items():
+        for first, last in ranges:
+            if first <= collation <= last:
+                return str(charset)
+    raise SchemaError(
+        f"collation {collation} is of no server up to MySQL 9.7 and MariaDB 11.8; "
+        "a schema that declares the column with a known character set helps"
+    )
+
+
+def collation_id(name: str, flavour: Flavour) -> int | None:
+    """The id of a collation by its name in any case; None if the flavour has none of that name.
+
+    ``utf8_`` means ``utf8mb3_``, as both servers' aliases do.
+    """
+    folded = name.lower()
+    names = _data()["names"][flavour]
+    if folded.startswith("utf8_"):
+        folded = f"utf8mb3_{folded[5:]}"
+    number = names.get(folded)
+    return None if number is None else int(number)
+
+
+def default_collation(charset: str, flavour: Flavour) -> int | None:
+    """The id of a character set's default collation (MySQL 9.7's, MariaDB 11.8's)."""
+    folded = charset.lower()
+    name = _data()["defaults"][flavour].get("utf8mb3" if folded == "utf8" else folded)
+    return None if name is None else collation_id(name, flavour)

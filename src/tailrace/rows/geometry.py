@@ -1,0 +1,28 @@
+"""GEOMETRY: the SRID (4 bytes, little-endian) and WKB, as ``SELECT`` gives it."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from tailrace.errors import EventDecodeError
+
+_HEADER: Final = 4 + 1 + 4
+"""The SRID, WKB's byte order, WKB's type."""
+
+
+def load_geometry(data: bytes) -> bytes:
+    """The bytes as they are: SRID and WKB. `EventDecodeError` if they cannot be that."""
+    if data and (len(data) < _HEADER or data[4] > 1):
+        raise EventDecodeError(f"a GEOMETRY of {len(data)} bytes that is no SRID and WKB")
+    return data
+
+
+def srid_of(value: bytes) -> int:
+    """The spatial reference system of a geometry; 0 for one without."""
+    return int(struct.unpack_from("<I", value)[0]) if len(value) >= _HEADER else 0
+
+
+def wkb_of(value: bytes) -> bytes:
+    """The geometry's WKB, for any library that reads it."""
+    return value[4:]

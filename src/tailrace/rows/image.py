@@ -1,0 +1,281 @@
+"""Row images: a row before or after its change, each value decoded when it is looked at.
+
+An image's columns are in one of three states: a value, NULL (None), or absent from the image
+(`ABSENT`), as FULL, MINIMAL and NOBLOB images leave out what nobody needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, UnsupportedType
+from tailrace.rows.json_diff import apply_diffs
+from tailrace.rows.loaders import loader_of, width_of
+
+if TYPE_CHECKING:
+    from tailrace.events.rows import RowsEvent
+    from tailrace.rows.loaders import Loader
+    from tailrace.rows.schema import TableSchema
+
+Span = tuple[int, int]
+"""Where a value's bytes begin and end in the event's row data."""
+
+
+class _Absent:
+    """The type of `ABSENT`: false, and itself again after pickling."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+"""The value of a column that is not in the image."""
+
+_PENDING: Final = object()
+"""The place of a value that is not decoded yet."""
+
+
+class ImagePlan:
+    """How images of one set of present columns are read: resolved once, used for every row.
+
+    ``present`` is the event's bitmap over the table's columns, lowest bit first.
+    """
+
+    __slots__ = ("_null_bytes", "_widths", "blank", "indexes", "table")
+
+    def __init__(self, table: TableDecoder, present: bytes) -> None:
+        count = len(table.schema.columns)
+        if len(present) != (count + 7) // 8:
+            raise EventDecodeError(
+                f"a bitmap of {len(present)} bytes over the {count} columns of {table.name}"
+            )
+        bits = int.from_bytes(present, "little")
+        self.table = table
+        self.indexes = tuple(index for index in range(count) if bits >> index & 1)
+        self._widths = [table.widths[index] for index in self.indexes]
+        self._null_bytes = (len(self.indexes) + 7) // 8
+        here = frozenset(self.indexes)
+        self.blank = [_PENDING if index in here else ABSENT for index in range(count)]
+
+    def locate(self, data: bytes, start: int) -> tuple[list[Span | None], int]:
+        """Where each present column's value is (None for NULL), and where the image ends."""
+        from_bytes = int.from_bytes
+        at = start + self._null_bytes
+        nulls = from_bytes(data[start:at], "little")
+        spans: list[Span | None] = []
+        for size, prefix in self._widths:
+            if nulls & 1:
+                spans.append(None)
+            elif prefix:
+                begin = at + prefix
+                at = begin + from_bytes(data[at:begin], "little")
+                spans.append((begin, at))
+            else:
+                begin, at = at, at + size
+                spans.append((begin, at))
+            nulls >>= 1
+        if at > len(data):  # nothing was read from beyond: slices end where the data does
+            raise EventDecodeError(
+                f"a row of {self.table.name} at {start} ends at {at}, its event at {len(data)}"
+            )
+        return spans, at
+
+
+class TableDecoder:
+    """The loaders of a table's columns, and the plans for the images that were met."""
+
+    __slots__ = ("_plans", "index", "json_columns", "loaders", "name", "schema", "widths")
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.name = f"{schema.database}.{schema.table}"
+        try:
+            self.widths = [width_of(column) for column in schema.columns]
+            self.loaders: list[Loader] = [loader_of(column) for column in schema.columns]
+        except SchemaError as error:
+            raise type(error)(f"{self.name}: {error}") from None
+        self.index = {column.name: column.index for column in schema.columns}
+        self.json_columns = [
+            column.index for column in schema.columns if column.type is ColumnType.JSON
+        ]
+        self._plans: dict[bytes, ImagePlan] = {}
+
+    def plan(self, present: bytes) -> ImagePlan:
+        """The plan for a bitmap of present columns."""
+        plan = self._plans.get(present)
+        if plan is None:
+            if len(self._plans) >= _MAX_KEPT:
+                self._plans.clear()
+            plan = self._plans[present] = ImagePlan(self, present)
+        return plan
+
+
+_MAX_KEPT: Final = 1024
+_decoders: Final[dict[int, TableDecoder]] = {}
+
+
+def decoder_of(schema: TableSchema) -> TableDecoder:
+    """The decoder of a schema. Kept by the schema's identity: resolve a schema once a table map."""
+    decoder = _decoders.get(id(schema))
+    if decoder is None or decoder.schema is not schema:
+        if len(_decoders) >= _MAX_KEPT:
+            _decoders.clear()
+        decoder = _decoders[id(schema)] = TableDecoder(schema)
+    return decoder
+
+
+class Source(NamedTuple):
+    """The event that images were found in, and its row data."""
+
+    event: RowsEvent
+    data: bytes
+
+
+class Image(Mapping[str, Any]):
+    """A row before or after the change: column names to values, of the columns that are in it.
+
+    ``image["x"]`` is `ABSENT` for a column that the image leaves out (it is not in iteration, nor
+    ``in`` the image), and raises `UnknownColumn` for one that the table has not. `as_tuple` gives
+    all columns. Values are decoded at first access; one that cannot be raises `EventDecodeError` or
+    `UnsupportedType`.
+    """
+
+    __slots__ = ("_partial", "_source", "_spans", "_table", "_values")
+
+    def __init__(
+        self,
+        table: TableDecoder,
+        values: list[Any],
+        source: Source | None = None,
+        spans: Mapping[int, Span] | None = None,
+        partial: Mapping[int, Image] | None = None,
+    ) -> None:
+        self._table = table
+        self._values = values
+        self._source = source
+        self._spans = spans or {}
+        self._partial = partial or {}
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema."""
+        return self._table.schema
+
+    def as_tuple(self) -> tuple[Any, ...]:
+        """All of the table's columns in order, absent ones as `ABSENT`."""
+        values = self._values
+        if self._source is not None:
+            data, loaders, partial = self._source.data, self._table.loaders, self._partial
+            index = 0
+            try:
+                for index, (start, end) in self._spans.items():
+                    if values[index] is _PENDING and index not in partial:
+                        values[index] = loaders[index](data[start:end])
+            except LogError as error:
+                raise self._placed(error, index) from None
+            for index in partial:
+                self.at(index)
+        return tuple(values)
+
+    def at(self, index: int) -> Any:
+        """The value of a column by its index in the table (`UnknownColumn` beyond)."""
+        if not 0 <= index < len(self._values):
+            raise UnknownColumn(f"{self._table.name} has no column number {index}")
+        value = self._values[index]
+        if value is _PENDING:
+            value = self._values[index] = self._load(index)
+        return value
+
+    def raw(self, index: int) -> bytes | None:
+        """The bytes of a present value as they are logged, without their length; None for NULL.
+
+        Also None where the image was unpickled: it keeps values only.
+        """
+        span = self._spans.get(index)
+        if span is None or self._source is None:
+            return None
+        return self._source.data[span[0] : span[1]]
+
+    def _load(self, index: int) -> Any:
+        data = self.raw(index) or b""
+        try:
+            if index in self._partial:
+                return self._load_partial(index, data)
+            return self._table.loaders[index](data)
+        except LogError as error:
+            raise self._placed(error, index) from None
+
+    def _placed(self, error: LogError, index: int) -> LogError:
+        """The error, saying in which column of which event."""
+        error.message = (
+            f"{self._table.name}.{self._table.schema.columns[index].name}: {error.message}"
+        )
+        return error if self._source is None else placed(error, self._source.event)
+
+    def _load_partial(self, index: int, diffs: bytes) -> Any:
+        before = self._partial[index]
+        document = before.raw(index)
+        if document is None:
+            if before.at(index) is ABSENT:
+                raise UnsupportedType(
+                    "a partial update, and the row image has not the document before; "
+                    "log with binlog_row_image=FULL, or without "
+                    "binlog_row_value_options=PARTIAL_JSON, or leave the column out"
+                )
+            raise EventDecodeError("a partial JSON update of NULL")
+        return apply_diffs(document, diffs)
+
+    def _index(self, name: str) -> int | None:
+        index = self._table.index.get(name)
+        return index if index is not None else self._table.schema.index_of(name)
+
+    def __getitem__(self, name: str) -> Any:
+        index = self._index(name)
+        if index is None:
+            raise UnknownColumn(f"{self._table.name} has no column {name!r}")
+        return self.at(index)
+
+    def __iter__(self) -> Iterator[str]:
+        columns = self._table.schema.columns
+        for index, value in enumerate(self._values):
+            if value is not ABSENT:
+                yield columns[index].name
+
+    def __len__(self) -> int:
+        return sum(value is not ABSENT for value in self._values)
+
+    def __contains__(self, name: object) -> bool:
+        index = self._index(name) if isinstance(name, str) else None
+        return index is not None and self._values[index] is not ABSENT
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Image):
+            return self.schema == other.schema and self.as_tuple() == other.as_tuple()
+        return Mapping.__eq__(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # a mapping is compared by content
+
+    def __repr__(self) -> str:
+        return f"Image({dict(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.schema, self.as_tuple())
+
+
+def _restored(schema: TableSchema, values: tuple[Any, ...]) -> Image:
+    return Image(decoder_of(schema), list(values))
+
+
+def placed(error: LogError, event: RowsEvent) -> LogError:
+    """The error, saying in which event."""
+    return error.at(event.file, event.offset, event.name)

@@ -1,0 +1,198 @@
+"""Partial JSON updates: a sequence of diffs, applied to the document of the before image.
+
+Facts sheet section 2.4: op u8, path, and for what is not a removal the new value as JSONB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias, Union
+
+from tailrace.errors import EventDecodeError
+from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, read_jsonb
+
+Leg = str | int
+"""One step of a path: a member's name, or an index (negative from the end, -1 the last)."""
+
+_LEG: Final = re.compile(
+    r"""\s*(?:
+        \.\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<name>[^\s."\[\]*]+))
+      | \[\s*(?:(?P<index>\d{1,10})|last(?:\s*-\s*(?P<back>\d{1,10}))?)\s*\]
+    )\s*""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Operation(IntEnum):
+    """What a diff does."""
+
+    REPLACE = 0
+    INSERT = 1
+    REMOVE = 2
+
+
+class Leaf(NamedTuple):
+    """A scalar of a document, as JSON text."""
+
+    text: str
+
+
+Node: TypeAlias = Union[Leaf, "list[Node]", "dict[str, Node]"]
+
+
+class JsonDiff(NamedTuple):
+    """One diff: ``value`` is JSONB, empty for a removal."""
+
+    operation: Operation
+    path: str
+    value: bytes
+
+
+class _TreeBuilder:
+    """A document as a tree that can be changed."""
+
+    def leaf(self, text: str) -> Node:
+        return Leaf(text)
+
+    def array(self, values: list[Node]) -> Node:
+        return values
+
+    def object(self, members: list[tuple[str, Node]]) -> Node:
+        return dict(members)
+
+
+_TREE: Final = _TreeBuilder()
+
+
+def parse_diffs(data: bytes) -> tuple[JsonDiff, ...]:
+    """All diffs of one column's value (none at all is legal: nothing changed)."""
+    diffs, at = [], 0
+    while at < len(data):
+        if data[at] > Operation.REMOVE:
+            raise EventDecodeError(f"JSON diff: operation {data[at]} does not exist")
+        operation = Operation(data[at])
+        path, at = _lenenc_bytes(data, at + 1)
+        value = b""
+        if operation is not Operation.REMOVE:
+            value, at = _lenenc_bytes(data, at)
+        try:
+            diffs.append(JsonDiff(operation, path.decode(), value))
+        except UnicodeDecodeError:
+            raise EventDecodeError("JSON diff: a path that is not utf8mb4") from None
+    return tuple(diffs)
+
+
+def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
+    """The document after the diffs, as text; ``before`` is JSONB.
+
+    Raises `EventDecodeError` for a diff that does not fit the document, as a replica would refuse
+    it.
+    """
+    root = read_jsonb(before, _TREE)
+    for diff in parse_diffs(diffs):
+        root = _apply(root, diff)
+    return JsonText(_render(root, 1))
+
+
+def parse_path(path: str) -> tuple[Leg, ...]:
+    """``$.a[0]."b c"[last-1]`` to its legs; `EventDecodeError` for what is no such path."""
+    legs: list[Leg] = []
+    at = 1
+    if not path.startswith("$"):
+        raise EventDecodeError(f"JSON diff: {path!r} is no path")
+    while at < len(path):
+        found = _LEG.match(path, at)
+        if found is None:
+            raise EventDecodeError(f"JSON diff: {path!r} is no path")
+        at = found.end()
+        if found["quoted"] is not None:
+            try:
+                legs.append(str(json.loads(found["quoted"], strict=False)))
+            except ValueError:
+                raise EventDecodeError(f"JSON diff: {path!r} is no path") from None
+        elif found["name"] is not None:
+            legs.append(found["name"])
+        elif found["index"] is not None:
+            legs.append(int(found["index"]))
+        else:
+            legs.append(-1 - int(found["back"] or 0))
+    return tuple(legs)
+
+
+def _apply(root: Node, diff: JsonDiff) -> Node:
+    legs = parse_path(diff.path)
+    value = read_jsonb(diff.value, _TREE) if diff.operation is not Operation.REMOVE else root
+    if not legs:
+        if diff.operation is not Operation.REPLACE:
+            raise EventDecodeError(f"JSON diff: {diff.operation.name} of the whole document")
+        return value
+    *way, last = legs
+    holder = root
+    for leg in way:
+        holder = _child(holder, leg, diff)
+    if isinstance(holder, dict) and isinstance(last, str):
+        if (last in holder) is (diff.operation is Operation.INSERT):
+            raise _misfit(diff)
+        if diff.operation is Operation.REMOVE:
+            del holder[last]
+        else:
+            holder[last] = value
+    elif isinstance(holder, list) and isinstance(last, int):
+        index = last if last >= 0 else len(holder) + last
+        if diff.operation is Operation.INSERT:
+            holder.insert(max(index, 0), value)
+        elif not 0 <= index < len(holder):
+            raise _misfit(diff)
+        elif diff.operation is Operation.REMOVE:
+            del holder[index]
+        else:
+            holder[index] = value
+    else:
+        raise _misfit(diff)
+    return root
+
+
+def _child(node: Node, leg: Leg, diff: JsonDiff) -> Node:
+    if isinstance(node, dict) and isinstance(leg, str) and leg in node:
+        return node[leg]
+    if isinstance(node, list) and isinstance(leg, int) and -len(node) <= leg < len(node):
+        return node[leg]
+    raise _misfit(diff)
+
+
+def _misfit(diff: JsonDiff) -> EventDecodeError:
+    return EventDecodeError(
+        f"JSON diff: {diff.operation.name} at {diff.path} does not fit the document before"
+    )
+
+
+def _render(node: Node, depth: int) -> str:
+    """The tree as text; keys by length, then bytes, as MySQL stores them."""
+    if isinstance(node, Leaf):
+        return node.text
+    if depth > MAX_DEPTH:
+        raise EventDecodeError(f"JSON diff: the document is nested deeper than {MAX_DEPTH}")
+    if isinstance(node, list):
+        return TEXT.array([_render(value, depth + 1) for value in node])
+    members = sorted(node.items(), key=lambda member: _key_order(member[0]))
+    return TEXT.object([(key, _render(value, depth + 1)) for key, value in members])
+
+
+def _key_order(key: str) -> tuple[int, bytes]:
+    raw = key.encode()
+    return len(raw), raw
+
+
+def _lenenc_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Bytes behind a length-encoded length, and where they end."""
+    first = data[at] if at < len(data) else 0xFF
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
+    start = at + 1 + size
+    if first in {0xFB, 0xFF} or start > len(data):
+        raise EventDecodeError("JSON diff: ends inside a length")
+    length = int.from_bytes(data[at + 1 : start], "little") if size else first
+    if length > len(data) - start:
+        raise EventDecodeError(f"JSON diff: {length} bytes announced, {len(data) - start} there")
+    return data[start : start + length], start + length

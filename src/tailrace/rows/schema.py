@@ -1,0 +1,272 @@
+"""What is known of a table's columns: names, signs, character sets and what their bytes mean.
+
+A log's table map says the types, and, by ``binlog_row_metadata``, more or less of the rest. What
+it leaves out comes from a `TableDefinition`: the user's schema, or DDL found in the same logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+from tailrace.constants import ColumnType, Flavour
+from tailrace.errors import EventDecodeError, SchemaError
+from tailrace.rows.charsets import decode
+from tailrace.rows.collations import BINARY, charset_of
+from tailrace.rows.declared import check_declared
+
+if TYPE_CHECKING:
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.events.table_map import TableMapEvent
+
+NamesFrom = Literal["log", "given", "ddl", "none"]
+
+
+class Logical(StrEnum):
+    """What a column's bytes mean where their type alone cannot tell."""
+
+    PLAIN = "plain"
+    """The type says all: numbers, dates, BIT, ENUM, SET."""
+    BINARY = "binary"
+    TEXT = "text"
+    JSON = "json"
+    """MySQL's JSON (type JSON), or a MariaDB column declared JSON (text in a BLOB)."""
+    UUID = "uuid"
+    INET4 = "inet4"
+    INET6 = "inet6"
+    VECTOR = "vector"
+    GEOMETRY = "geometry"
+
+
+_BY_TYPE: Final = {
+    ColumnType.JSON: Logical.JSON,
+    ColumnType.GEOMETRY: Logical.GEOMETRY,
+    ColumnType.VECTOR: Logical.VECTOR,
+}
+BLOB_TYPES: Final = frozenset(
+    {
+        ColumnType.BLOB,
+        ColumnType.TINY_BLOB,
+        ColumnType.MEDIUM_BLOB,
+        ColumnType.LONG_BLOB,
+        ColumnType.BLOB_COMPRESSED,
+    }
+)
+STRING_TYPES: Final = BLOB_TYPES | {
+    ColumnType.STRING,
+    ColumnType.VARCHAR,
+    ColumnType.VAR_STRING,
+    ColumnType.VARCHAR_COMPRESSED,
+}
+"""The types whose bytes are text, binary or something a definition tells; blobs among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, as its values are decoded.
+
+    ``type`` and ``metadata`` are those of the table map's `ColumnSpec` (real type; metadata
+    normalised). ``unsigned`` is False where nobody says. ``collation`` is None where nobody says,
+    and 63 for binary. ``members`` are ENUM's or SET's names where known.
+    """
+
+    index: int
+    name: str
+    type: ColumnType
+    metadata: int
+    nullable: bool
+    unsigned: bool
+    collation: int | None
+    members: tuple[str, ...] | None
+    logical: Logical
+
+    @property
+    def charset(self) -> str:
+        """The server's name of the column's character set; utf8mb4 where nobody says.
+
+        Raises `SchemaError` for a collation id that no server we know has.
+        """
+        return "utf8mb4" if self.collation is None else charset_of(self.collation)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """What a schema says of one column.
+
+    ``declared`` is the type as a person would write it (``varchar(20)``, ``decimal(10,2)``): it is
+    checked against the log and shown in errors; empty means unknown. ``collation`` is 63 for
+    binary types and None where it does not apply or is unknown.
+    """
+
+    name: str
+    declared: str = ""
+    unsigned: bool = False
+    collation: int | None = None
+    members: tuple[str, ...] | None = None
+    logical: Logical = Logical.PLAIN
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a user's schema, or DDL, says of a table; ``primary_key`` holds column names."""
+
+    database: str
+    table: str
+    columns: tuple[ColumnDefinition, ...]
+    primary_key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table as its rows are decoded: hashable, picklable, the same for all equal table maps.
+
+    ``primary_key`` holds column indexes, in key order; it is empty where it is unknown.
+    ``names_from`` says where the column names come from.
+    """
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[int, ...] = ()
+    names_from: NamesFrom = "none"
+
+    @classmethod
+    def resolve(
+        cls,
+        table_map: TableMapEvent,
+        flavour: Flavour,
+        definition: TableDefinition | None = None,
+        definition_source: Literal["given", "ddl"] = "given",
+    ) -> TableSchema:
+        """Put together what the log says and, where it is silent, what the definition says.
+
+        Raises `SchemaError` where the definition cannot be that of the logged table.
+        """
+        specs = table_map.columns
+        where = f"{table_map.database}.{table_map.table}"
+        given: list[ColumnDefinition | None] = [None] * len(specs)
+        if definition is not None:
+            source = "the schema given" if definition_source == "given" else "the DDL in the log"
+            given[:] = _match(specs, definition, flavour, where, source)
+        columns = tuple(
+            _column(index, spec, known, where)
+            for index, (spec, known) in enumerate(zip(specs, given, strict=True))
+        )
+        names_from: NamesFrom = "none"
+        if specs and all(spec.name is not None for spec in specs):
+            names_from = "log"
+        elif definition is not None:
+            names_from = definition_source
+        key = table_map.primary_key
+        if key is None and definition is not None:
+            key = _key_of(definition.primary_key, columns, where)
+        if key is not None and any(not 0 <= index < len(columns) for index in key):
+            raise SchemaError(f"{where}: the primary key names a column that the table has not")
+        return cls(table_map.database, table_map.table, columns, key or (), names_from)
+
+    def index_of(self, name: str) -> int | None:
+        """The index of a column, as written or else in any case; None where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column.index
+        folded = name.casefold()
+        for column in self.columns:
+            if column.name.casefold() == folded:
+                return column.index
+        return None
+
+
+def _match(
+    specs: tuple[ColumnSpec, ...],
+    definition: TableDefinition,
+    flavour: Flavour,
+    where: str,
+    source: str,
+) -> list[ColumnDefinition]:
+    """The definition's columns in the log's order; refused where they cannot be the same table."""
+    known = definition.columns
+    if len(known) != len(specs):
+        raise SchemaError(
+            f"{where} has {len(specs)} columns in the log and {len(known)} in {source}: "
+            "it is not the definition that the rows were written with; give that one"
+        )
+    if all(spec.name is not None for spec in specs):
+        by_name = {column.name.casefold(): column for column in known}
+        known = tuple(
+            by_name.get((spec.name or "").casefold(), column)
+            for spec, column in zip(specs, known, strict=True)
+        )
+        for spec, column in zip(specs, known, strict=True):
+            if (spec.name or "").casefold() != column.name.casefold():
+                raise SchemaError(
+                    f"{where}: the log has a column {spec.name!r} that {source} does not name"
+                )
+    for spec, column in zip(specs, known, strict=True):
+        if trouble := check_declared(spec, column.declared, column.members, flavour):
+            raise SchemaError(
+                f"{where}.{column.name} is {column.declared} in {source}, but {trouble}: "
+                "it is not the definition that the rows were written with; give that one"
+            )
+    return list(known)
+
+
+def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where: str) -> Column:
+    collation = spec.collation
+    if collation is None and known is not None:
+        collation = known.collation
+    name, unsigned, members = f"c{index + 1}", False, None
+    if known is not None:
+        name, unsigned, members = known.name, known.unsigned, known.members
+    if spec.name is not None:
+        name = spec.name
+    if spec.unsigned is not None:
+        unsigned = spec.unsigned
+    if spec.members is not None:
+        members = tuple(_member(text, collation, where) for text in spec.members)
+    return Column(
+        index=index,
+        name=name,
+        type=spec.type,
+        metadata=spec.metadata,
+        nullable=spec.nullable,
+        unsigned=unsigned,
+        collation=collation,
+        members=members,
+        logical=_logical(spec.type, collation, known),
+    )
+
+
+def _logical(type_: ColumnType, collation: int | None, known: ColumnDefinition | None) -> Logical:
+    if type_ in _BY_TYPE:
+        return _BY_TYPE[type_]
+    if type_ not in STRING_TYPES:
+        return Logical.PLAIN
+    told = known.logical if known is not None else Logical.PLAIN
+    if told not in {Logical.PLAIN, Logical.TEXT, Logical.BINARY}:
+        return told
+    if collation is not None:
+        return Logical.BINARY if collation == BINARY else Logical.TEXT
+    if told is not Logical.PLAIN:
+        return told
+    return Logical.BINARY if type_ in BLOB_TYPES else Logical.TEXT
+
+
+def _member(text: bytes, collation: int | None, where: str) -> str:
+    """An ENUM's or SET's name out of the log; the collation tells its character set."""
+    charset = "utf8mb4" if collation is None else charset_of(collation)
+    try:
+        return decode(charset, text)
+    except EventDecodeError:
+        raise SchemaError(f"{where}: an ENUM or SET name is not valid {charset}") from None
+
+
+def _key_of(names: tuple[str, ...], columns: tuple[Column, ...], where: str) -> tuple[int, ...]:
+    known = [column.name.casefold() for column in columns]
+    try:
+        return tuple(known.index(name.casefold()) for name in names)
+    except ValueError:
+        raise SchemaError(
+            f"{where}: the primary key {names} names a column that is not there"
+        ) from None

@@ -1,0 +1,166 @@
+"""DATE, TIME, DATETIME, TIMESTAMP: to the text that ``SELECT`` prints in a UTC session.
+
+Text, as zero dates ('0000-00-00'), partial dates ('2024-00-10') and times of 838 hours are legal
+and no Python object holds them. Facts sheet section 3.1.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import EventDecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRACTION_SIZE: Final = (0, 1, 1, 2, 2, 3, 3)
+"""Bytes of the fraction for 0 to 6 digits."""
+_FRACTION_UNIT: Final = (1, 10_000, 10_000, 100, 100, 1, 1)
+"""Microseconds that one unit of the stored fraction is worth."""
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DATETIME_BIAS: Final = 0x8000000000
+_TIME_BIAS: Final = 0x800000
+_LONG_TIME_BIAS: Final = 0x800000000000
+
+
+_HOURS: Final = tuple(f"{hour:02}" for hour in range(839))
+"""Numbers of two digits or more: looked up, as formatting each would take most of the time."""
+
+
+def fraction_size(digits: int) -> int:
+    """Bytes that a fraction of so many digits takes; `EventDecodeError` beyond 6."""
+    if not 0 <= digits <= 6:
+        raise EventDecodeError(f"fractional seconds of {digits} digits do not exist")
+    return FRACTION_SIZE[digits]
+
+
+@lru_cache(maxsize=8192)
+def date_text(year: int, month: int, day: int) -> str:
+    """``YYYY-MM-DD``; zeros are legal. `EventDecodeError` for what no calendar field can be.
+
+    Kept, as the dates of a log lie close together.
+    """
+    if year > 9999 or month > 12 or day > 31:
+        raise EventDecodeError(f"there is no date of year {year}, month {month}, day {day}")
+    return f"{year:04}-{month:02}-{day:02}"
+
+
+def clock_text(hour: int, minute: int, second: int, microsecond: int, digits: int) -> str:
+    """``HH:MM:SS`` and the fraction's first ``digits`` digits; hours may be many."""
+    if hour > 838 or minute > 59 or second > 59 or microsecond > 999_999:
+        raise EventDecodeError(
+            f"there is no time of hour {hour}, minute {minute}, second {second}, "
+            f"microsecond {microsecond}"
+        )
+    text = f"{_HOURS[hour]}:{_HOURS[minute]}:{_HOURS[second]}"
+    return f"{text}.{str(1_000_000 + microsecond)[1 : 1 + digits]}" if digits else text
+
+
+def load_date(data: bytes) -> str:
+    """DATE, 3 bytes: day 5 bits, month 4, year 15."""
+    number = int.from_bytes(data, "little")
+    return date_text(number >> 9, number >> 5 & 15, number & 31)
+
+
+def datetime_text(packed: int, microsecond: int, digits: int) -> str:
+    """DATETIME2's whole number (year*13+month 17 bits, day 5, hour 5, minute 6, second 6)."""
+    year, month = divmod(packed >> 22, 13)
+    hour = packed >> 12 & 31
+    if hour > 23:
+        raise EventDecodeError(f"there is no hour {hour}")
+    clock = clock_text(hour, packed >> 6 & 63, packed & 63, microsecond, digits)
+    return f"{date_text(year, month, packed >> 17 & 31)} {clock}"
+
+
+def time_text(packed: int, digits: int) -> str:
+    """A TIME as a signed number: microseconds 24 bits, second 6, minute 6, hour 10."""
+    sign = "-" if packed < 0 else ""
+    rest, microsecond = divmod(abs(packed), 1 << 24)
+    clock = clock_text(rest >> 12, rest >> 6 & 63, rest & 63, microsecond, digits)
+    return sign + clock
+
+
+def datetime2_loader(digits: int) -> Callable[[bytes], str]:
+    """DATETIME(digits): 5 bytes big-endian, biased, and the fraction."""
+    fraction_size(digits)
+    unit = _FRACTION_UNIT[digits]
+
+    def load_datetime2(data: bytes) -> str:
+        packed = int.from_bytes(data[:5], "big") - _DATETIME_BIAS
+        if packed < 0:
+            raise EventDecodeError("a DATETIME before year 0")
+        return datetime_text(packed, int.from_bytes(data[5:], "big") * unit, digits)
+
+    return load_datetime2
+
+
+def timestamp2_loader(digits: int) -> Callable[[bytes], str]:
+    """TIMESTAMP(digits): 4 bytes big-endian seconds since 1970, and the fraction."""
+    fraction_size(digits)
+    unit = _FRACTION_UNIT[digits]
+
+    def load_timestamp2(data: bytes) -> str:
+        seconds = int.from_bytes(data[:4], "big")
+        return _timestamp_text(seconds, int.from_bytes(data[4:], "big") * unit, digits)
+
+    return load_timestamp2
+
+
+def _timestamp_text(seconds: int, microsecond: int, digits: int) -> str:
+    if seconds == 0 and microsecond == 0:  # the zero timestamp, not the epoch
+        return f"{date_text(0, 0, 0)} {clock_text(0, 0, 0, 0, digits)}"
+    days, rest = divmod(seconds, 86_400)
+    minutes, second = divmod(rest, 60)
+    clock = clock_text(minutes // 60, minutes % 60, second, microsecond, digits)
+    return f"{_day_text(days)} {clock}"
+
+
+@lru_cache(maxsize=4096)
+def _day_text(days: int) -> str:
+    """The date so many days after 1970-01-01: rows of a log lie close together."""
+    return date.fromordinal(_EPOCH + days).isoformat()
+
+
+def time2_loader(digits: int) -> Callable[[bytes], str]:
+    """TIME(digits): 3 bytes big-endian, biased, and the fraction; one 6-byte number from 5 on."""
+    size = fraction_size(digits)
+    unit = _FRACTION_UNIT[digits]
+
+    def load_long_time2(data: bytes) -> str:
+        return time_text(int.from_bytes(data, "big") - _LONG_TIME_BIAS, digits)
+
+    def load_time2(data: bytes) -> str:
+        whole = int.from_bytes(data[:3], "big") - _TIME_BIAS
+        fraction = int.from_bytes(data[3:], "big")
+        if whole < 0 and fraction:  # the fraction of a negative time is stored as a complement
+            whole, fraction = whole + 1, fraction - (1 << 8 * size)
+        return time_text((whole << 24) + fraction * unit, digits)
+
+    return load_long_time2 if digits > 4 else load_time2
+
+
+def load_old_time(data: bytes) -> str:
+    """TIME before MySQL 5.6, and in MariaDB with the old format: 3 bytes, decimal +-HHMMSS."""
+    number = int.from_bytes(data, "little", signed=True)
+    rest, second = divmod(abs(number), 100)
+    hour, minute = divmod(rest, 100)
+    return ("-" if number < 0 else "") + clock_text(hour, minute, second, 0, 0)
+
+
+def load_old_datetime(data: bytes) -> str:
+    """The old DATETIME: 8 bytes, decimal YYYYMMDDHHMMSS."""
+    date, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
+    year, month = divmod(date // 100, 100)
+    rest, second = divmod(clock, 100)
+    hour, minute = divmod(rest, 100)
+    if hour > 23:
+        raise EventDecodeError(f"there is no hour {hour}")
+    return f"{date_text(year, month, date % 100)} {clock_text(hour, minute, second, 0, 0)}"
+
+
+def load_old_timestamp(data: bytes) -> str:
+    """The old TIMESTAMP: 4 bytes little-endian seconds since 1970."""
+    return _timestamp_text(int.from_bytes(data, "little"), 0, 0)

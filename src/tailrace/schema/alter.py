@@ -1,0 +1,215 @@
+"""ALTER TABLE, applied to a table as a catalogue knows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tailrace.constants import Flavour
+from tailrace.rows.collations import BINARY
+from tailrace.rows.schema import ColumnDefinition, Logical
+from tailrace.schema.clauses import (
+    FIRST,
+    Clause,
+    Convert,
+    DropColumn,
+    PrimaryKey,
+    PutColumn,
+    RenameColumn,
+    RenameTable,
+    Versioning,
+)
+from tailrace.schema.columns import as_binary, widened, reinterpreted
+from tailrace.schema.hidden import UniqueKey
+from tailrace.schema.tables import Charset, TableState, count_hashes, merge, not_null
+from tailrace.schema.tokens import NotUnderstoodError
+
+if TYPE_CHECKING:
+    from tailrace.schema.columns import WrittenColumn
+    from tailrace.schema.session import Session
+
+
+class Altered(NamedTuple):
+    """A table after ALTER TABLE; ``renamed`` where it has another name now."""
+
+    state: TableState
+    renamed: RenameTable | None
+
+
+def apply_clauses(
+    state: TableState, clauses: tuple[Clause, ...], session: Session, database: int | None
+) -> Altered:
+    """Alter a table as the servers do: in one step, whatever the order of the clauses.
+
+    ``database`` is the default collation of the table's database. Raises `NotUnderstoodError`
+    where the clauses do not fit the table as it is known.
+    """
+    charset = Charset()
+    converted: Convert | None = None
+    renamed: RenameTable | None = None
+    versioned = state.row_end is not None
+    for clause in clauses:
+        if isinstance(clause, Charset):
+            charset = merge(charset, clause)
+        elif isinstance(clause, Convert):
+            converted = clause
+        elif isinstance(clause, RenameTable):
+            renamed = clause
+        elif isinstance(clause, Versioning):
+            versioned = clause.on
+    collation = session.choose(charset.charset, charset.collation, state.collation)
+    if converted is not None:
+        collation = session.choose(converted.charset.charset, converted.charset.collation, database)
+    plain = state.unversion()
+    own = plain.definition.columns == state.definition.columns
+    plan = _Plan(plain.definition.columns, clauses)
+    columns = tuple(plan.columns(collation, session, convert=converted is not None))
+    key = plan.key(plain.definition.primary_key)
+    known = {column.name.casefold() for column in columns}
+    if any(name.casefold() not in known for name in key):
+        raise NotUnderstoodError("the primary key names a column that is not known")
+    uniques = [clause for clause in clauses if isinstance(clause, UniqueKey)]
+    written = [put.column for put in plan.puts]
+    altered = TableState(
+        replace(plain.definition, columns=not_null(columns, key), primary_key=key),
+        collation,
+        hidden=state.hidden + count_hashes(uniques, written, columns, session),
+    )
+    if versioned:
+        altered = altered.version(state.row_end if own else None)
+    return Altered(altered, renamed)
+
+
+class _Plan:
+    """Which columns stay, which are written anew, and where they go.
+
+    The order is that of both servers' ``mysql_prepare_alter_table``: first the old columns, each
+    in its place unless it is dropped or written with another place; then, in the order of the
+    statement, what is new or has a place. A place names a column as it is called afterwards.
+    """
+
+    def __init__(self, old: tuple[ColumnDefinition, ...], clauses: tuple[Clause, ...]) -> None:
+        self.old = {column.name.casefold(): column for column in old}
+        self.dropped: set[str] = set()
+        self.changes: dict[str, PutColumn | RenameColumn] = {}
+        self.added: list[PutColumn] = []
+        self.puts: list[PutColumn] = []
+        self.clauses = clauses
+        for clause in clauses:
+            if isinstance(clause, DropColumn):
+                if self._known(clause.name, clause.lenient):
+                    self.dropped.add(clause.name.casefold())
+            elif isinstance(clause, RenameColumn):
+                if self._known(clause.old, clause.lenient):
+                    self.changes[clause.old.casefold()] = clause
+            elif isinstance(clause, PutColumn):
+                self._put(clause)
+
+    def _known(self, name: str, lenient: bool) -> bool:
+        if name.casefold() in self.old:
+            return True
+        if lenient:
+            return False
+        raise NotUnderstoodError(f"it names a column {name!r} that is not known")
+
+    def _put(self, clause: PutColumn) -> None:
+        if clause.old is None:
+            name = clause.column.name.casefold()
+            if clause.lenient and (
+                name in self.old or any(put.column.name.casefold() == name for put in self.added)
+            ):
+                return
+            self.added.append(clause)
+        elif self._known(clause.old, clause.lenient):
+            self.changes[clause.old.casefold()] = clause
+        else:
+            return
+        self.puts.append(clause)
+
+    def columns(
+        self, collation: int | None, session: Session, *, convert: bool
+    ) -> list[ColumnDefinition]:
+        """The columns afterwards, in a table of that default collation.
+
+        ``convert`` is for CONVERT TO: all text gets it, what the statement itself writes included.
+        """
+        result: list[ColumnDefinition] = []
+
+        def made(column: WrittenColumn) -> ColumnDefinition:
+            defined = column.define(collation, session)
+            if not convert:
+                return defined
+            if session.flavour is Flavour.MYSQL and column.type.base == "text":
+                defined = replace(defined, declared="tinytext")  # so MySQL does, without a length
+            return _converted(defined, collation, widen=False)
+
+        def kept(column: ColumnDefinition) -> ColumnDefinition:
+            return _converted(column, collation, widen=True) if convert else column
+
+        for folded, column in self.old.items():
+            change = self.changes.get(folded)
+            if folded in self.dropped:
+                continue
+            if isinstance(change, RenameColumn):
+                result.append(kept(replace(column, name=change.new)))
+            elif change is None:
+                result.append(kept(column))
+            elif change.place is None:
+                result.append(made(change.column))
+        for put in self.puts:
+            if put.old is None or put.place is not None:
+                _insert(result, made(put.column), put.place)
+        names = [column.name.casefold() for column in result]
+        if len(set(names)) != len(names):
+            raise NotUnderstoodError("it gives two columns one name")
+        return result
+
+    def key(self, old: tuple[str, ...]) -> tuple[str, ...]:
+        """The primary key afterwards; it follows renamed columns and loses dropped ones."""
+        key: list[str] = []
+        for name in old:
+            change = self.changes.get(name.casefold())
+            if name.casefold() not in self.dropped:
+                key.append(
+                    change.new
+                    if isinstance(change, RenameColumn)
+                    else name
+                    if change is None
+                    else change.column.name
+                )
+        added = [clause.columns for clause in self.clauses if isinstance(clause, PrimaryKey)]
+        if () in added:
+            key = []
+        inline = [put.column.name for put in self.puts if put.column.primary]
+        for columns in (*(columns for columns in added if columns), inline):
+            key = list(columns) or key
+        return tuple(key)
+
+
+def _insert(columns: list[ColumnDefinition], column: ColumnDefinition, place: str | None) -> None:
+    if place is None:
+        columns.append(column)
+    elif place == FIRST:
+        columns.insert(0, column)
+    else:
+        names = [known.name.casefold() for known in columns]
+        if place.casefold() not in names:
+            raise NotUnderstoodError(f"it names a column {place!r} that is not known")
+        columns.insert(names.index(place.casefold()) + 1, column)
+
+
+def _converted(column: ColumnDefinition, collation: int | None, *, widen: bool) -> ColumnDefinition:
+    """A column after CONVERT TO: bytes stay bytes, all text gets the character set."""
+    if column.declared.startswith(("enum(", "set(")):
+        return column if column.collation == BINARY else reinterpreted(column, collation)
+    textual = column.logical in {Logical.TEXT, Logical.JSON} and column.declared != "json"
+    if not textual:
+        return column
+    declared = column.declared
+    if collation != BINARY:
+        if widen:
+            declared = widened(declared, column.collation, collation)
+        return replace(column, collation=collation, declared=declared)
+    base, _, rest = declared.partition("(")
+    declared = f"{as_binary(base)}({rest}" if rest else as_binary(base)
+    return replace(column, collation=BINARY, declared=declared, logical=Logical.BINARY)

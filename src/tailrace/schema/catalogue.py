@@ -1,0 +1,270 @@
+"""The tables that a log's DDL, and the user, told us of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Self
+
+from tailrace.rows.schema import TableDefinition, TableSchema
+from tailrace.schema.alter import apply_clauses
+from tailrace.schema.classify import classify
+from tailrace.schema.clauses import RenameTable
+from tailrace.schema.ddl import (
+    AlterTable,
+    CreateLike,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Effect,
+    Name,
+    PutDatabase,
+    RenameTo,
+    Temporary,
+    Unclear,
+    effects,
+)
+from tailrace.schema.hidden import with_hashes
+from tailrace.schema.session import Session
+from tailrace.schema.tables import TableState
+from tailrace.schema.tokens import NotUnderstoodError, SqlMode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tailrace.constants import Flavour
+    from tailrace.events.query import QueryEvent
+    from tailrace.events.table_map import TableMapEvent
+
+Source = Literal["given", "ddl"]
+Key = tuple[str, str]
+
+
+class Catalogue:
+    """What is known of tables besides the log's own table maps.
+
+    It holds the user's definitions (`given`), which win, and those of the DDL that it is shown, in
+    the log's order, by `apply` or `apply_event`. A table whose definition cannot be told is
+    *unknown*, with the reason. Names of databases and tables compare as written. It pickles, and
+    `copy` is cheap: definitions are shared and never changed in place.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[Key, TableState] = {}
+        self._tables: dict[Key, TableState] = {}
+        self._unknown: dict[Key, str] = {}
+        self._databases: dict[str, int | None] = {}
+        self._temporary: set[Key] = set()
+
+    def copy(self) -> Self:
+        """A catalogue of its own, as this one is now."""
+        other = type(self)()
+        vars(other).update({name: known.copy() for name, known in vars(self).items()})
+        return other
+
+    def given(self, definitions: Iterable[TableDefinition | TableState]) -> None:
+        """The user's definitions; one of a table that was given before takes its place.
+
+        A definition without a database (``""``) fits the tables of its name in all databases.
+        """
+        for item in definitions:
+            state = item if isinstance(item, TableState) else TableState(item)
+            definition = state.definition
+            self._given[definition.database, definition.table] = state
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    def lookup(self, database: str, table: str) -> TableDefinition | None:
+        """The definition of a table, the user's first; None where it is unknown."""
+        state = self._state(database, table)
+        return None if state is None else state.definition
+
+    def source_of(self, database: str, table: str) -> Source | None:
+        """Where `lookup`'s definition comes from; None where there is none."""
+        key = (database, table)
+        if self._given_state(key) is not None:
+            return "given"
+        return "ddl" if key in self._tables else None
+
+    def reason_unknown(self, database: str, table: str) -> str | None:
+        """Why there is no definition of a table; None where there is one."""
+        key = (database, table)
+        if self._state(*key) is not None:
+            return None
+        return self._unknown.get(key, "its CREATE TABLE is not in these logs")
+
+    def fitting(self, table_map: TableMapEvent) -> TableDefinition | None:
+        """`lookup`, with the hidden hash columns of MariaDB that the logged table has."""
+        state = self._state(table_map.database, table_map.table)
+        if state is None:
+            return None
+        return with_hashes(state.definition, state.hidden, table_map)
+
+    def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
+        """The table as its rows are decoded, by all that is known.
+
+        Raises `SchemaError` where the definition known cannot be that of the logged table.
+        """
+        source = self.source_of(table_map.database, table_map.table)
+        return TableSchema.resolve(table_map, flavour, self.fitting(table_map), source or "ddl")
+
+    def states(self) -> list[TableState]:
+        """All tables that are known, each once, by name."""
+        states = self._tables | self._given
+        return [states[key] for key in sorted(states)]
+
+    def _state(self, database: str, table: str) -> TableState | None:
+        key = (database, table)
+        return self._given_state(key) or self._tables.get(key)
+
+    def _given_state(self, key: Key) -> TableState | None:
+        return self._given.get(key) or self._given.get(("", key[1]))
+
+    # --- what statements do ----------------------------------------------------------------------
+
+    def apply(
+        self,
+        sql: str,
+        database: str | None,
+        *,
+        flavour: Flavour,
+        default_collation: int | None = None,
+        sql_mode: int = 0,
+        charset_collations: Mapping[str, int] | None = None,
+    ) -> None:
+        """Take in a statement, run with this default database; most say nothing of tables.
+
+        Never raises: a table that a statement changes in a way that is not understood becomes
+        unknown. For the last three arguments see `Session`.
+        """
+        session = Session(
+            flavour, default_collation, SqlMode(sql_mode), dict(charset_collations or {})
+        )
+        self._apply(sql, database, session)
+
+    def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
+        """Take in a query event, with all that its status variables say of its session."""
+        if classify(event.sql).changes_schema:
+            session, sql = Session.of_event(event, flavour)
+            if session is not None:
+                self._apply(sql, event.database, session)
+
+    def forget(self, database: str, table: str, reason: str) -> None:
+        """Make a table unknown: what the DDL said of it turned out not to be so."""
+        self._tables.pop((database, table), None)
+        self._unknown[database, table] = reason
+
+    def _apply(self, sql: str, database: str | None, session: Session) -> None:
+        for effect in effects(sql, database, session):
+            self.take(effect, session)
+
+    def take(self, effect: Effect, session: Session) -> None:
+        """Take in one effect of a statement."""
+        match effect:
+            case CreateTable():
+                self._create(effect, session)
+            case CreateLike():
+                self._create_like(effect)
+            case AlterTable():
+                self._alter(effect, session)
+            case RenameTo():
+                self._rename(effect.old, effect.new)
+            case DropTable():
+                self._drop(_key(effect.name))
+            case Temporary():
+                change = self._temporary.add if effect.made else self._temporary.discard
+                change(_key(effect.name))
+            case PutDatabase():
+                self._put_database(effect, session)
+            case DropDatabase():
+                self._databases.pop(effect.database, None)
+                for known in (self._tables, self._unknown):
+                    for key in [key for key in known if key[0] == effect.database]:
+                        del known[key]
+            case Unclear():
+                self._unclear(effect)
+
+    def _create(self, effect: CreateTable, session: Session) -> None:
+        key = _key(effect.name)
+        if effect.unless_exists and key in self._tables:
+            return
+        outer = self._databases.get(key[0], session.default_collation)
+        try:
+            self._put(key, effect.table.define(*key, outer, session))
+        except NotUnderstoodError as error:
+            self.forget(*key, str(error))
+
+    def _create_like(self, effect: CreateLike) -> None:
+        key, source = _key(effect.name), _key(effect.source)
+        if effect.unless_exists and key in self._tables:
+            return
+        state = self._tables.get(source)
+        if state is None:
+            self.forget(*key, f"it was made LIKE {'.'.join(source)}, which is not known either")
+        else:
+            self._put(key, _named(state, key))
+
+    def _alter(self, effect: AlterTable, session: Session) -> None:
+        key = _key(effect.name)
+        if session.thread_specific and key in self._temporary:
+            return
+        state = self._tables.get(key)
+        outer = self._databases.get(key[0], session.default_collation)
+        renamed = None
+        if state is None:
+            renamed = next(
+                (clause for clause in effect.clauses if isinstance(clause, RenameTable)), None
+            )
+        else:
+            try:
+                state, renamed = apply_clauses(state, effect.clauses, session, outer)
+            except NotUnderstoodError as error:
+                self.forget(*key, f"an ALTER TABLE was not understood: {error}")
+            else:
+                self._put(key, state)
+        if renamed is not None:
+            self._rename(effect.name, Name(renamed.database or effect.name.database, renamed.table))
+
+    def _rename(self, old: Name, new: Name) -> None:
+        before, after = _key(old), _key(new)
+        state = self._tables.pop(before, None)
+        reason = self._unknown.pop(before, None)
+        if state is not None:
+            self._put(after, _named(state, after))
+        else:
+            self.forget(*after, reason or f"it was renamed from {'.'.join(before)}, unknown too")
+
+    def _drop(self, key: Key) -> None:
+        self._tables.pop(key, None)
+        self._unknown.pop(key, None)
+
+    def _put(self, key: Key, state: TableState) -> None:
+        self._tables[key] = state
+        self._unknown.pop(key, None)
+
+    def _put_database(self, effect: PutDatabase, session: Session) -> None:
+        written = effect.charset
+        outer = session.default_collation
+        if not effect.made:
+            outer = self._databases.get(effect.database, outer)
+        try:
+            collation = session.choose(written.charset, written.collation, outer)
+        except NotUnderstoodError:
+            collation = None
+        self._databases[effect.database] = collation
+
+    def _unclear(self, effect: Unclear) -> None:
+        """Forget the table; every table where the statement does not even tell which it was."""
+        if effect.name is not None:
+            self.forget(*_key(effect.name), effect.reason)
+            return
+        for key in list(self._tables):
+            self.forget(*key, f"a statement was not understood: {effect.reason}")
+
+
+def _key(name: Name) -> Key:
+    return name.database or "", name.table
+
+
+def _named(state: TableState, key: Key) -> TableState:
+    definition = replace(state.definition, database=key[0], table=key[1])
+    return replace(state, definition=definition)

@@ -1,0 +1,165 @@
+"""What a logged statement is, told from its first words and without parsing it."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+from tailrace.schema.cursor import Cursor
+from tailrace.schema.tokens import NotUnderstoodError, tokenize
+
+
+class StatementKind(StrEnum):
+    """What a statement does, as far as a reader of rows must know."""
+
+    CONTROL = "transaction control"
+    DDL_TABLE = "table definition"
+    """The catalogue must see it: tables, databases and sequences made, altered or dropped."""
+    CREATE_SELECT = "table made and filled"
+    """``CREATE TABLE … SELECT`` as typed: a new table whose rows are not in the log."""
+    DDL_OTHER = "other definition"
+    """Users, grants, views, routines, settings, maintenance: it changes no table's columns."""
+    DML = "data change"
+    """Rows changed by a statement: they are not in the log."""
+    UNKNOWN = "unknown"
+
+    @property
+    def changes_schema(self) -> bool:
+        """Must the catalogue see it?"""
+        return self in {StatementKind.DDL_TABLE, StatementKind.CREATE_SELECT}
+
+    @property
+    def changes_rows(self) -> bool:
+        """Does it change rows without logging their images? (Unknown statements may.)"""
+        return self in {StatementKind.DML, StatementKind.CREATE_SELECT, StatementKind.UNKNOWN}
+
+
+_K = StatementKind
+_SKIPPED: Final = r"\s|\(|;|--(?=\s)[^\n]*|\#[^\n]*|/\*M?!\d*|/\*(?!M?!).*?\*/|\*/"
+_WORD: Final = re.compile(rf"(?:{_SKIPPED})*([A-Za-z_]\w*|\Z|.)", re.DOTALL)
+
+_FIRST: Final[dict[str, StatementKind]] = {
+    **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "XA"), _K.CONTROL),
+    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "REPLACE", "CALL", "DO", "SELECT"), _K.DML),
+    **dict.fromkeys(("WITH", "HANDLER", "VALUES", "TABLE"), _K.DML),
+    **dict.fromkeys(("TRUNCATE", "CREATE", "ALTER", "DROP", "RENAME"), _K.DDL_TABLE),
+    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR"), _K.DDL_OTHER),
+    **dict.fromkeys(("CHECK", "CHECKSUM", "INSTALL", "UNINSTALL", "KILL"), _K.DDL_OTHER),
+    **dict.fromkeys(("RESET", "PURGE", "CHANGE", "STOP", "SHUTDOWN", "USE"), _K.DDL_OTHER),
+    **dict.fromkeys(("LOCK", "UNLOCK", "SHOW", "EXPLAIN", "HELP", "CACHE", "SET"), _K.DDL_OTHER),
+}
+_TABLES: Final = frozenset({"TABLE", "TABLES", "DATABASE", "SCHEMA", "SEQUENCE"})
+_OTHERS: Final = frozenset(
+    {"AGGREGATE", "ALGORITHM", "DEFINER", "EVENT", "EXTERNAL", "FULLTEXT", "FUNCTION"}
+    | {"INDEX", "INSTANCE", "JSON", "LIBRARY", "LOGFILE", "MATERIALIZED", "PACKAGE", "PREPARE"}
+    | {"PROCEDURE", "RESOURCE", "ROLE", "SERVER", "SPATIAL", "SQL", "TABLESPACE", "TRIGGER"}
+    | {"UNDO", "UNIQUE", "USER", "VECTOR", "VIEW"}
+)
+
+
+def classify(sql: str) -> StatementKind:
+    """Tell what a statement is, in microseconds (a ``CREATE TABLE`` is cut into tokens).
+
+    Comments, also versioned ones, before and between the first words do not matter, nor does
+    MariaDB's ``SET STATEMENT … FOR``. An empty statement is `DDL_OTHER`: it changes nothing.
+    """
+    found = _WORD.match(sql)
+    word = found[1].upper() if found else ""
+    if not word:
+        return _K.DDL_OTHER
+    kind = _FIRST.get(word)
+    if kind is _K.DML or kind is None:
+        return _by_second(sql, word)
+    if kind is _K.DDL_TABLE:
+        return _definition(sql, word)
+    if word == "SET" and _words(sql, 2)[1:] == ["STATEMENT"]:
+        inner = _behind_set_statement(sql)
+        return classify(inner) if inner else _K.UNKNOWN
+    if word == "BEGIN" and "NOT" in _words(sql, 2):  # BEGIN NOT ATOMIC: a block of statements
+        return _K.UNKNOWN
+    return kind
+
+
+def _by_second(sql: str, word: str) -> StatementKind:
+    """The first words that mean different things by the second."""
+    if word not in {"START", "LOAD", "CLONE", "RESTART"}:
+        return _FIRST.get(word, _K.UNKNOWN)
+    second = (*_words(sql, 2), "")[1]
+    if word == "START":
+        return _K.CONTROL if second == "TRANSACTION" else _K.DDL_OTHER
+    if word == "LOAD":
+        return _K.DDL_OTHER if second == "INDEX" else _K.DML
+    return _K.DDL_OTHER
+
+
+def _definition(sql: str, word: str) -> StatementKind:
+    """CREATE, ALTER, DROP, RENAME and TRUNCATE: of tables or of something else?"""
+    if word == "TRUNCATE":
+        return _K.DDL_TABLE
+    words = _words(sql, 6)
+    for what in words[1:]:
+        if what in _TABLES:
+            made = word == "CREATE" and what == "TABLE" and "TEMPORARY" not in words
+            return _K.CREATE_SELECT if made and fills_table(sql) else _K.DDL_TABLE
+        if what == "INDEX" and word == "DROP":  # it may be the one named PRIMARY
+            return _K.DDL_TABLE
+        if what in _OTHERS:
+            break
+    return _K.DDL_OTHER
+
+
+def _words(sql: str, count: int) -> list[str]:
+    """Up to so many first words, in upper case; it ends before what is not a word."""
+    words: list[str] = []
+    at = 0
+    while len(words) < count:
+        found = _WORD.match(sql, at)
+        if found is None or not (found[1][:1].isalpha() or found[1][:1] == "_"):
+            break
+        words.append(found[1].upper())
+        at = found.end()
+    return words
+
+
+_QUERY: Final = re.compile(r"\b(?:select|values|table|with)\b", re.IGNORECASE)
+
+
+def fills_table(sql: str) -> bool:
+    """Does a ``CREATE TABLE`` take its rows from a query? Queries in the column list don't count.
+
+    A text that cannot be cut into tokens is said not to.
+    """
+    first = _QUERY.search(sql)
+    if first is None or _QUERY.search(sql, first.end()) is None:
+        return False  # one is CREATE TABLE's own
+    try:
+        cursor = Cursor(tokenize(sql))
+        while cursor.next().key not in {"TABLE", ""}:
+            pass
+        while not cursor.done:
+            if cursor.query_begins():
+                return True
+            if cursor.token.key == "(":
+                cursor.skip_parentheses()
+            else:
+                cursor.next()
+    except NotUnderstoodError:
+        pass
+    return False
+
+
+def _behind_set_statement(sql: str) -> str:
+    """The statement behind MariaDB's ``SET STATEMENT … FOR``; empty where there is none."""
+    try:
+        cursor = Cursor(tokenize(sql))
+        while not cursor.done:
+            if cursor.accept("FOR"):
+                return sql[cursor.token.start :]
+            if cursor.token.key == "(":
+                cursor.skip_parentheses()
+            else:
+                cursor.next()
+    except NotUnderstoodError:
+        pass
+    return ""

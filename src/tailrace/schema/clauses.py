@@ -1,0 +1,253 @@
+"""The clauses of ALTER TABLE that change columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.schema.columns import WrittenColumn, parse_column
+from tailrace.schema.hidden import UniqueKey
+from tailrace.schema.tables import (
+    Charset,
+    Key,
+    merge,
+    parse_charset,
+    parse_key,
+)
+
+if TYPE_CHECKING:
+    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.session import Session
+
+FIRST: Final = ""
+"""The place before all columns; any other place is behind a column of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutColumn:
+    """ADD (``old`` is None), MODIFY and CHANGE; ``place`` is None where none is written."""
+
+    column: WrittenColumn
+    old: str | None = None
+    place: str | None = None
+    lenient: bool = False
+    """IF EXISTS or IF NOT EXISTS is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    old: str
+    new: str
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryKey:
+    """ADD PRIMARY KEY; DROP where there are no columns."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """CONVERT TO CHARACTER SET: every text column and the table's default."""
+
+    charset: Charset
+
+
+@dataclass(frozen=True, slots=True)
+class Versioning:
+    """ADD or DROP SYSTEM VERSIONING."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    database: str | None
+    table: str
+
+
+Clause = (
+    PutColumn
+    | DropColumn
+    | RenameColumn
+    | PrimaryKey
+    | UniqueKey
+    | Convert
+    | Versioning
+    | RenameTable
+    | Charset
+)
+
+
+def parse_clauses(cursor: Cursor, session: Session) -> tuple[Clause, ...]:
+    """What stands behind ``ALTER TABLE name``: the clauses that change columns or names.
+
+    Raises `NotUnderstoodError` where a clause might do so and is not understood.
+    """
+    clauses: list[Clause] = []
+    while not cursor.done:
+        if cursor.accept(","):
+            continue
+        clauses += _clause(cursor, session)
+    return tuple(clauses)
+
+
+def _clause(cursor: Cursor, session: Session) -> list[Clause]:
+    charset = parse_charset(cursor)
+    if charset is not None:
+        return [charset]
+    match cursor.token.key:
+        case "ADD":
+            cursor.next()
+            return _add(cursor, session)
+        case "DROP":
+            cursor.next()
+            return _drop(cursor)
+        case "MODIFY" | "CHANGE":
+            return [_change(cursor, session, cursor.next().key)]
+        case "RENAME":
+            cursor.next()
+            return _rename(cursor)
+        case "CONVERT":
+            cursor.next()
+            if cursor.accept("TO"):
+                return [_convert(cursor)]
+            _pass_clause(cursor)  # MariaDB's CONVERT PARTITION: rows move, columns stay
+        case "PARTITION" if cursor.ahead().key == "BY":
+            while not cursor.done:
+                cursor.next()
+        case "ORDER":
+            _pass_order(cursor)
+        case "ALTER" | "DISCARD" | "IMPORT":
+            _pass_clause(cursor)
+        case "(":
+            cursor.skip_parentheses()
+        case _:  # a word of an option or of a partition operation
+            cursor.next()
+    return []
+
+
+def _pass_clause(cursor: Cursor) -> None:
+    """Pass over a clause that changes no column, up to the next comma."""
+    while not cursor.done and cursor.token.key != ",":
+        if cursor.token.key == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.next()
+
+
+_RESERVED: Final = frozenset(
+    {"ADD", "ALTER", "CHANGE", "CHARACTER", "CHECK", "COLLATE", "CONVERT", "DEFAULT", "DROP"}
+    | {"FORCE", "LOCK", "RENAME"}
+)
+
+
+def _pass_order(cursor: Cursor) -> None:
+    """``ORDER BY a, b DESC``: its commas are its own, up to a word that no column may have."""
+    _pass_clause(cursor)
+    while cursor.token.key == "," and cursor.ahead().key not in _RESERVED:
+        cursor.next()
+        _pass_clause(cursor)
+
+
+def _add(cursor: Cursor, session: Session) -> list[Clause]:
+    if cursor.accept("SYSTEM", "VERSIONING"):
+        return [Versioning(on=True)]
+    if cursor.accept("PERIOD", "FOR"):
+        system = cursor.name().upper() == "SYSTEM_TIME"
+        cursor.skip_parentheses()
+        if system:
+            cursor.fail("a period of versions on columns of the table's own stands")
+        return []
+    if cursor.token.key == "PARTITION":
+        _pass_clause(cursor)
+        return []
+    key = parse_key(cursor)
+    if key is not None:
+        return _keys(key)
+    cursor.accept("COLUMN")
+    lenient = cursor.accept("IF", "NOT", "EXISTS")
+    if cursor.token.key != "(":
+        column = parse_column(cursor, session)
+        return [PutColumn(column, place=_place(cursor), lenient=lenient)]
+    cursor.next()
+    clauses: list[Clause] = []
+    while True:
+        key = parse_key(cursor)
+        if key is None:
+            clauses.append(PutColumn(parse_column(cursor, session), lenient=lenient))
+        else:
+            clauses += _keys(key)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return clauses
+
+
+def _keys(key: Key) -> list[Clause]:
+    return [PrimaryKey(key.columns)] if key.primary else list(key.unique)
+
+
+def _drop(cursor: Cursor) -> list[Clause]:
+    if cursor.accept("PRIMARY", "KEY"):
+        return [PrimaryKey(())]
+    if cursor.accept("SYSTEM", "VERSIONING"):
+        return [Versioning(on=False)]
+    if cursor.sees("PERIOD", "FOR") or cursor.token.key == "PARTITION":
+        _pass_clause(cursor)
+        return []
+    if cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
+        cursor.accept("IF", "EXISTS")
+        return [PrimaryKey(())] if cursor.name().upper() == "PRIMARY" else []
+    if cursor.token.key in {"FOREIGN", "CHECK"}:
+        _pass_clause(cursor)
+        return []
+    cursor.accept("COLUMN")
+    lenient = cursor.accept("IF", "EXISTS")
+    name = cursor.name()
+    cursor.accept_any("RESTRICT", "CASCADE")
+    return [DropColumn(name, lenient)]
+
+
+def _change(cursor: Cursor, session: Session, word: str) -> PutColumn:
+    cursor.accept("COLUMN")
+    lenient = cursor.accept("IF", "EXISTS")
+    old = cursor.name() if word == "CHANGE" else None
+    column = parse_column(cursor, session)
+    return PutColumn(column, old or column.name, _place(cursor), lenient)
+
+
+def _place(cursor: Cursor) -> str | None:
+    if cursor.accept("FIRST"):
+        return FIRST
+    return cursor.name() if cursor.accept("AFTER") else None
+
+
+def _rename(cursor: Cursor) -> list[Clause]:
+    if cursor.accept("COLUMN"):
+        lenient = cursor.accept("IF", "EXISTS")
+        old = cursor.name()
+        cursor.expect("TO")
+        return [RenameColumn(old, cursor.name(), lenient)]
+    if cursor.accept_any("INDEX", "KEY"):
+        _pass_clause(cursor)
+        return []
+    cursor.accept_any("TO", "AS", "=")
+    return [RenameTable(*cursor.qualified())]
+
+
+def _convert(cursor: Cursor) -> Convert:
+    charset = parse_charset(cursor)
+    if charset is None or charset.charset is None:
+        raise cursor.error("CHARACTER SET expected")
+    if cursor.token.key == "COLLATE":
+        charset = merge(charset, parse_charset(cursor) or charset)
+    return Convert(charset)

@@ -1,0 +1,348 @@
+"""A column definition of CREATE or ALTER TABLE, and what it makes in its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import Flavour
+from tailrace.rows.charsets import single_byte_table
+from tailrace.rows.collations import BINARY, charset_of
+from tailrace.rows.schema import ColumnDefinition, Logical
+from tailrace.schema.tokens import Kind
+from tailrace.schema.types import (
+    BINARY_TYPES,
+    BLOBS,
+    TEXTS,
+    TEXTUAL,
+    WITH_CHARSET,
+    WrittenType,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumn:
+    """A column as it is written: its table's defaults are not in it yet."""
+
+    name: str
+    type: WrittenType
+    nullable: bool = True
+    primary: bool = False
+    unique: bool = False
+    versioned: bool = False
+    """WITH SYSTEM VERSIONING (MariaDB) is written: it makes the whole table versioned."""
+
+    def define(self, outer: int | None, session: Session) -> ColumnDefinition:
+        """The column in a table whose default collation is ``outer`` (None: unknown)."""
+        written = self.type
+        base, collation = written.base, None
+        logical = written.logical
+        if base in WITH_CHARSET:
+            collation = session.choose(written.charset, written.collation, outer)
+            if written.binary and written.collation is None:
+                collation = session.binary_of(collation)
+            base = _sized(base, written.arguments, collation, session)
+            base = as_binary(base) if collation == BINARY else base
+        elif base == "blob":
+            base = _sized(base, written.arguments, BINARY, session)
+        if base in BINARY_TYPES:
+            logical, collation = Logical.BINARY, BINARY
+        elif base in TEXTUAL and logical is Logical.PLAIN:
+            logical = Logical.TEXT
+        members = written.members
+        members = None if members is None else _stored(members, collation)
+        return ColumnDefinition(
+            name=self.name,
+            declared=_declared(base, written, members),
+            unsigned=written.unsigned,
+            collation=collation,
+            members=members,
+            logical=logical,
+            nullable=self.nullable and not self.primary,
+        )
+
+
+_BYTES: Final = (255, 65535, 16777215)
+_LONGEST_CHARACTER: Final = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8mb3", "ujis", "eucjpms"), 3),
+    **dict.fromkeys(("big5", "sjis", "cp932", "gbk", "gb2312", "euckr", "ucs2"), 2),
+}
+
+
+def longest_character(collation: int) -> int:
+    """Bytes that a character of this collation's character set may take."""
+    return _LONGEST_CHARACTER.get(charset_of(collation), 1)
+
+
+def as_binary(base: str) -> str:
+    """What a text type becomes with CHARACTER SET binary."""
+    if base in TEXTS:
+        return BLOBS[TEXTS.index(base)]
+    return {"char": "binary", "varchar": "varbinary"}.get(base, base)
+
+
+def widened(declared: str, old: int | None, new: int | None) -> str:
+    """A TEXT type that CONVERT TO CHARACTER SET makes larger, so that as many characters fit."""
+    if declared not in TEXTS[:3] or old is None or new is None:
+        return declared
+    characters = _BYTES[TEXTS.index(declared)] // longest_character(old)
+    wanted = fitting(TEXTS, characters * longest_character(new))
+    return max(declared, wanted, key=TEXTS.index)
+
+
+def fitting(family: tuple[str, ...], size: int) -> str:
+    """The smallest of the four BLOB or TEXT types that holds so many bytes."""
+    return family[sum(size > most for most in _BYTES)]
+
+
+def _sized(base: str, arguments: tuple[int, ...], collation: int | None, session: Session) -> str:
+    """TEXT(n) and BLOB(n) are the smallest type that holds n characters (MariaDB: 0 is none)."""
+    if base not in {"text", "blob"} or not arguments:
+        return base
+    if not arguments[0] and session.flavour is Flavour.MARIADB:
+        return base
+    width = 1 if base == "blob" else longest_character(collation or BINARY)
+    return fitting(TEXTS if base == "text" else BLOBS, arguments[0] * width)
+
+
+def _stored(members: tuple[str, ...], collation: int | None) -> tuple[str, ...]:
+    """ENUM's and SET's names as a server keeps them.
+
+    Spaces at the end go, unless they are bytes; a character that a single-byte character set does
+    not have becomes a question mark.
+    """
+    if collation == BINARY:
+        return members
+    table = None if collation is None else single_byte_table(charset_of(collation))
+    if table is not None:
+        known = frozenset(table)
+        members = tuple("".join(c if c in known else "?" for c in name) for name in members)
+    return tuple(name.rstrip(" ") for name in members)
+
+
+def reinterpreted(column: ColumnDefinition, collation: int | None) -> ColumnDefinition:
+    """An ENUM or SET column after CONVERT TO.
+
+    Both servers keep the bytes of its names and read them in the new character set, so only names
+    in ASCII stay what they were; others are not known any more.
+    """
+    kept = all(
+        number is not None and charset_of(number) not in _WIDE
+        for number in (column.collation, collation)
+    ) and all(name.isascii() for name in column.members or ())
+    members = column.members if kept or column.collation == collation else None
+    return replace(column, collation=collation, members=members)
+
+
+_WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+
+
+def _declared(base: str, written: WrittenType, members: tuple[str, ...] | None) -> str:
+    """The type as the servers print it."""
+    arguments = written.arguments
+    if members is not None:
+        names = ",".join("'" + name.replace("'", "''") + "'" for name in members)
+        return f"{base}({names})"
+    if base in TEXTS or base in BLOBS or not arguments:
+        shown = _WITHOUT_ARGUMENTS.get(base, base)
+    elif base == "decimal" and len(arguments) == 1:
+        shown = f"decimal({arguments[0]},0)"
+    elif base == "year" or (base in _FRACTIONAL and arguments == (0,)):
+        shown = base
+    else:
+        shown = f"{base}({','.join(map(str, arguments))})"
+    return f"{shown} unsigned" if written.unsigned else shown
+
+
+_FRACTIONAL: Final = frozenset({"time", "datetime", "timestamp"})
+_WITHOUT_ARGUMENTS: Final = {
+    "decimal": "decimal(10,0)",
+    "bit": "bit(1)",
+    "char": "char(1)",
+    "binary": "binary(1)",
+}
+
+
+def parse_column(cursor: Cursor, session: Session) -> WrittenColumn:
+    """``name type attributes…``, up to a comma, a parenthesis, FIRST, AFTER or the end.
+
+    Raises `NotUnderstoodError` for an attribute that is not known.
+    """
+    name = cursor.name()
+    serial = cursor.sees("SERIAL")
+    column = WrittenColumn(name, parse_type(cursor, session), nullable=not serial)
+    while not _ends(cursor):
+        column = _attribute(cursor, column)
+    return column
+
+
+def _ends(cursor: Cursor) -> bool:
+    token = cursor.token
+    if token.kind is Kind.END or token.key in {",", ")", ";", "FIRST", "AFTER"}:
+        return True
+    # ADD COLUMN may be followed by table options or partitions without a comma in between.
+    return cursor.sees("PARTITION", "BY") or cursor.sees("REMOVE", "PARTITIONING")
+
+
+def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
+    """One attribute behind a column's type; those that change no value are passed over."""
+    type_ = column.type
+    key = cursor.next().key
+    match key:
+        case "UNSIGNED" | "ZEROFILL":
+            return replace(column, type=replace(type_, unsigned=True))
+        case "CHARACTER" | "CHAR" | "CHARSET" | "ASCII" | "UNICODE" | "BYTE" | "BINARY" | "COLLATE":
+            return replace(column, type=_charset(cursor, key, type_))
+        case "NOT":
+            if cursor.accept("NULL"):
+                return replace(column, nullable=False)
+            if not cursor.accept_any("ENFORCED", "SECONDARY"):
+                cursor.fail("NULL expected")
+        case "SERIAL":
+            cursor.expect("DEFAULT", "VALUE")
+            return replace(column, nullable=False)
+        case "PRIMARY":
+            cursor.accept("KEY")
+            return replace(column, primary=True)
+        case "KEY":
+            return replace(column, primary=True)
+        case "UNIQUE":
+            cursor.accept("KEY")
+            return replace(column, unique=True)
+        case "WITH":
+            cursor.expect("SYSTEM", "VERSIONING")
+            return replace(column, versioned=True)
+        case _ if key in _PLAIN_ATTRIBUTES:
+            pass
+        case _ if key in _ONE_VALUE:
+            cursor.accept("=")
+            cursor.next()
+        case _:
+            _clause(cursor, key)
+    return column
+
+
+_PLAIN_ATTRIBUTES: Final = frozenset(
+    {"SIGNED", "NULL", "AUTO_INCREMENT", "VISIBLE", "INVISIBLE", "VIRTUAL", "STORED"}
+    | {"PERSISTENT", "ENFORCED", "AUTOINCREMENT"}
+)
+_ONE_VALUE: Final = frozenset(
+    {"COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE"}
+    | {"SECONDARY_ENGINE_ATTRIBUTE"}
+)
+
+
+def _clause(cursor: Cursor, key: str) -> None:
+    """An attribute that says nothing of the column's values, of several words."""
+    match key:
+        case "DEFAULT":
+            skip_default(cursor)
+        case "ON":
+            cursor.expect("UPDATE")
+            skip_default(cursor)
+        case "GENERATED":
+            cursor.expect("ALWAYS", "AS")
+            if not (cursor.accept("ROW", "START") or cursor.accept("ROW", "END")):
+                cursor.skip_parentheses()
+        case "AS" | "CHECK":
+            cursor.skip_parentheses()
+        case "CONSTRAINT":
+            if not cursor.sees("CHECK"):
+                cursor.name()
+            cursor.expect("CHECK")
+            cursor.skip_parentheses()
+        case "COMPRESSED":
+            if cursor.accept("="):
+                cursor.next()
+        case "WITHOUT":
+            cursor.expect("SYSTEM", "VERSIONING")
+        case "REFERENCES":
+            skip_references(cursor)
+        case _:
+            cursor.at -= 1
+            if cursor.ahead().key != "=":  # MariaDB's engines have attributes of their own
+                cursor.fail("an attribute that is not known stands")
+            cursor.name()
+            cursor.next()
+            cursor.next()
+
+
+def _charset(cursor: Cursor, key: str, type_: WrittenType) -> WrittenType:
+    match key:
+        case "CHARACTER" | "CHAR" | "CHARSET":
+            if key != "CHARSET":
+                cursor.expect("SET")
+            return replace(type_, charset=charset_name(cursor))
+        case "ASCII":
+            return replace(type_, charset="latin1")
+        case "UNICODE":
+            return replace(type_, charset="ucs2")
+        case "BYTE":
+            return replace(type_, charset="binary")
+        case "COLLATE":
+            return replace(type_, collation=charset_name(cursor))
+        case _:
+            return replace(type_, binary=type_.base in TEXTUAL | WITH_CHARSET)
+
+
+def charset_name(cursor: Cursor) -> str:
+    """The name behind CHARACTER SET or COLLATE: a word, a quoted name or a string."""
+    cursor.accept("=")
+    return cursor.text() if cursor.token.kind is Kind.STRING else cursor.name()
+
+
+def skip_references(cursor: Cursor) -> None:
+    """Behind REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
+    cursor.qualified()
+    if cursor.token.key == "(":
+        cursor.skip_parentheses()
+    while True:
+        if cursor.accept("MATCH"):
+            cursor.next()
+        elif cursor.accept("ON", "DELETE") or cursor.accept("ON", "UPDATE"):
+            if cursor.accept_any("SET", "NO"):  # NULL, DEFAULT, ACTION
+                cursor.next()
+            elif not cursor.accept_any("RESTRICT", "CASCADE"):
+                cursor.fail("what happens to references is expected")
+        else:
+            return
+
+
+def skip_default(cursor: Cursor) -> None:
+    """The value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses."""
+    cursor.accept_any("+", "-")
+    token = cursor.next()
+    if token.key == "(":
+        cursor.at -= 1
+        cursor.skip_parentheses()
+    elif token.key == "CASE":
+        _skip_case(cursor)
+    elif token.key in {"NEXT", "PREVIOUS"} and cursor.accept("VALUE", "FOR"):
+        cursor.qualified()
+    elif token.kind is Kind.WORD or token.kind is Kind.NAME:
+        while cursor.accept("."):
+            cursor.name()
+        if cursor.token.key == "(":
+            cursor.skip_parentheses()
+        elif token.key.startswith("_") and cursor.token.kind is Kind.BYTES:  # _latin1 X'41'
+            cursor.next()
+    elif token.kind is Kind.MARK or token.kind is Kind.END:
+        cursor.at -= token.kind is Kind.MARK
+        cursor.fail("a default value is expected")
+    while cursor.token.kind is Kind.STRING:  # also behind _latin1 and DATE
+        cursor.next()
+
+
+def _skip_case(cursor: Cursor) -> None:
+    depth = 1
+    while depth:
+        token = cursor.next()
+        if token.kind is Kind.END:
+            cursor.fail("CASE without END")
+        depth += (token.key == "CASE") - (token.key == "END")

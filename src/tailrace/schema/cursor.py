@@ -1,0 +1,138 @@
+"""A place in a list of tokens, with the few moves that a parser of definitions makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.schema.tokens import Kind, NotUnderstoodError, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Cursor:
+    """Looks at one token and moves on. Tokens end with an END token, which is never passed."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+
+    @property
+    def token(self) -> Token:
+        """The token under the cursor."""
+        return self.tokens[self.at]
+
+    @property
+    def done(self) -> bool:
+        """Is nothing left but semicolons?"""
+        while self.token.key == ";":
+            self.at += 1
+        return self.token.kind is Kind.END
+
+    def ahead(self, steps: int = 1) -> Token:
+        """The token so many steps on (END beyond the end)."""
+        return self.tokens[min(self.at + steps, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        """The token under the cursor; the cursor moves on."""
+        token = self.tokens[self.at]
+        if token.kind is not Kind.END:
+            self.at += 1
+        return token
+
+    def accept(self, *keys: str) -> bool:
+        """Move over these keywords if all of them stand here in this order."""
+        if not self.sees(*keys):
+            return False
+        self.at += len(keys)
+        return True
+
+    def accept_any(self, *keys: str) -> str:
+        """Move over one of these keywords and give it; empty if none stands here."""
+        key = self.token.key
+        if key and key in keys:
+            self.at += 1
+            return key
+        return ""
+
+    def sees(self, *keys: str) -> bool:
+        """Do these keywords stand here, in this order?"""
+        tokens, at = self.tokens, self.at
+        return len(tokens) - at > len(keys) and all(
+            tokens[at + step].key == key for step, key in enumerate(keys)
+        )
+
+    def expect(self, *keys: str) -> None:
+        """Move over these keywords, or raise `NotUnderstoodError`."""
+        if not self.accept(*keys):
+            self.fail(f"{' '.join(keys)} expected")
+
+    def fail(self, why: str) -> None:
+        """Raise `NotUnderstoodError` that quotes the place."""
+        raise self.error(why)
+
+    def error(self, why: str) -> NotUnderstoodError:
+        """The error that `fail` raises."""
+        here = "at the end" if self.token.kind is Kind.END else f"at {self.token.value!r}"
+        return NotUnderstoodError(f"{why} {here}")
+
+    def name(self) -> str:
+        """An identifier, with or without quotes."""
+        token = self.token
+        if token.kind is not Kind.WORD and token.kind is not Kind.NAME:
+            raise self.error("a name is expected")
+        self.at += 1
+        return token.value
+
+    def qualified(self) -> tuple[str | None, str]:
+        """``table``, ``database.table`` or (MariaDB) ``.table``: the database, if any, and name."""
+        if self.accept("."):
+            return None, self.name()
+        first = self.name()
+        if self.accept("."):
+            return first, self.name()
+        return None, first
+
+    def text(self) -> str:
+        """A string literal; neighbours are one string."""
+        token = self.token
+        if token.kind is not Kind.STRING:
+            raise self.error("a string is expected")
+        parts = []
+        while self.token.kind is Kind.STRING:
+            parts.append(self.next().value)
+        return "".join(parts)
+
+    def number(self) -> int:
+        """A whole number."""
+        token = self.token
+        if token.kind is not Kind.NUMBER or not token.value.isdecimal() or len(token.value) > 20:
+            raise self.error("a number is expected")
+        self.at += 1
+        return int(token.value)
+
+    def skip_parentheses(self) -> None:
+        """Move over a parenthesis and all that it holds."""
+        if self.token.key != "(":
+            raise self.error("( expected")
+        depth = 0
+        while True:
+            token = self.next()
+            if token.kind is Kind.END:
+                raise NotUnderstoodError("a parenthesis has no end")
+            if token.key == "(":
+                depth += 1
+            elif token.key == ")":
+                depth -= 1
+                if not depth:
+                    return
+
+    def query_begins(self) -> bool:
+        """Does a query (SELECT, VALUES, TABLE, WITH; in parentheses or not) stand here?"""
+        steps = 0
+        while self.ahead(steps).key == "(":
+            steps += 1
+        key = self.ahead(steps).key
+        if key == "WITH":
+            return self.ahead(steps + 1).key not in {"SYSTEM", "PARSER"}
+        return key in {"SELECT", "VALUES", "TABLE"}

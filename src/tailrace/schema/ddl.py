@@ -1,0 +1,271 @@
+"""A statement of a log, as its effects on a catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.schema.clauses import Clause, PrimaryKey, parse_clauses
+from tailrace.schema.cursor import Cursor
+from tailrace.schema.sequences import parse_sequence
+from tailrace.schema.tables import (
+    Charset,
+    WrittenTable,
+    merge,
+    parse_charset,
+    parse_elements,
+    parse_options,
+)
+from tailrace.schema.tokens import NotUnderstoodError, tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.schema.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A table's name; the database is None where none is known."""
+
+    database: str | None
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A table is made; ``unless_exists`` where it may have been there."""
+
+    name: Name
+    table: WrittenTable
+    unless_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLike:
+    name: Name
+    source: Name
+    unless_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    name: Name
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTo:
+    old: Name
+    new: Name
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """All rows go, without a row event."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A temporary table comes or goes: no row of it is in a log."""
+
+    name: Name
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PutDatabase:
+    """CREATE or ALTER DATABASE."""
+
+    database: str
+    charset: Charset
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The statement changes this table (None: some table) in a way that is not understood."""
+
+    name: Name | None
+    reason: str
+
+
+Effect = (
+    CreateTable
+    | CreateLike
+    | AlterTable
+    | RenameTo
+    | DropTable
+    | Truncate
+    | Temporary
+    | PutDatabase
+    | DropDatabase
+    | Unclear
+)
+
+
+def effects(sql: str, database: str | None, session: Session) -> list[Effect]:
+    """What a statement does to tables and databases; nothing for any other statement.
+
+    Never raises for bad SQL: what is not understood comes back as `Unclear`.
+    """
+    parser = _Parser(database, session)
+    try:
+        return list(parser.statement(Cursor(tokenize(sql, session.flavour, session.sql_mode))))
+    except NotUnderstoodError as error:
+        return [Unclear(parser.name, str(error))]
+
+
+class _Parser:
+    """One statement; ``name`` is the table that it is about, once that is known."""
+
+    def __init__(self, database: str | None, session: Session) -> None:
+        self.database = database or None
+        self.session = session
+        self.name: Name | None = None
+
+    def statement(self, cursor: Cursor) -> Iterator[Effect]:
+        while cursor.accept_any("(", ";"):
+            pass
+        if cursor.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable=value FOR …
+            while not cursor.done and not cursor.accept("FOR"):
+                cursor.next()
+        match cursor.next().key:
+            case "CREATE":
+                yield from self._create(cursor)
+            case "ALTER":
+                yield from self._alter(cursor)
+            case "DROP":
+                yield from self._drop(cursor)
+            case "RENAME" if cursor.accept_any("TABLE", "TABLES"):
+                yield from self._rename(cursor)
+            case "TRUNCATE":
+                cursor.accept("TABLE")
+                yield Truncate(self._name(cursor))
+            case _:
+                return
+
+    def _name(self, cursor: Cursor) -> Name:
+        database, table = cursor.qualified()
+        return Name(database or self.database, table)
+
+    def _create(self, cursor: Cursor) -> Iterator[Effect]:
+        cursor.accept("OR", "REPLACE")
+        temporary = cursor.accept("TEMPORARY")
+        if cursor.accept_any("DATABASE", "SCHEMA"):
+            cursor.accept("IF", "NOT", "EXISTS")
+            yield PutDatabase(cursor.name(), _charset(cursor), made=True)
+            return
+        what = cursor.accept_any("TABLE", "SEQUENCE")
+        if not what:
+            return
+        unless_exists = cursor.accept("IF", "NOT", "EXISTS")
+        name = self._name(cursor)
+        if temporary:
+            yield Temporary(name, made=True)
+            return
+        self.name = name
+        if what == "SEQUENCE":
+            yield CreateTable(name, parse_sequence(cursor, self.session), unless_exists)
+            return
+        yield self._create_table(cursor, name, unless_exists)
+
+    def _create_table(self, cursor: Cursor, name: Name, unless_exists: bool) -> Effect:
+        if cursor.accept("LIKE") or cursor.accept("(", "LIKE"):
+            return CreateLike(name, self._name(cursor), unless_exists)
+        table = WrittenTable()
+        if cursor.token.key == "(" and not cursor.query_begins():
+            table = parse_elements(cursor, self.session)
+        table = parse_options(cursor, table)
+        if table.filled:
+            return Unclear(name, "it was made from a query, whose columns the log does not say")
+        if not table.columns:
+            return Unclear(name, "it was made without a column list")
+        return CreateTable(name, table, unless_exists)
+
+    def _alter(self, cursor: Cursor) -> Iterator[Effect]:
+        while cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            pass
+        if cursor.accept_any("DATABASE", "SCHEMA"):
+            yield from self._alter_database(cursor)
+            return
+        what = cursor.accept_any("TABLE", "SEQUENCE")
+        if not what:
+            return
+        cursor.accept("IF", "EXISTS")
+        self.name = self._name(cursor)
+        if what == "SEQUENCE":
+            if any(token.key == "AS" for token in cursor.tokens):
+                yield Unclear(self.name, "the type of a sequence was altered")
+            return
+        yield AlterTable(self.name, parse_clauses(cursor, self.session))
+
+    def _alter_database(self, cursor: Cursor) -> Iterator[Effect]:
+        named = parse_charset(Cursor(cursor.tokens[cursor.at :])) is None
+        database = self.database
+        if named and cursor.token.key not in {"READ", "ENCRYPTION", "DEFAULT", "COMMENT"}:
+            database = cursor.name()
+        if database is not None:
+            yield PutDatabase(database, _charset(cursor), made=False)
+
+    def _drop(self, cursor: Cursor) -> Iterator[Effect]:
+        if cursor.accept_any("DATABASE", "SCHEMA"):
+            cursor.accept("IF", "EXISTS")
+            yield DropDatabase(cursor.name())
+            return
+        if cursor.accept("INDEX"):
+            yield from self._drop_index(cursor)
+            return
+        temporary = cursor.accept("TEMPORARY")
+        if not cursor.accept_any("TABLE", "TABLES", "SEQUENCE"):
+            return
+        cursor.accept("IF", "EXISTS")
+        while True:
+            name = self._name(cursor)
+            yield Temporary(name, made=False) if temporary else DropTable(name)
+            if not cursor.accept(","):
+                break
+
+    def _drop_index(self, cursor: Cursor) -> Iterator[Effect]:
+        """``DROP INDEX `PRIMARY` ON t`` drops the primary key; any other changes no column."""
+        cursor.accept("IF", "EXISTS")
+        index = cursor.name()
+        cursor.expect("ON")
+        if index.upper() == "PRIMARY":
+            yield AlterTable(self._name(cursor), (PrimaryKey(()),))
+
+    def _rename(self, cursor: Cursor) -> Iterator[Effect]:
+        cursor.accept("IF", "EXISTS")
+        while True:
+            old = self._name(cursor)
+            if cursor.accept("WAIT"):
+                cursor.next()
+            cursor.accept("NOWAIT")
+            cursor.expect("TO")
+            yield RenameTo(old, self._name(cursor))
+            if not cursor.accept(","):
+                break
+
+
+def _charset(cursor: Cursor) -> Charset:
+    """The character set among a database's options."""
+    charset = Charset()
+    while not cursor.done:
+        found = parse_charset(cursor)
+        if found is None:
+            cursor.next()
+        else:
+            charset = merge(charset, found)
+    return charset

@@ -1,0 +1,83 @@
+"""Columns of MariaDB that no CREATE TABLE shows but the log has: versions and hashes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tailrace.constants import ColumnType
+from tailrace.rows.collations import BINARY
+from tailrace.rows.schema import ColumnDefinition, TableDefinition
+from tailrace.schema.columns import longest_character
+from tailrace.schema.types import BLOBS, TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.events.table_map import TableMapEvent
+
+ROW_END: Final = "row_end"
+SYSTEM_PERIOD: Final = tuple(
+    ColumnDefinition(name, "timestamp(6)", nullable=False) for name in ("row_start", ROW_END)
+)
+"""What WITH SYSTEM VERSIONING adds at the end where no columns are declared for it."""
+
+
+class KeyPart(NamedTuple):
+    """A column of a key, and how many characters of it (None: all)."""
+
+    column: str
+    prefix: int | None = None
+
+
+class UniqueKey(NamedTuple):
+    """A UNIQUE key; ``hashed`` where USING HASH is written."""
+
+    parts: tuple[KeyPart, ...]
+    hashed: bool = False
+
+
+_SHORTEST_LIMIT: Final = 767
+"""Bytes of a key from which on some row format has it hashed."""
+_LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
+
+
+def may_be_hashed(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> bool:
+    """May MariaDB keep this key by a hidden hash column?
+
+    It does so for whole TEXT and BLOB columns and for keys longer than the engine's limit.
+    """
+    if key.hashed:
+        return True
+    known = {column.name.casefold(): column for column in columns}
+    size = 0
+    for part in key.parts:
+        column = known.get(part.column.casefold())
+        if column is None:
+            continue
+        if part.prefix is None and column.declared in {*TEXTS, *BLOBS}:
+            return True
+        found = _LENGTH.match(column.declared)
+        characters = part.prefix or (int(found[1]) if found else 8)
+        size += characters * longest_character(column.collation or BINARY)
+    return size > _SHORTEST_LIMIT
+
+
+def with_hashes(
+    definition: TableDefinition, most: int, table_map: TableMapEvent
+) -> TableDefinition:
+    """The definition with the hidden hash columns that the logged table has at its end.
+
+    ``most`` is how many there may be. Unchanged where the table map's surplus is anything else.
+    """
+    surplus = table_map.columns[len(definition.columns) :]
+    if not 0 < len(surplus) <= most or any(
+        spec.type is not ColumnType.LONGLONG or not spec.nullable for spec in surplus
+    ):
+        return definition
+    hashes = tuple(
+        ColumnDefinition(f"DB_ROW_HASH_{number}", "bigint unsigned", unsigned=True)
+        for number in range(1, len(surplus) + 1)
+    )
+    return replace(definition, columns=definition.columns + hashes)

@@ -1,0 +1,128 @@
+"""What a statement's text leaves to its session: modes and the character sets' defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import EventFlag, Flavour
+from tailrace.errors import LogError
+from tailrace.events.status_vars import StatusVariable
+from tailrace.rows.charsets import decode
+from tailrace.rows.collations import charset_of, collation_id, default_collation
+from tailrace.schema.tokens import NotUnderstoodError, SqlMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.events.query import QueryEvent
+
+_MARIADB_COMPILED: Final = {"utf8mb3": 33, "ucs2": 35, "utf8mb4": 45, "utf16": 54, "utf32": 60}
+"""MariaDB's own defaults where ``character_set_collations`` does not say otherwise (it does from
+11.5 on, and the query event carries it)."""
+
+_START_ALTER: Final = 0x02
+_ROLLBACK_ALTER: Final = 0x08
+_MODES: Final = sum(SqlMode)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How a statement is to be read.
+
+    ``default_collation`` is the collation id of a database that nothing is known of (the session's
+    ``collation_server``, in the query event's CHARSET variable); None where that is unknown.
+    ``charset_collations`` holds the default collation ids of character sets where the session has
+    others than its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
+    ``character_set_collations``). ``thread_specific`` says that the statement used a temporary
+    table (header flag 0x4).
+    """
+
+    flavour: Flavour = Flavour.MYSQL
+    default_collation: int | None = None
+    sql_mode: SqlMode = SqlMode.NONE
+    charset_collations: Mapping[str, int] = field(default_factory=dict)
+    thread_specific: bool = False
+
+    @classmethod
+    def of_event(cls, event: QueryEvent, flavour: Flavour) -> tuple[Self | None, str]:
+        """The session of a query event, and its statement in the client's character set.
+
+        There is no session for the first half of MariaDB's two-phase ALTER, nor for one that was
+        rolled back: the statement takes effect when COMMIT ALTER repeats it.
+        """
+        status = event.status_value
+        flags = status(StatusVariable.GTID_FLAGS3)
+        if flags is not None and flags[0] & (_START_ALTER | _ROLLBACK_ALTER):
+            return None, ""
+        client, _, server = status(StatusVariable.CHARSET) or (None, None, None)
+        overrides: dict[str, int] = {}
+        if (utf8mb4 := status(StatusVariable.DEFAULT_COLLATION_FOR_UTF8MB4)) is not None:
+            overrides["utf8mb4"] = utf8mb4
+        for charset, collation in status(StatusVariable.CHARACTER_SET_COLLATIONS) or ():
+            overrides[charset_of(charset)] = collation
+        session = cls(
+            flavour,
+            server,
+            SqlMode((status(StatusVariable.SQL_MODE) or 0) & _MODES),
+            overrides,
+            bool(event.header.flags & EventFlag.THREAD_SPECIFIC),
+        )
+        return session, _text(event, client)
+
+    def of_charset(self, charset: str) -> int:
+        """The default collation of a character set; `NotUnderstoodError` if there is none."""
+        folded = charset.lower()
+        folded = "utf8mb3" if folded == "utf8" else folded
+        found = self.charset_collations.get(folded)
+        if found is None and self.flavour is Flavour.MARIADB:
+            found = _MARIADB_COMPILED.get(folded)
+        if found is None:
+            found = default_collation(folded, self.flavour)
+        if found is None:
+            raise NotUnderstoodError(f"{self.flavour} has no character set {charset!r}")
+        return found
+
+    def of_name(self, collation: str, charset: str | None = None) -> int:
+        """A collation by name; MariaDB's ``uca1400_ai_ci`` is completed by the character set.
+
+        Raises `NotUnderstoodError` where the flavour has none of that name.
+        """
+        found = collation_id(collation, self.flavour)
+        if found is None and charset is not None:
+            found = collation_id(f"{charset}_{collation}", self.flavour)
+        if found is None:
+            raise NotUnderstoodError(f"{self.flavour} has no collation {collation!r}")
+        return found
+
+    def choose(self, charset: str | None, collation: str | None, outer: int | None) -> int | None:
+        """What CHARACTER SET and COLLATE, where written, make of the collation around them."""
+        if charset is not None and charset.upper() == "DEFAULT":
+            charset, outer = None, self._default_of(outer)
+        if collation is None or collation.upper() == "DEFAULT":
+            return outer if charset is None else self.of_charset(charset)
+        context = charset or (None if outer is None else charset_of(outer))
+        return self.of_name(collation, context or "utf8mb4")
+
+    def _default_of(self, outer: int | None) -> int | None:
+        """CHARACTER SET DEFAULT: MySQL takes the collation around, MariaDB its character set's."""
+        if outer is None or self.flavour is Flavour.MYSQL:
+            return outer
+        charset = charset_of(outer)
+        return _MARIADB_COMPILED.get(charset) or default_collation(charset, self.flavour)
+
+    def binary_of(self, collation: int | None) -> int | None:
+        """The ``_bin`` collation of a collation's character set (the BINARY attribute)."""
+        if collation is None:
+            return None
+        return collation_id(f"{charset_of(collation)}_bin", self.flavour) or collation
+
+
+def _text(event: QueryEvent, collation: int | None) -> str:
+    """The statement; as UTF-8 where its character set is unknown or does not fit."""
+    if collation is None:
+        return event.sql
+    try:
+        return decode(charset_of(collation), event.sql_bytes)
+    except LogError:
+        return event.sql

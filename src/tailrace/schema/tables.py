@@ -1,0 +1,301 @@
+"""The body and the options of CREATE TABLE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tailrace.constants import Flavour
+from tailrace.rows.schema import TableDefinition
+from tailrace.schema.columns import WrittenColumn, charset_name, parse_column, skip_references
+from tailrace.schema.hidden import ROW_END, SYSTEM_PERIOD, KeyPart, UniqueKey, may_be_hashed
+from tailrace.schema.tokens import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.rows.schema import ColumnDefinition
+    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Charset:
+    """CHARACTER SET and COLLATE of a table or a database, by name; None where not written."""
+
+    charset: str | None = None
+    collation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """What stands in and behind the parentheses of CREATE TABLE."""
+
+    columns: tuple[WrittenColumn, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    uniques: tuple[UniqueKey, ...] = ()
+    charset: Charset = Charset()
+    versioned: bool = False
+    period: tuple[str, ...] = ()
+    """The columns of MariaDB's PERIOD FOR: they hold no NULL."""
+    row_end: str | None = None
+    """The second column of PERIOD FOR SYSTEM_TIME, where it is declared."""
+    sequence: bool = False
+    filled: bool = False
+    """A query follows: it may add columns of its own."""
+
+    def define(self, database: str, table: str, outer: int | None, session: Session) -> TableState:
+        """The table in a database whose default collation is ``outer`` (None: unknown)."""
+        collation = session.choose(self.charset.charset, self.charset.collation, outer)
+        key = self.primary_key or tuple(column.name for column in self.columns if column.primary)
+        columns = tuple(column.define(collation, session) for column in self.columns)
+        hidden = count_hashes(self.uniques, self.columns, columns, session)
+        columns = not_null(columns, (*key, *self.period))
+        state = TableState(TableDefinition(database, table, columns, key), collation, hidden=hidden)
+        return state.version(self.row_end) if self.versioned else state
+
+
+def not_null(
+    columns: Iterable[ColumnDefinition], key: tuple[str, ...]
+) -> tuple[ColumnDefinition, ...]:
+    """The columns; those of the primary key hold no NULL."""
+    folded = {name.casefold() for name in key}
+    return tuple(
+        replace(column, nullable=False) if column.name.casefold() in folded else column
+        for column in columns
+    )
+
+
+def count_hashes(
+    uniques: Iterable[UniqueKey],
+    written: Iterable[WrittenColumn],
+    columns: tuple[ColumnDefinition, ...],
+    session: Session,
+) -> int:
+    """How many of the unique keys, inline ones included, may have a hidden column in MariaDB."""
+    if session.flavour is not Flavour.MARIADB:
+        return 0
+    inline = [UniqueKey((KeyPart(column.name),)) for column in written if column.unique]
+    return sum(may_be_hashed(key, columns) for key in (*uniques, *inline))
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table as a catalogue knows it.
+
+    ``collation`` is the default of columns to come. Of MariaDB: ``row_end`` is the column where a
+    versioned table's rows end, ``hidden`` how many hash columns the log may have at the end.
+    """
+
+    definition: TableDefinition
+    collation: int | None = None
+    row_end: str | None = None
+    hidden: int = 0
+
+    def version(self, row_end: str | None) -> TableState:
+        """The same table WITH SYSTEM VERSIONING.
+
+        Where no column is declared for it (``row_end`` is None), two are added at the end, which
+        the log has and SELECT does not show. The primary key, if any, is longer by ``row_end``.
+        """
+        definition = self.definition
+        columns = definition.columns
+        if row_end is None:
+            columns += SYSTEM_PERIOD
+            row_end = ROW_END
+        key = definition.primary_key and (*definition.primary_key, row_end)
+        definition = replace(definition, columns=columns, primary_key=key)
+        return replace(self, definition=definition, row_end=row_end)
+
+    def unversion(self) -> TableState:
+        """The same table without what `version` added."""
+        definition = self.definition
+        columns = definition.columns
+        if columns[-2:] == SYSTEM_PERIOD:
+            columns = columns[:-2]
+        key = tuple(name for name in definition.primary_key if name != self.row_end)
+        definition = replace(definition, columns=columns, primary_key=key)
+        return replace(self, definition=definition, row_end=None)
+
+
+def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
+    """What stands between the parentheses of CREATE TABLE, the parentheses included."""
+    columns: list[WrittenColumn] = []
+    key: tuple[str, ...] = ()
+    uniques: list[UniqueKey] = []
+    period: tuple[str, ...] = ()
+    row_end: str | None = None
+    cursor.expect("(")
+    while True:
+        found = parse_key(cursor)
+        if found is not None:
+            key = found.columns if found.primary else key
+            uniques += found.unique
+        elif cursor.sees("PERIOD", "FOR"):
+            cursor.accept("PERIOD", "FOR")
+            system = cursor.name().upper() == "SYSTEM_TIME"
+            bounds = tuple(part.column for part in _key_parts(cursor).parts)
+            period += bounds
+            row_end = bounds[-1] if system else row_end
+        else:
+            columns.append(parse_column(cursor, session))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    versioned = any(column.versioned for column in columns)
+    return WrittenTable(
+        tuple(columns),
+        key,
+        tuple(uniques),
+        versioned=versioned,
+        period=period,
+        row_end=row_end,
+    )
+
+
+class Key(NamedTuple):
+    """An index or constraint, as far as it matters: the primary key, a unique key or neither."""
+
+    primary: bool = False
+    columns: tuple[str, ...] = ()
+    unique: tuple[UniqueKey, ...] = ()
+
+
+def parse_key(cursor: Cursor) -> Key | None:
+    """An index, key or constraint; None, and no step, where something else stands."""
+    start = cursor.at
+    if cursor.accept("CONSTRAINT") and cursor.token.key not in _CONSTRAINTS:
+        cursor.name()
+    match cursor.token.key:
+        case "PRIMARY":
+            cursor.expect("PRIMARY", "KEY")
+            parts = _key_parts(cursor).parts
+            return Key(primary=True, columns=tuple(part.column for part in parts))
+        case "UNIQUE":
+            cursor.next()
+            cursor.accept_any("INDEX", "KEY")
+            return Key(unique=(_key_parts(cursor),))
+        case "INDEX" | "KEY" | "FULLTEXT" | "SPATIAL":
+            cursor.next()
+            cursor.accept_any("INDEX", "KEY")
+            _key_parts(cursor)
+        case "VECTOR" if cursor.ahead().key in {"INDEX", "KEY", "("}:
+            cursor.next()
+            cursor.accept_any("INDEX", "KEY")
+            _key_parts(cursor)
+        case "FOREIGN":
+            cursor.expect("FOREIGN", "KEY")
+            cursor.accept("IF", "NOT", "EXISTS")
+            if not cursor.sees("("):
+                cursor.name()
+            cursor.skip_parentheses()
+            cursor.expect("REFERENCES")
+            skip_references(cursor)
+        case "CHECK":
+            cursor.next()
+            cursor.skip_parentheses()
+            cursor.accept("NOT")
+            cursor.accept("ENFORCED")
+        case _ if cursor.at == start:
+            return None
+        case _:
+            cursor.fail("a constraint is expected")
+    return Key()
+
+
+_CONSTRAINTS = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
+
+
+def _key_parts(cursor: Cursor) -> UniqueKey:
+    """``name USING BTREE (a(10), b DESC, (expression)) options…``."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    hashed = False
+    while cursor.token.key != "(":
+        if cursor.token.kind is Kind.END or cursor.token.key in {",", ")"}:
+            cursor.fail("the columns of a key are expected")
+        hashed |= cursor.sees("USING", "HASH")
+        cursor.next()
+    cursor.next()
+    parts: list[KeyPart] = []
+    while True:
+        if cursor.token.key == "(":
+            cursor.skip_parentheses()
+        else:
+            name, prefix = cursor.name(), None
+            if cursor.accept("("):
+                prefix = cursor.number()
+                cursor.expect(")")
+            if not cursor.accept("WITHOUT", "OVERLAPS"):  # a MariaDB period, not a column
+                parts.append(KeyPart(name, prefix))
+        cursor.accept_any("ASC", "DESC")
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    hashed |= _key_options(cursor)
+    return UniqueKey(tuple(parts), hashed)
+
+
+def _key_options(cursor: Cursor) -> bool:
+    """USING, KEY_BLOCK_SIZE, COMMENT, WITH PARSER, VISIBLE, …, MariaDB's DISTANCE=cosine.
+
+    Says whether USING HASH is among them.
+    """
+    hashed = False
+    while True:
+        if cursor.token.key in {",", ")", ";"} or cursor.token.kind is Kind.END:
+            return hashed
+        if cursor.sees("PARTITION", "BY") or cursor.sees("REMOVE", "PARTITIONING"):
+            return hashed
+        hashed |= cursor.sees("USING", "HASH")
+        if cursor.accept("WITH", "PARSER"):
+            cursor.name()
+        elif cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept(
+            "NOT", "IGNORED"
+        ):
+            continue
+        else:
+            cursor.name()
+            cursor.accept("=")
+            cursor.next()
+
+
+def parse_options(cursor: Cursor, table: WrittenTable) -> WrittenTable:
+    """The options and partitions behind the parentheses, up to the end or a query.
+
+    Only what changes columns is looked at: character set, collation, system versioning and
+    MariaDB's SEQUENCE.
+    """
+    while not cursor.done:
+        if cursor.query_begins():
+            return replace(table, filled=True)
+        found = parse_charset(cursor)
+        if found is not None:
+            table = replace(table, charset=merge(table.charset, found))
+        elif cursor.accept("WITH", "SYSTEM", "VERSIONING"):
+            table = replace(table, versioned=True)
+        elif cursor.token.key == "(":
+            cursor.skip_parentheses()
+        elif cursor.accept("SEQUENCE", "="):
+            table = replace(table, sequence=cursor.next().value not in {"0", ""})
+        else:
+            cursor.next()
+    return table
+
+
+def parse_charset(cursor: Cursor) -> Charset | None:
+    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``; None where none stands."""
+    steps = 1 if cursor.token.key == "DEFAULT" else 0
+    key = cursor.ahead(steps).key
+    if key in {"CHARSET", "COLLATE"}:
+        cursor.at += steps + 1
+    elif key in {"CHARACTER", "CHAR"} and cursor.ahead(steps + 1).key == "SET":
+        cursor.at += steps + 2
+    else:
+        return None
+    value = charset_name(cursor)
+    return Charset(collation=value) if key == "COLLATE" else Charset(charset=value)
+
+
+def merge(earlier: Charset, later: Charset) -> Charset:
+    """Options repeat: the last of each counts."""
+    return Charset(later.charset or earlier.charset, later.collation or earlier.collation)

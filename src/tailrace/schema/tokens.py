@@ -1,0 +1,187 @@
+"""SQL text into tokens, as the servers' own lexers cut it.
+
+The text of a logged statement is what the client sent, and its meaning hangs on the session's
+``sql_mode`` (``ANSI_QUOTES``, ``NO_BACKSLASH_ESCAPES``), which the query event carries. Versioned
+comments (``/*!80023 INVISIBLE */``) that are in a log were executed: a server puts a space in place
+of the ``!`` of those that it passes over (``sql_lex``), so their content counts here.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, IntFlag, auto
+from typing import Final, NamedTuple
+
+from tailrace.constants import Flavour
+from tailrace.errors import SchemaError
+
+
+class SqlMode(IntFlag):
+    """The bits of ``sql_mode`` that change how a statement reads (the same in both flavours)."""
+
+    NONE = 0
+    REAL_AS_FLOAT = 1 << 0
+    ANSI_QUOTES = 1 << 2
+    ORACLE = 1 << 9
+    NO_BACKSLASH_ESCAPES = 1 << 20
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    """A keyword or an identifier without quotes."""
+    NAME = auto()
+    """An identifier in quotes."""
+    STRING = auto()
+    NUMBER = auto()
+    BYTES = auto()
+    """A hexadecimal or bit literal; the value is its text."""
+    MARK = auto()
+    """Punctuation and operators, a character each."""
+    VARIABLE = auto()
+    END = auto()
+
+
+class Token(NamedTuple):
+    """A token: its kind, its value (quotes and escapes resolved) and where it begins.
+
+    ``key`` is the value in upper case for words and marks, and empty for everything else, so that
+    a quoted name or a string never passes for a keyword.
+    """
+
+    kind: Kind
+    value: str
+    key: str
+    start: int
+
+
+class NotUnderstoodError(SchemaError):
+    """A statement says something that is not understood here; caught inside this room."""
+
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space>\s+|--(?=\s|\Z)[^\n]*|\#[^\n]*)
+    | (?P<versioned>/\*(?P<maria>M)?!(?P<version>\d{6}|\d{5})?)
+    | (?P<comment>/\*.*?\*/)
+    | (?P<close>\*/)
+    | (?P<hex>[xX]'[0-9A-Fa-f]*'|[bB]'[01]*'|0x[0-9A-Fa-f]+(?![\w$])|0b[01]+(?![\w$]))
+    | (?P<number>(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d+\.\d*|\.\d+|\d+(?![\w$\x80-\U0010ffff]))
+    | (?P<variable>@@?[\w.$]*)
+    | (?P<word>[\w$\x80-\U0010ffff]+)
+    | (?P<tick>`[^`]*(?:``[^`]*)*`)
+    | (?P<single>'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')
+    | (?P<double>"[^"\\]*(?:(?:""|\\.)[^"\\]*)*")
+    | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PLAIN_SINGLE: Final = re.compile(r"'[^']*(?:''[^']*)*'", re.DOTALL)
+_PLAIN_DOUBLE: Final = re.compile(r'"[^"]*(?:""[^"]*)*"', re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPE_DOUBLE: Final = re.compile(r'\\(.)|""', re.DOTALL)
+_ESCAPES: Final = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
+
+
+def tokenize(
+    sql: str, flavour: Flavour = Flavour.MYSQL, sql_mode: SqlMode = SqlMode.NONE
+) -> list[Token]:
+    """Cut a text into tokens; an END token closes the list.
+
+    Raises `NotUnderstoodError` for a string, name or comment that does not end.
+    """
+    tokens: list[Token] = []
+    at, end, depth = 0, len(sql), 0
+    plain = bool(sql_mode & SqlMode.NO_BACKSLASH_ESCAPES)
+    while at < end:
+        match = _TOKEN.match(sql, at)
+        if match is None:  # the pattern's last branch takes any character
+            raise NotUnderstoodError(f"no token at character {at}")
+        kind, text = match.lastgroup or "", match[0]
+        if plain and text[0] in "'\"":
+            match = (_PLAIN_SINGLE if text[0] == "'" else _PLAIN_DOUBLE).match(sql, at)
+            kind = "mark" if match is None else "single" if text[0] == "'" else "double"
+            text = text[0] if match is None else match[0]
+        start, at = at, at + len(text)
+        if kind in {"space", "comment"}:
+            continue
+        if kind == "versioned":
+            if _executed(text, flavour):
+                depth += 1
+            else:
+                at = _comment_end(sql, at)
+        elif kind == "close" and depth:
+            depth -= 1
+        elif kind == "close":
+            at = start + 1
+            tokens.append(Token(Kind.MARK, "*", "*", start))
+        else:
+            tokens.append(_token(kind, text, start, plain, sql_mode))
+    tokens.append(Token(Kind.END, "", "", end))
+    return tokens
+
+
+def _token(kind: str, text: str, start: int, plain: bool, sql_mode: SqlMode) -> Token:
+    match kind:
+        case "word":
+            return Token(Kind.WORD, text, text.upper(), start)
+        case "mark":
+            if text in "'\"`":
+                raise NotUnderstoodError(f"a quotation that begins at character {start} has no end")
+            return Token(Kind.MARK, text, text, start)
+        case "tick":
+            return Token(Kind.NAME, text[1:-1].replace("``", "`"), "", start)
+        case "double" if sql_mode & SqlMode.ANSI_QUOTES:
+            return Token(Kind.NAME, text[1:-1].replace('""', '"'), "", start)
+        case "single" | "double":
+            return Token(Kind.STRING, _unescape(text, plain=plain), "", start)
+        case "number":
+            return Token(Kind.NUMBER, text, "", start)
+        case "hex":
+            return Token(Kind.BYTES, text, "", start)
+        case _:
+            return Token(Kind.VARIABLE, text, "", start)
+
+
+def _unescape(text: str, *, plain: bool) -> str:
+    quote, inner = text[0], text[1:-1]
+    if plain:
+        return inner.replace(quote * 2, quote)
+    if "\\" not in inner and quote not in inner:
+        return inner
+    pattern = _ESCAPE if quote == "'" else _ESCAPE_DOUBLE
+    return pattern.sub(
+        lambda found: quote if found[1] is None else _ESCAPES.get(found[1], found[1]), inner
+    )
+
+
+def _executed(opener: str, flavour: Flavour) -> bool:
+    """Did a server of this flavour run what stands behind this opener?
+
+    MariaDB passes over versions 5.7 to 9.x of the plain form, which mean MySQL's; MySQL passes
+    over the ``/*M!`` form altogether.
+    """
+    if opener.startswith("/*M"):
+        return flavour is Flavour.MARIADB
+    version = opener[3:]
+    return not (flavour is Flavour.MARIADB and version and 50700 <= int(version) <= 99999)
+
+
+def _comment_end(sql: str, at: int) -> int:
+    """The end of a comment that is passed over; comments inside it count (``sql_lex``)."""
+    depth = 1
+    for found in re.compile(r"/\*|\*/").finditer(sql, at):
+        depth += 1 if found[0] == "/*" else -1
+        if not depth:
+            return found.end()
+    raise NotUnderstoodError("a comment has no end")

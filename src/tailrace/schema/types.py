@@ -1,0 +1,190 @@
+"""Column types as they are written, into the names that the servers give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import Flavour
+from tailrace.rows.schema import Logical
+from tailrace.schema.tokens import Kind, SqlMode
+
+if TYPE_CHECKING:
+    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenType:
+    """A type as it is written, its synonyms resolved.
+
+    ``base`` is the server's name of it (``int``, ``varchar``, ``mediumtext``), ``arguments`` what
+    stood in its parentheses, ``members`` the names of ENUM and SET. ``charset`` and ``collation``
+    are names where they were written, ``binary`` the BINARY attribute.
+    """
+
+    base: str
+    arguments: tuple[int, ...] = ()
+    members: tuple[str, ...] | None = None
+    unsigned: bool = False
+    charset: str | None = None
+    collation: str | None = None
+    binary: bool = False
+    logical: Logical = Logical.PLAIN
+
+
+_INTEGERS: Final = {
+    **dict.fromkeys(("TINYINT", "INT1"), "tinyint"),
+    **dict.fromkeys(("SMALLINT", "INT2"), "smallint"),
+    **dict.fromkeys(("MEDIUMINT", "MIDDLEINT", "INT3"), "mediumint"),
+    **dict.fromkeys(("INT", "INTEGER", "INT4"), "int"),
+    **dict.fromkeys(("BIGINT", "INT8"), "bigint"),
+}
+_SIMPLE: Final = {
+    **_INTEGERS,
+    **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "FIXED", "NUMBER"), "decimal"),
+    **dict.fromkeys(("DOUBLE", "FLOAT8"), "double"),
+    **dict.fromkeys(("BIT", "YEAR", "DATE", "TIME", "DATETIME", "TIMESTAMP", "BINARY")),
+    **dict.fromkeys(("VARBINARY", "RAW"), "varbinary"),
+    **dict.fromkeys(("VARCHAR", "VARCHARACTER", "VARCHAR2"), "varchar"),
+    **dict.fromkeys(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")),
+    **dict.fromkeys(("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")),
+    "CLOB": "longtext",
+}
+_GEOMETRIES: Final = {
+    **dict.fromkeys(("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT")),
+    **dict.fromkeys(("MULTILINESTRING", "MULTIPOLYGON")),
+    **dict.fromkeys(("GEOMETRYCOLLECTION", "GEOMCOLLECTION"), "geometrycollection"),
+}
+_NETWORK: Final = {"UUID": Logical.UUID, "INET4": Logical.INET4, "INET6": Logical.INET6}
+_NATIONAL: Final = "utf8mb3"
+TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
+BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
+TEXTUAL: Final = frozenset({"char", "varchar", *TEXTS})
+"""The types that become another one when their character set is ``binary``."""
+WITH_CHARSET: Final = TEXTUAL | {"enum", "set"}
+BINARY_TYPES: Final = frozenset({"binary", "varbinary", *BLOBS})
+
+
+def parse_type(cursor: Cursor, session: Session) -> WrittenType:
+    """A type with what stands in its parentheses; attributes (UNSIGNED, ...) are left to come.
+
+    Raises `NotUnderstoodError` for a type that is not known.
+    """
+    oracle = bool(session.sql_mode & SqlMode.ORACLE)
+    schema = cursor.accept_any("MARIADB_SCHEMA", "MYSQL_SCHEMA", "ORACLE_SCHEMA")
+    if schema:
+        cursor.expect(".")
+        oracle = schema == "ORACLE_SCHEMA"
+    if cursor.token.kind is not Kind.WORD:
+        cursor.fail("a column type is expected")
+    word = cursor.next().key
+    written = _phrase(cursor, word, session) or _single(cursor, word, session)
+    if written is None:
+        cursor.at -= 1
+        raise cursor.error("a column type that is not known stands")
+    if oracle and word in {"DATE", "NUMBER"}:
+        return _of_oracle(written)
+    return written
+
+
+def _phrase(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
+    """Types of several words."""
+    if word in {"CHAR", "CHARACTER"}:
+        return _characters(cursor, None)
+    if word == "NCHAR":
+        return _characters(cursor, _NATIONAL)
+    if word == "NVARCHAR":
+        return WrittenType("varchar", _arguments(cursor), charset=_NATIONAL)
+    if word == "NATIONAL":
+        if cursor.accept_any("CHAR", "CHARACTER"):
+            return _characters(cursor, _NATIONAL)
+        if cursor.accept_any("VARCHAR", "VARCHARACTER"):
+            return WrittenType("varchar", _arguments(cursor), charset=_NATIONAL)
+        cursor.fail("CHAR or VARCHAR expected")
+    if word == "LONG":
+        if cursor.accept("VARBINARY"):
+            return WrittenType("mediumblob")
+        if not cursor.accept_any("VARCHAR", "VARCHARACTER") and cursor.accept_any(
+            "CHAR", "CHARACTER"
+        ):
+            cursor.expect("VARYING")
+        return WrittenType("mediumtext")
+    if word in {"FLOAT", "FLOAT4", "REAL"}:
+        return _float(cursor, word, session)
+    return None
+
+
+def _characters(cursor: Cursor, charset: str | None) -> WrittenType:
+    """Behind CHAR, CHARACTER and NCHAR."""
+    varying = cursor.accept_any("VARYING", "VARCHAR", "VARCHARACTER")
+    base = "varchar" if varying else "char"
+    return WrittenType(base, _arguments(cursor), charset=charset)
+
+
+def _float(cursor: Cursor, word: str, session: Session) -> WrittenType:
+    """FLOAT(p) is a double from 25 bits on; REAL is one unless ``sql_mode`` has REAL_AS_FLOAT."""
+    arguments = _arguments(cursor)
+    if word == "REAL":
+        single = bool(session.sql_mode & SqlMode.REAL_AS_FLOAT)
+        return WrittenType("float" if single else "double", arguments)
+    if len(arguments) == 1:
+        return WrittenType("float" if arguments[0] <= 24 else "double")
+    return WrittenType("float", arguments)
+
+
+def _single(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
+    """Types of one word."""
+    if word in {"BOOL", "BOOLEAN"}:
+        return WrittenType("tinyint", (1,))
+    if word == "SERIAL":
+        return WrittenType("bigint", unsigned=True)
+    if word in {"ENUM", "SET"}:
+        return WrittenType(word.lower(), members=_members(cursor))
+    if word == "JSON":
+        if session.flavour is Flavour.MYSQL:
+            return WrittenType("json", logical=Logical.JSON)
+        return WrittenType("longtext", charset="utf8mb4", binary=True, logical=Logical.JSON)
+    if word == "VECTOR":
+        return WrittenType("vector", _arguments(cursor) or (2048,), logical=Logical.VECTOR)
+    if word in _GEOMETRIES:
+        base = _GEOMETRIES[word] or word.lower()
+        return WrittenType(base, _arguments(cursor), logical=Logical.GEOMETRY)
+    if word in _NETWORK:
+        return WrittenType(word.lower(), logical=_NETWORK[word])
+    if word == "DOUBLE":
+        cursor.accept("PRECISION")
+    if word not in _SIMPLE:
+        return None
+    return WrittenType(_SIMPLE[word] or word.lower(), _arguments(cursor))
+
+
+def _of_oracle(written: WrittenType) -> WrittenType:
+    """MariaDB's ``sql_mode=ORACLE``: a DATE has a time, a NUMBER without digits is a double."""
+    if written.base == "date":
+        return replace(written, base="datetime")
+    return written if written.arguments else replace(written, base="double")
+
+
+def _arguments(cursor: Cursor) -> tuple[int, ...]:
+    """``(10)`` or ``(10,2)``; empty where there is no parenthesis."""
+    if not cursor.accept("("):
+        return ()
+    arguments = [cursor.number()]
+    if cursor.accept(","):
+        arguments.append(cursor.number())
+    cursor.accept_any("CHAR", "BYTE")  # VARCHAR2(10 CHAR)
+    cursor.expect(")")
+    return tuple(arguments)
+
+
+def _members(cursor: Cursor) -> tuple[str, ...]:
+    """The names of an ENUM or SET."""
+    cursor.expect("(")
+    members = []
+    while True:
+        members.append(cursor.text())
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(members)

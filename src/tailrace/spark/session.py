@@ -1,0 +1,135 @@
+"""A local Spark session that starts fast and keeps quiet.
+
+Who has a session already passes it to `tailrace.spark.mirror`; this one is for a person at a
+terminal, and for tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import PipelineError
+from tailrace.spark.java import cache_folder, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# What a user's environment may say of some other Spark, and what would turn a local start away.
+_FOREIGN: Final = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")
+_LOGGING: Final = """\
+status = off
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+rootLogger.level = {level}
+rootLogger.appenderRef.out.ref = out
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
+"""
+
+
+def session(
+    cores: int | None = None, *, log_level: str = "off", conf: dict[str, str] | None = None
+) -> SparkSession:
+    """Start Spark in this process on ``cores`` cores (all by default), or give the one that runs.
+
+    ``log_level`` is Log4j's (``off``, ``error``, ``warn``, ...), for Java's side; ``conf`` adds to
+    the settings. Raises `PipelineError` where there is no Java, or Spark does not start.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - takes a while; with Spark only
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+    if running := SparkSession.getActiveSession():
+        return running
+    builder = SparkSession.builder.appName("tailrace")
+    settings = _settings(cores, _log_settings(log_level)) | (conf or {})
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _environment():
+        try:
+            return builder.getOrCreate()
+        except PySparkException as error:
+            raise PipelineError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+
+
+def _settings(cores: int | None, logging: Path) -> dict[str, str]:
+    scratch = str(Path(tempfile.gettempdir()) / "tailrace-warehouse")
+    return {
+        "spark.master": f"local[{cores or '*'}]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": (
+            f"{_QUICK_JAVA} -Dlog4j2.configurationFile={logging.as_uri()}"
+        ),
+        "spark.python.daemon.module": "tailrace.spark.daemon",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores or os.cpu_count() or 1),
+        "spark.sql.warehouse.dir": scratch,
+    }
+
+
+def _log_settings(level: str) -> Path:
+    """A file that tells Log4j the level: it reads its settings before Spark could change them."""
+    content = _LOGGING.format(level=level)
+    path = cache_folder() / "java" / f"log4j2-{level}.properties"
+    with contextlib.suppress(OSError):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+                file.write(content)
+            Path(file.name).replace(path)
+        return path.resolve()
+    with tempfile.NamedTemporaryFile("w", suffix=".properties", delete=False) as file:
+        file.write(content)
+    return Path(file.name)
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """What Spark takes from the environment, while it starts; afterwards it is as it was."""
+    package = find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise PipelineError("pyspark is not installed: install tailrace[spark]")
+    changes: dict[str, str | None] = {
+        **dict.fromkeys(_FOREIGN),
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(package.origin).parent),
+        "SPARK_LAUNCHER_OPTS": _QUICK_JAVA,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    before = {name: os.environ.get(name) for name in changes}
+    try:
+        _set(changes)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: dict[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def spark_version() -> tuple[int, int]:
+    """The version of the installed pyspark, as (major, minor)."""
+    major, minor = version("pyspark").split(".")[:2]
+    return int(major), int(minor)

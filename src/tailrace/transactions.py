@@ -1,0 +1,394 @@
+"""Where transactions begin and end in a log, and the transactions themselves. No I/O.
+
+The grammar, a line an alternative; lower case is what follows from it, upper case an event:
+
+    log          = { transaction | CONTROL }
+    transaction  = [GTID] BEGIN { PREFIX | STATEMENT | ROWS | ROWS_END | INCIDENT } end
+                 | [GTID] { PREFIX } STATEMENT       DDL and the like, which commits itself
+                 | [GTID] PAYLOAD                    a whole compressed transaction
+                 | [GTID] INCIDENT
+                 | GROUP { PREFIX | STATEMENT | ROWS | ROWS_END | INCIDENT } end      MariaDB
+                 | SINGLE { PREFIX | ROWS } ( ROWS_END | STATEMENT | INCIDENT )       MariaDB
+    end          = COMMIT | ROLLBACK | PREPARE
+
+    BEGIN        = QUERY "BEGIN" or "XA START …"
+    COMMIT       = XID | QUERY "COMMIT" | XA_PREPARE in one phase
+    ROLLBACK     = QUERY "ROLLBACK", but not "ROLLBACK TO …"
+    PREPARE      = XA_PREPARE; its "XA COMMIT …" is a STATEMENT of a later transaction
+    STATEMENT    = any other QUERY (SAVEPOINT, ROLLBACK TO … among them), EXECUTE_LOAD_QUERY, …
+    PREFIX       = INTVAR | RAND | USER_VAR | the blocks of a LOAD DATA
+    ROWS         = TABLE_MAP | a rows event | ROWS_QUERY | ANNOTATE_ROWS | VIEW_CHANGE
+    ROWS_END     = a rows event with STMT_END
+    GROUP        = MariaDB's GTID; SINGLE = the same, flagged standalone
+    CONTROL      = all others: ROTATE, STOP, heartbeats, …; may stand anywhere
+
+A format description event between transactions is CONTROL. Inside one it ends the attempt: the
+server crashed, and what was read is void, unless a ROTATE came before it and ``created`` is 0 (a
+relay log, which may change files in mid-transaction). Source: facts sheet, section 9.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum, auto
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import EventType
+from tailrace.errors import BoundaryError
+from tailrace.events import (
+    Event,
+    FormatDescriptionEvent,
+    GtidEvent,
+    MariadbGtidEvent,
+    QueryEvent,
+    RotateEvent,
+    RowsEvent,
+    TransactionPayloadEvent,
+    XaPrepareEvent,
+)
+from tailrace.events.mariadb import MariadbGtidFlag
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.gtid import Gtid, MariadbGtid
+
+_T = EventType
+
+
+class Boundary(StrEnum):
+    """Where an event stands. A transaction of one event is only an END."""
+
+    OUTSIDE = "outside"
+    BEGIN = "begin"
+    INSIDE = "inside"
+    END = "end"
+
+
+class TransactionKind(StrEnum):
+    """How a transaction ended.
+
+    ``xa_prepare``: not yet committed; an XA COMMIT or XA ROLLBACK, later, is a transaction of its
+    own (of kind ``commit`` or ``rollback``). ``ddl``: a statement that commits itself;
+    ``standalone``: MariaDB's group of one statement that is no DDL, or an incident.
+    """
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    XA_PREPARE = "xa_prepare"
+    DDL = "ddl"
+    STANDALONE = "standalone"
+
+
+class _Token(IntEnum):
+    CONTROL = auto()
+    GTID = auto()
+    GROUP = auto()
+    SINGLE = auto()
+    BEGIN = auto()
+    COMMIT = auto()
+    ROLLBACK = auto()
+    PREPARE = auto()
+    PREFIX = auto()
+    STATEMENT = auto()
+    ROWS = auto()
+    ROWS_END = auto()
+    PAYLOAD = auto()
+    INCIDENT = auto()
+
+
+class _State(IntEnum):
+    OUTSIDE = auto()
+    GTID = auto()
+    PREFIXED = auto()
+    OPEN = auto()
+    SINGLE = auto()
+
+
+_PLACES: Final = {
+    _State.OUTSIDE: "between transactions",
+    _State.GTID: "right after a GTID",
+    _State.PREFIXED: "before the statement that INTVAR, RAND or USER_VAR announced",
+    _State.OPEN: "inside a transaction",
+    _State.SINGLE: "inside a group of one statement",
+}
+_K = TransactionKind
+_Step = tuple[Boundary, _State, TransactionKind | None]
+_ENDED: Final = _State.OUTSIDE
+
+
+def _end(kind: TransactionKind) -> _Step:
+    return Boundary.END, _ENDED, kind
+
+
+def _inside(state: _State) -> _Step:
+    return Boundary.INSIDE, state, None
+
+
+def _begin(state: _State) -> _Step:
+    return Boundary.BEGIN, state, None
+
+
+_TABLE: Final[dict[tuple[_State, _Token], _Step]] = {
+    (_State.OUTSIDE, _Token.GTID): _begin(_State.GTID),
+    (_State.OUTSIDE, _Token.BEGIN): _begin(_State.OPEN),
+    (_State.OUTSIDE, _Token.GROUP): _begin(_State.OPEN),
+    (_State.OUTSIDE, _Token.SINGLE): _begin(_State.SINGLE),
+    (_State.OUTSIDE, _Token.PREFIX): _begin(_State.PREFIXED),
+    (_State.OUTSIDE, _Token.STATEMENT): _end(_K.DDL),
+    (_State.OUTSIDE, _Token.PAYLOAD): _end(_K.COMMIT),
+    (_State.OUTSIDE, _Token.INCIDENT): _end(_K.STANDALONE),
+    (_State.GTID, _Token.BEGIN): _inside(_State.OPEN),
+    (_State.GTID, _Token.PREFIX): _inside(_State.PREFIXED),
+    (_State.GTID, _Token.STATEMENT): _end(_K.DDL),
+    (_State.GTID, _Token.PAYLOAD): _end(_K.COMMIT),
+    (_State.GTID, _Token.INCIDENT): _end(_K.STANDALONE),
+    (_State.PREFIXED, _Token.PREFIX): _inside(_State.PREFIXED),
+    (_State.PREFIXED, _Token.STATEMENT): _end(_K.STANDALONE),
+    (_State.OPEN, _Token.PREFIX): _inside(_State.OPEN),
+    (_State.OPEN, _Token.STATEMENT): _inside(_State.OPEN),
+    (_State.OPEN, _Token.ROWS): _inside(_State.OPEN),
+    (_State.OPEN, _Token.ROWS_END): _inside(_State.OPEN),
+    (_State.OPEN, _Token.INCIDENT): _inside(_State.OPEN),
+    (_State.OPEN, _Token.COMMIT): _end(_K.COMMIT),
+    (_State.OPEN, _Token.ROLLBACK): _end(_K.ROLLBACK),
+    (_State.OPEN, _Token.PREPARE): _end(_K.XA_PREPARE),
+    (_State.SINGLE, _Token.PREFIX): _inside(_State.SINGLE),
+    (_State.SINGLE, _Token.ROWS): _inside(_State.SINGLE),
+    (_State.SINGLE, _Token.ROWS_END): _end(_K.STANDALONE),
+    (_State.SINGLE, _Token.STATEMENT): _end(_K.STANDALONE),
+    (_State.SINGLE, _Token.INCIDENT): _end(_K.STANDALONE),
+}
+
+_TOKENS: Final[dict[int, _Token]] = {
+    _T.GTID: _Token.GTID,
+    _T.ANONYMOUS_GTID: _Token.GTID,
+    _T.GTID_TAGGED: _Token.GTID,
+    _T.XID: _Token.COMMIT,
+    _T.TRANSACTION_PAYLOAD: _Token.PAYLOAD,
+    _T.INCIDENT: _Token.INCIDENT,
+    **dict.fromkeys(
+        (_T.INTVAR, _T.RAND, _T.USER_VAR, _T.BEGIN_LOAD_QUERY, _T.APPEND_BLOCK, _T.CREATE_FILE),
+        _Token.PREFIX,
+    ),
+    **dict.fromkeys(
+        (_T.EXECUTE_LOAD_QUERY, _T.DELETE_FILE, _T.LOAD, _T.NEW_LOAD, _T.EXEC_LOAD),
+        _Token.STATEMENT,
+    ),
+    **dict.fromkeys((_T.TABLE_MAP, _T.ROWS_QUERY, _T.ANNOTATE_ROWS, _T.VIEW_CHANGE), _Token.ROWS),
+}
+"""Tokens of the types that are always the same."""
+
+_TRAIL = rb"\s*(?:/\*.*)?\Z"
+_BEGIN: Final = re.compile(rb"BEGIN" + _TRAIL + rb"|XA\s+START\b", re.DOTALL)
+_COMMIT: Final = re.compile(rb"COMMIT" + _TRAIL, re.DOTALL)
+_ROLLBACK: Final = re.compile(rb"ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.IGNORECASE)
+_XA_END: Final = re.compile(rb"XA\s+(COMMIT|ROLLBACK)\b", re.IGNORECASE)
+
+
+def _query_token(sql: bytes) -> _Token:
+    if sql == b"BEGIN" or _BEGIN.match(sql):
+        return _Token.BEGIN
+    if _COMMIT.match(sql):
+        return _Token.COMMIT
+    return _Token.ROLLBACK if _ROLLBACK.match(sql) else _Token.STATEMENT
+
+
+def _token(event: Event) -> _Token:
+    token = _TOKENS.get(event.header.type)
+    if token is not None:
+        return token
+    if isinstance(event, RowsEvent):
+        return _Token.ROWS_END if event.stmt_end else _Token.ROWS
+    if isinstance(event, QueryEvent):
+        return _query_token(event.sql_bytes)
+    if isinstance(event, MariadbGtidEvent):
+        return _Token.SINGLE if event.standalone else _Token.GROUP
+    if isinstance(event, XaPrepareEvent):
+        return _Token.COMMIT if event.one_phase else _Token.PREPARE
+    return _Token.CONTROL
+
+
+class BoundaryParser:
+    """The machine of the grammar above. Feed it the events of one log, one after the other.
+
+    After an END, ``kind`` says how the transaction ended. ``control`` is true after an event that
+    belongs to no transaction wherever it stands, ``discarded`` after a format description event
+    that made an unfinished transaction void. Events from inside a payload are INSIDE and change
+    nothing: the payload's own event is the transaction's END.
+    """
+
+    __slots__ = ("_ddl", "_rotated", "_state", "control", "discarded", "kind")
+
+    def __init__(self) -> None:
+        self._state = _State.OUTSIDE
+        self._rotated = False
+        self._ddl = False
+        self.kind: TransactionKind | None = None
+        self.control = False
+        self.discarded = False
+
+    @property
+    def inside(self) -> bool:
+        """Whether a transaction has begun and not ended: no place to stop or to resume at."""
+        return self._state is not _State.OUTSIDE
+
+    def feed(self, event: Event) -> Boundary:
+        """Where the event stands. Raises BoundaryError where it cannot stand."""
+        if event.inner_index is not None:
+            return Boundary.INSIDE
+        token = _token(event)
+        if token is _Token.CONTROL:
+            return self._control(event)
+        step = _TABLE.get((self._state, token))
+        if step is None:
+            raise event.error(
+                f"it cannot come {_PLACES[self._state]}; reading must begin, and go on, where a"
+                " transaction ends",
+                BoundaryError,
+            )
+        boundary, self._state, kind = step
+        self.control = self.discarded = self._rotated = False
+        if token is _Token.SINGLE:
+            self._ddl = self._is_ddl(event)
+        if boundary is Boundary.END:
+            self.kind = self._refine(kind, event)
+        return boundary
+
+    @staticmethod
+    def _is_ddl(event: Event) -> bool:
+        return isinstance(event, MariadbGtidEvent) and bool(event.flags & MariadbGtidFlag.DDL)
+
+    def _refine(self, kind: TransactionKind | None, event: Event) -> TransactionKind | None:
+        """XA COMMIT and XA ROLLBACK are what they say; a group flagged as DDL is DDL."""
+        if kind not in {_K.DDL, _K.STANDALONE} or not isinstance(event, QueryEvent):
+            return kind
+        xa = _XA_END.match(event.sql_bytes)
+        if xa:
+            return _K.COMMIT if xa[1].upper() == b"COMMIT" else _K.ROLLBACK
+        if self._ddl:
+            self._ddl = False
+            return _K.DDL
+        return kind
+
+    def _control(self, event: Event) -> Boundary:
+        self.control = True
+        self.discarded = False
+        if isinstance(event, FormatDescriptionEvent):
+            if self.inside and (event.created or not self._rotated):
+                self.discarded = True
+                self._state = _State.OUTSIDE
+            self._rotated = False
+        elif isinstance(event, RotateEvent):
+            self._rotated = True
+        return Boundary.INSIDE if self.inside else Boundary.OUTSIDE
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction's events, from its GTID (where it has one) to its end.
+
+    A compressed one holds its payload's event; `all_events` opens it. ``kind`` is None where
+    ``complete`` is false: the log ended, or the server crashed, before the transaction did.
+    """
+
+    events: list[Event]
+    kind: TransactionKind | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log holds it to its end."""
+        return self.kind is not None
+
+    @property
+    def gtid_event(self) -> GtidEvent | MariadbGtidEvent | None:
+        """The event that began it, where that is a GTID event (or an anonymous one)."""
+        first = self.events[0]
+        return first if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
+
+    @property
+    def gtid(self) -> Gtid | MariadbGtid | None:
+        """Its GTID, None without one."""
+        event = self.gtid_event
+        return event.gtid if event else None
+
+    @property
+    def start(self) -> Position | None:
+        """Where its first event begins; None where the events' place is not known."""
+        first = self.events[0]
+        return _position(first.file, first.offset)
+
+    @property
+    def end(self) -> Position | None:
+        """Where its last event ends: a place to resume at, if it is complete."""
+        last = self.events[-1]
+        return _position(last.file, last.end_offset)
+
+    @property
+    def timestamp(self) -> int:
+        """Seconds UTC of its last event."""
+        return self.events[-1].timestamp
+
+    @property
+    def commit_timestamp(self) -> int | None:
+        """Microseconds UTC of its commit, where it was committed first; None in other logs."""
+        event = self.gtid_event
+        return event.commit_timestamp if isinstance(event, GtidEvent) else None
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        return sum(event.header.length for event in self.events)
+
+    def all_events(self) -> Iterator[Event]:
+        """Its events; a payload's event, then those inside."""
+        for event in self.events:
+            yield event
+            if isinstance(event, TransactionPayloadEvent):
+                yield from event
+
+
+def _position(file: str | None, offset: int | None) -> Position | None:
+    return None if file is None or offset is None else Position(file, offset)
+
+
+class TransactionAssembler:
+    """Gathers the events of each transaction. Feed it as `BoundaryParser`.
+
+    It holds one transaction's events at a time; ``boundary`` is the last event's. Control events
+    belong to no transaction.
+    """
+
+    __slots__ = ("_events", "_parser", "boundary")
+
+    def __init__(self) -> None:
+        self._parser = BoundaryParser()
+        self._events: list[Event] = []
+        self.boundary = Boundary.OUTSIDE
+
+    def feed(self, event: Event) -> Transaction | None:
+        """The transaction that this event ended or made void. Raises BoundaryError."""
+        if event.inner_index is not None:
+            return None
+        parser = self._parser
+        self.boundary = boundary = parser.feed(event)
+        if parser.discarded:
+            return self.finish()
+        if parser.control:
+            return None
+        self._events.append(event)
+        if boundary is not Boundary.END:
+            return None
+        done = Transaction(self._events, parser.kind)
+        self._events = []
+        return done
+
+    def finish(self) -> Transaction | None:
+        """What is there of a transaction that has not ended; None between transactions."""
+        if not self._events:
+            return None
+        left = Transaction(self._events, None)
+        self._events = []
+        return left

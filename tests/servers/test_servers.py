@@ -1,0 +1,115 @@
+"""The real servers start, log, and their own tools read what they logged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.servers import NAMES, Server, ServersUnavailable, available, binlog_tool
+from tools.servers import fetch as fetch_function
+from tools.servers.fetch import _one_line_source, _stanza_source
+from tools.servers.server import ServerStartError, option_list
+
+MAGIC = b"\xfebin"
+
+
+def test_each_server_is_what_its_name_says(server: Server) -> None:
+    flavour, _, version = server.name.partition("-")
+    assert server.flavour == flavour
+    assert server.version.startswith(f"{version}.")
+    assert ("MariaDB" in server.version) == (flavour == "mariadb")
+
+
+def test_it_logs_rows_and_its_own_tool_reads_them(server: Server) -> None:
+    assert server.query("SELECT @@log_bin, @@binlog_format, @@time_zone") == [(1, "ROW", "+00:00")]
+    server.execute("CREATE DATABASE probe")
+    server.execute("CREATE TABLE probe.t (id INT PRIMARY KEY, v VARCHAR(20))")
+    server.execute("INSERT INTO probe.t VALUES (%s, %s)", (1, "été"))
+    assert server.query("SELECT * FROM probe.t") == [(1, "été")]
+    server.execute("DROP DATABASE probe")
+    log = server.rotate()
+    assert log.read_bytes().startswith(MAGIC)
+    assert log in server.binlogs()
+    text = server.mysqlbinlog("-v", "--base64-output=DECODE-ROWS", log).stdout
+    assert b"### INSERT INTO `probe`.`t`" in text
+    alone = subprocess.run([*binlog_tool(server.name), str(log)], capture_output=True, check=True)
+    assert b"CREATE DATABASE probe" in alone.stdout
+
+
+def test_options_are_the_servers_and_its_data_outlives_a_crash(
+    fresh_server, tmp_path: Path
+) -> None:
+    options = {"binlog_row_metadata": "FULL", "log_bin": "source"}
+    server = fresh_server("mariadb-11.8", options, server_id=77, folder=tmp_path / "kept")
+    assert server.query("SELECT @@server_id, @@binlog_row_metadata") == [(77, "FULL")]
+    server.execute("CREATE DATABASE kept")
+    server.kill()
+    assert server.pid is None
+    server.start()
+    assert ("kept",) in server.query("SHOW DATABASES")
+    assert [log.name for log in server.binlogs()] == ["source.000001", "source.000002"]
+    pid, folder = server.pid, server.folder
+    server.stop()
+    assert folder.is_dir()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_start_that_fails_quotes_the_servers_log(fresh_server) -> None:
+    with pytest.raises(ServerStartError, match="no-such-option"):
+        fresh_server("mariadb-10.11", ["--no-such-option=1"])
+
+
+def test_option_list() -> None:
+    assert option_list(None) == []
+    assert option_list(["--a"]) == ["--a"]
+    assert option_list({"a_b": 1, "c": True, "d": "x"}) == ["--a-b=1", "--c=ON", "--d=x"]
+
+
+def test_sources_are_found_in_both_ways_of_writing() -> None:
+    line = "deb [arch=amd64 signed-by=/k.gpg] mirror:/x bookworm main contrib"
+    assert _one_line_source(line) == ("mirror:/x", "/k.gpg")
+    assert _one_line_source("# deb mirror:/x bookworm main") is None
+    assert _one_line_source("deb mirror:/x bookworm-security main") is None
+    assert _one_line_source("deb mirror:/x bookworm stable") is None
+    stanza = "Types: deb\nURIs: mirror:/x\nSuites: trixie trixie-updates\nComponents: main\n"
+    assert _stanza_source(stanza) == ("mirror:/x", "")
+    assert _stanza_source(stanza + "Signed-By: /k.gpg\n") == ("mirror:/x", "/k.gpg")
+    assert _stanza_source(stanza + "Enabled: no\n") is None
+    assert _stanza_source(stanza.replace("trixie", "noble")) is None
+
+
+def test_a_machine_without_apt_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TAILRACE_SERVERS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    reason = available(NAMES[0])
+    assert reason is not None
+    assert "apt-get" in reason
+    with pytest.raises(ServersUnavailable):
+        fetch_function(NAMES[0])
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])
+def test_missing_servers_are_skipped_or_failed(tmp_path: Path, required: str, outcome: str) -> None:
+    root = Path(__file__).parents[2]
+    empty = tmp_path / "servers"
+    (empty / "bin").mkdir(parents=True)
+    test = f"{Path(__file__).relative_to(root)}::{test_it_logs_rows_and_its_own_tool_reads_them.__name__}[mysql-9.7]"
+    environment = os.environ | {
+        "TAILRACE_SERVERS": str(empty),
+        "TAILRACE_REQUIRE_SERVERS": required,
+        "PATH": str(empty / "bin"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome in done.stdout
+    assert "needs mysql-9.7: this machine has no apt-get" in done.stdout

@@ -1,0 +1,1 @@
+"""Scripts of the project that are no part of the package."""

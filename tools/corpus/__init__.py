@@ -1,0 +1,35 @@
+"""The cases of the corpus, a family a module; importing this package registers them all."""
+
+from tools.corpus import (
+    charsets,
+    documents,
+    images,
+    mariadb,
+    numbers,
+    own_server,
+    shapes,
+    statements,
+    strings,
+    structure,
+    times,
+    transactions,
+)
+from tools.corpus.case import CASES, Case, Recorder
+
+__all__ = [
+    "CASES",
+    "Case",
+    "Recorder",
+    "charsets",
+    "documents",
+    "images",
+    "mariadb",
+    "numbers",
+    "own_server",
+    "shapes",
+    "statements",
+    "strings",
+    "structure",
+    "times",
+    "transactions",
+]

@@ -1,0 +1,116 @@
+"""Which servers there are, where they lie and how a program of theirs is run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Flavour = Literal["mysql", "mariadb"]
+
+
+class ServersUnavailable(RuntimeError):  # noqa: N818 - says a state, not a fault
+    """The servers can't be had on this machine; the message says why."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A server release: what it is called here and where it comes from.
+
+    `alone` are packages of which only the files are wanted, not what they depend on.
+    """
+
+    name: str
+    flavour: Flavour
+    suite: str
+    packages: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+
+
+_MARIADB = {
+    "packages": ("mariadb-server-core", "mariadb-client-core"),
+    "alone": ("mariadb-server", "mariadb-client"),  # plugins; mariadb-binlog
+}
+
+RELEASES: dict[str, Release] = {
+    release.name: release
+    for release in (
+        Release("mysql-9.7", "mysql", "unstable", ("mysql-server-core", "mysql-client-core")),
+        Release("mariadb-11.8", "mariadb", "unstable", **_MARIADB),
+        Release("mariadb-10.11", "mariadb", "bookworm", **_MARIADB),
+    )
+}
+NAMES: tuple[str, ...] = tuple(RELEASES)
+
+
+def root_folder() -> Path:
+    """The folder that holds the servers: TAILRACE_SERVERS, or .servers in the repository."""
+    if folder := os.environ.get("TAILRACE_SERVERS"):
+        return Path(folder).resolve()
+    return Path(__file__).resolve().parents[2] / ".servers"
+
+
+def release(name: str) -> Release:
+    """The release of that name."""
+    try:
+        return RELEASES[name]
+    except KeyError:
+        raise ValueError(f"no server {name!r}; there are {', '.join(NAMES)}") from None
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """An unpacked server: a file tree with its own C library and loader."""
+
+    release: Release
+    path: Path
+
+    @property
+    def libraries(self) -> Path:
+        """The folder of its shared libraries."""
+        return self._loader().parent
+
+    @property
+    def share(self) -> Path:
+        """The folder of error messages, character sets and system tables."""
+        folders = (self.path / "usr/share" / name for name in ("mariadb", "mysql"))
+        return next(folder for folder in folders if (folder / "charsets/Index.xml").is_file())
+
+    @property
+    def plugins(self) -> Path:
+        """The folder of its plugins."""
+        return self.path / "usr/lib/mysql/plugin"
+
+    def command(self, *programs: str) -> list[str]:
+        """The argv that runs the first of these programs that exists, on its own libraries."""
+        for program in programs:
+            for folder in ("usr/sbin", "usr/bin"):
+                if (file := self.path / folder / program).is_file():
+                    loader, libraries = self._loader(), self.libraries
+                    return [str(loader), "--library-path", str(libraries), str(file)]
+        raise FileNotFoundError(f"{self.path} has no {' or '.join(programs)}")
+
+    def server(self) -> list[str]:
+        """The argv prefix of the server, with the options that find its own files."""
+        program = "mariadbd" if self.release.flavour == "mariadb" else "mysqld"
+        return [
+            *self.command(program),
+            "--no-defaults",
+            f"--basedir={self.path / 'usr'}",
+            f"--lc-messages-dir={self.share}",
+            f"--character-sets-dir={self.share / 'charsets'}",
+            f"--plugin-dir={self.plugins}",
+        ]
+
+    def binlog_tool(self) -> list[str]:
+        """The argv prefix of mysqlbinlog or mariadb-binlog."""
+        program = "mariadb-binlog" if self.release.flavour == "mariadb" else "mysqlbinlog"
+        return [
+            *self.command(program, "mysqlbinlog"),
+            "--no-defaults",
+            f"--character-sets-dir={self.share / 'charsets'}",
+        ]
+
+    def _loader(self) -> Path:
+        return next((self.path / "usr/lib").glob("*-linux-gnu*/ld-linux*.so.*"))

@@ -1,0 +1,327 @@
+"""A running server with a data folder and a port of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pymysql
+
+from tools.servers import datadir
+from tools.servers.fetch import prefix
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+    from tools.servers.prefix import Flavour
+
+Options = Mapping[str, str | int | bool] | Sequence[str]
+
+_START_SECONDS = 90.0
+_STOP_SECONDS = 30.0
+_BASE_OPTIONS = (
+    "--bind-address=127.0.0.1",
+    "--skip-name-resolve",
+    "--performance-schema=OFF",
+    "--log-bin=binlog",
+    "--binlog-format=ROW",
+    "--secure-file-priv=",
+    "--default-time-zone=+00:00",
+    "--max-allowed-packet=1G",
+    "--max-connections=40",
+    "--table-open-cache=200",
+    "--table-definition-cache=400",
+    "--key-buffer-size=1M",
+    "--sync-binlog=0",
+    "--innodb-flush-log-at-trx-commit=2",
+)
+_FLAVOUR_OPTIONS: dict[Flavour, tuple[str, ...]] = {
+    "mysql": (
+        "--mysqlx=OFF",
+        "--innodb-doublewrite=OFF",
+        "--host-cache-size=0",
+        "--local-infile=ON",
+        "--temptable-max-ram=16M",
+    ),
+    "mariadb": ("--skip-innodb-doublewrite", "--aria-pagecache-buffer-size=8M", "--local-infile=1"),
+}
+
+
+class ServerStartError(RuntimeError):
+    """The server did not come up; the message quotes the end of its log."""
+
+
+def option_list(options: Options | None) -> list[str]:
+    """Server options as argv: a mapping's names may be written with underscores."""
+    if options is None:
+        return []
+    if not isinstance(options, Mapping):
+        return list(options)
+    return [
+        f"--{name.replace('_', '-')}={('OFF', 'ON')[value] if isinstance(value, bool) else value}"
+        for name, value in options.items()
+    ]
+
+
+class Server:
+    """A server, to be used as a context manager or with start() and stop().
+
+    `options` go to the server after our own, so that they win. `init_options` hold when the data
+    folder is made, too. With `folder` the data is kept there and found again; else it lies in a
+    temporary folder that stop() removes.
+    """
+
+    host = "127.0.0.1"
+    user = "root"
+
+    def __init__(
+        self,
+        name: str,
+        options: Options | None = None,
+        *,
+        server_id: int = 1,
+        init_options: Options | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.prefix = prefix(name)
+        self.flavour: Flavour = self.prefix.release.flavour
+        self.options = option_list(options)
+        self.init_options = option_list(init_options)
+        self.server_id = server_id
+        self.port = 0
+        self._given_folder = folder
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Cursor] | None = None
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the data, the temporary files and the server's log."""
+        if self._folder is None:
+            raise RuntimeError(f"{self.name} has not been started")
+        return self._folder
+
+    @property
+    def data(self) -> Path:
+        """The data folder; the binary logs are in it."""
+        return self.folder / "data"
+
+    @property
+    def pid(self) -> int | None:
+        """The running server's process id."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the server, on its data of before if there is any; wait until it answers."""
+        if self._process:
+            return
+        if self._folder is None:
+            self._folder = self._given_folder or Path(tempfile.mkdtemp(prefix="tailrace-server-"))
+        (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
+        if not self.data.is_dir():
+            datadir.make(self.prefix, self.data, self.init_options)
+        for attempt in range(3):
+            self.port = _free_port()
+            self._spawn()
+            if self._wait():
+                break
+            if attempt == 2 or "in use" not in self.log():  # else somebody took the port
+                text = f"{self.name} did not start; its log ends:\n{self.log()[-3000:]}"
+                self.kill()
+                self.stop()
+                raise ServerStartError(text)
+            self.kill()
+        _running.add(self)
+
+    def stop(self, *, keep: bool = False) -> None:
+        """Shut down cleanly and remove the data folder, unless it is to be kept or was given."""
+        self._close()
+        if process := self._process:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            self._process = None
+        _running.discard(self)
+        if not keep and self._given_folder is None and self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def kill(self) -> None:
+        """End the process as a power cut would; the data folder stays."""
+        self._close()
+        if process := self._process:
+            process.kill()
+            process.wait()
+            self._process = None
+
+    def restart(self, options: Options | None = None) -> None:
+        """Stop, and start on the same data; with `options` in place of those of before."""
+        self.stop(keep=True)
+        if options is not None:
+            self.options = option_list(options)
+        self.start()
+
+    def log(self) -> str:
+        """What the server has written to its error log."""
+        path = self.folder / "server.err"
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    def _spawn(self) -> None:
+        argv = [
+            *_dies_with_parent(),
+            *self.prefix.server(),
+            *datadir.user_option(),
+            *_BASE_OPTIONS,
+            *_FLAVOUR_OPTIONS[self.flavour],
+            *datadir.ENGINE_OPTIONS[self.flavour],
+            f"--datadir={self.data}",
+            f"--tmpdir={self.folder / 'tmp'}",
+            f"--socket={self.folder / 'socket'}",
+            f"--pid-file={self.folder / 'pid'}",
+            f"--port={self.port}",
+            f"--server-id={self.server_id}",
+            *self.init_options,
+            *self.options,
+        ]
+        with (self.folder / "server.err").open("ab") as log:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=self.folder,
+                env={"TZ": "UTC", "PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a Ctrl-C at the terminal is ours to answer
+            )
+
+    def _wait(self) -> bool:
+        deadline = time.monotonic() + _START_SECONDS
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                with self.connect() as connection, connection.cursor() as cursor:
+                    cursor.execute("SELECT @@pid_file")
+                    row = cursor.fetchone()
+                    if row and str(row[0]) == str(self.folder / "pid"):  # ours, nobody else's
+                        return True
+            except pymysql.err.Error:
+                pass
+            time.sleep(0.05)
+        return False
+
+    # --- SQL -------------------------------------------------------------------------------------
+
+    def connect(self, **settings: Any) -> Connection[Cursor]:
+        """A PyMySQL connection as root: utf8mb4, autocommit, session time zone UTC."""
+        defaults: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "init_command": "SET time_zone='+00:00'",
+            "local_infile": True,
+            "max_allowed_packet": 1 << 30,
+        }
+        return pymysql.connect(**(defaults | settings))
+
+    @property
+    def connection(self) -> Connection[Cursor]:
+        """A connection that execute() and query() share, made at first use."""
+        if self._connection is None or not self._connection.open:
+            self._connection = self.connect()
+        return self._connection
+
+    def execute(self, sql: str, arguments: Sequence[Any] | Mapping[str, Any] | None = None) -> int:
+        """Run one statement on the shared connection; gives the number of rows it concerned."""
+        with self.connection.cursor() as cursor:
+            return int(cursor.execute(sql, arguments))
+
+    def query(
+        self, sql: str, arguments: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement on the shared connection and give its rows."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, arguments)
+            return list(cursor.fetchall())
+
+    @property
+    def version(self) -> str:
+        """The running server's version, as it says itself."""
+        return str(self.query("SELECT VERSION()")[0][0])
+
+    # --- binary logs -----------------------------------------------------------------------------
+
+    def binlogs(self) -> list[Path]:
+        """The binary log files, oldest first."""
+        return sorted(self.data.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]"))
+
+    def rotate(self) -> Path:
+        """Close the current binary log, open the next, and give the one that was closed."""
+        self.execute("FLUSH BINARY LOGS")
+        return self.binlogs()[-2]
+
+    def mysqlbinlog(
+        self, *arguments: str | Path, check: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run this server's own mysqlbinlog; its output is in bytes."""
+        argv = [*self.prefix.binlog_tool(), *map(str, arguments)]
+        return subprocess.run(argv, capture_output=True, check=check)
+
+    def _close(self) -> None:
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+
+_running: weakref.WeakSet[Server] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server in list(_running):
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _dies_with_parent() -> list[str]:
+    """A wrapper that ends the server when we are killed: the kernel watches the starting thread."""
+    if threading.current_thread() is threading.main_thread() and shutil.which("setpriv"):
+        return ["setpriv", "--pdeathsig", "KILL", "--"]
+    return []

@@ -1,0 +1,1 @@
+"""A small believable shop and its warehouse: what the examples are recorded from."""
