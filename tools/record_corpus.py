@@ -36,6 +36,8 @@ text that SELECT gives in time zone UTC; NULL is `null`), `sha256` (`tools.dumps
 - `insert_only`: nothing was updated or deleted; `id` is the order of insertion.
 - `rows_complete`: the tables' contents follow from the row events and the DDL alone; false where
   statements were logged as such, or something was lost.
+- Under row images MINIMAL and NOBLOB an insert leaves out the columns it was not given: SELECT has
+  their DEFAULT.
 - `unclean`: the server was killed, the format description's IN_USE flag is still set; `torn`: the
   file ends within an event; `encrypted`, `incident`, `relay`: what they say.
 
@@ -132,7 +134,7 @@ def _record(server: Server, case: Case) -> Recording:
 
 def _write_readme() -> None:
     rows: dict[tuple[str, str], list[tuple[str, int]]] = {}
-    descriptions = {case.name: case.what for case in CASES}
+    descriptions = {case.name: case.what for case in reversed(CASES)}
     for folder in sorted(_TARGET.iterdir()):
         if folder.is_dir():
             name = next(name for name in NAMES if folder.name.startswith(f"{name}."))

@@ -144,13 +144,14 @@ def random_clause(rng, names, fresh):
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_sequences(differ, seed):
     rng = random.Random(seed)
     differ.run("DROP TABLE IF EXISTS t")
     charset = rng.choice(CHARSETS)
     assert differ.run(f"{START} CHARACTER SET {charset}")
     taken = tried = 0
+    history = []
     while taken < 25 and tried < 150:
         tried += 1
         names = [column[0] for column in differ.expected("t")[0]]
@@ -161,5 +162,6 @@ def test_random_sequences(differ, seed):
         sql = f"ALTER TABLE t {', '.join(clauses)}"
         if differ.run(sql):
             taken += 1
-            differ.check("t", sql)
+            history.append(sql)
+            differ.check("t", history, sizes=False)
     assert taken >= 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.corpus.case import MYSQL, Recorder, add
+from tools.corpus.case import MARIADB, MYSQL, Recorder, add
 
 
 def changes(recorder: Recorder) -> None:
@@ -27,8 +27,6 @@ def changes(recorder: Recorder) -> None:
         "UPDATE keyed SET n = 1, s = 'many', d = '2026-05-05 05:05:05.005' WHERE id < 5",
         "UPDATE keyed SET n = n WHERE id = 1",
         "DELETE FROM keyed WHERE id IN (2, 106)",
-        "REPLACE INTO keyed (id, s) VALUES (1, 'replaced'), (8, 'new')",
-        "INSERT INTO keyed (id, n) VALUES (8, 9) ON DUPLICATE KEY UPDATE n = 99, t = 'dup'",
     )
     recorder.run(
         "INSERT INTO composite VALUES (1, 'a', x'AA', 1, 'x'), (2, 'a', NULL, 2, NULL), "
@@ -49,6 +47,19 @@ def changes(recorder: Recorder) -> None:
         "UPDATE keyless SET a = 5 WHERE c = 'abc'",
         "UPDATE keyless SET t = 'y' WHERE a = 2",
         "DELETE FROM keyless WHERE c = 'def'",
+    )
+
+
+def replaced(recorder: Recorder) -> None:
+    """REPLACE, which servers log as an update where they can."""
+    recorder.run(
+        "CREATE TABLE replaced (id INT PRIMARY KEY, u INT UNIQUE, s VARCHAR(20), b BLOB, "
+        "d INT DEFAULT 7)",
+        "INSERT INTO replaced VALUES (1, 10, 'one', x'01', 1), (2, 20, 'two', x'02', 2)",
+        "REPLACE INTO replaced (id, s) VALUES (1, 'replaced'), (3, 'new')",
+        "REPLACE INTO replaced (id, u, s) VALUES (4, 20, 'takes the place of 2')",
+        "INSERT INTO replaced (id, u) VALUES (3, 9) ON DUPLICATE KEY UPDATE u = 99, s = 'dup'",
+        "INSERT IGNORE INTO replaced VALUES (1, 1, 'ignored', NULL, NULL), (5, 5, 'x', NULL, 5)",
     )
 
 
@@ -73,6 +84,19 @@ for _image in ("FULL", "MINIMAL", "NOBLOB"):
             changes,
             settings={"binlog_row_image": _image, "binlog_row_metadata": _metadata},
         )
+add("replace", "REPLACE and ON DUPLICATE KEY UPDATE; row image FULL", replaced)
+add(
+    *("replace-minimal", "REPLACE and ON DUPLICATE KEY UPDATE; row image MINIMAL", replaced, MYSQL),
+    settings={"binlog_row_image": "MINIMAL"},
+)
+add(
+    "replace-minimal",
+    "the same on MariaDB: what REPLACE resets is not in the log, not even its own replica gets it",
+    replaced,
+    MARIADB,
+    settings={"binlog_row_image": "MINIMAL"},
+    rows_complete=False,
+)
 add(
     "image-nodup",
     "changes of all kinds; row image FULL_NODUP, metadata NO_LOG",

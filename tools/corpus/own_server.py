@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tools import dumps
 from tools.corpus.case import DATABASE, MARIADB, MYSQL, Recorder, Recording, add_own, log_files
 from tools.corpus.images import changes
+from tools.corpus.statements import load_data
 from tools.corpus.transactions import savepoints
 from tools.servers import NAMES, Options, Server
 
@@ -56,10 +57,10 @@ def in_use(name: str) -> Recording:
 
 
 def torn(name: str) -> Recording:
-    """The same, cut in the middle of its last event but one; what is whole is expected."""
+    """The same, cut in the middle of its last row event; what is whole is expected."""
     done = _crashed(name)
     ((file, content),) = done.logs
-    done.logs = [(file, content[:-60])]
+    done.logs = [(file, content[: content.rindex(b"last") + 2])]
     done.remarks["torn"] = True
     table = done.tables[f"{DATABASE}.t"]
     table["rows"] = table["rows"][:-1]
@@ -215,6 +216,12 @@ add_own(
     *("savepoints", "savepoints, rollbacks, MyISAM in a transaction"),
     _with_options(_NO_GTIDS, savepoints),
     MYSQL,
+)
+add_own(
+    *("load-data", "LOAD DATA as BEGIN_LOAD, APPEND_BLOCK and EXECUTE_LOAD"),
+    _with_options({"read_buffer_size": 8192}, load_data),
+    NAMES,
+    rows_complete=False,
 )
 add_own(
     *("legacy-positions", "binlog_legacy_event_pos=ON"),

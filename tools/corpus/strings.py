@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.corpus.case import MARIADB, Recorder, add_with_metadata
+from tools.corpus.case import MARIADB, Recorder, add, add_with_metadata
 
 _LONG = "REPEAT('é', {})"
 _BYTES = "REPEAT(x'00FF10', {})"

@@ -39,6 +39,7 @@ class Arena:
         self._size = 0
         self._regions: list[Region] = []
         self._memory: Array = np.empty(0, np.uint8)
+        self._address = 0
         self._buffer: pa.Buffer | None = None
 
     def fixed(self, row: int, behind: int = 0) -> Region:
@@ -63,6 +64,7 @@ class Arena:
     def open(self, pool: Pool) -> None:
         """Take the memory; bits are set and offsets begin at 0."""
         self._memory = pool.take(self._size)
+        self._address = int(self._memory.ctypes.data)
         for region in self._regions:
             if region.offsets is not None:
                 begin = region.offsets.at
@@ -72,7 +74,7 @@ class Arena:
 
     def address(self, region: Region) -> int:
         """Where a region lies in memory."""
-        return int(self._memory.ctypes.data) + region.at
+        return self._address + region.at
 
     def used(self, region: Region, rows: int) -> int:
         """Bytes of a region that ``rows`` rows fill."""

@@ -40,9 +40,7 @@ METADATA_FIELDS: Final = (
 _MOST_ZEROS: Final = 1 << 16
 
 
-def schema_of(
-    table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str
-) -> pa.Schema:
+def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str) -> pa.Schema:
     """The Arrow schema of a table's batches; ``plans`` are the columns asked for, by name."""
     image = pa.struct([pa.field(name, plan.type) for name, plan in plans])
     key = [table.columns[index].name for index in table.primary_key]
@@ -69,11 +67,16 @@ def zeros(size: int) -> pa.Buffer:
 
 def nulls(arrow: pa.DataType, length: int) -> pa.Array:
     """An array of NULLs that takes no memory of its own."""
+    return _nulls(arrow, max(16, 1 << (length - 1).bit_length())).slice(0, length)
+
+
+@functools.lru_cache(maxsize=1024)
+def _nulls(arrow: pa.DataType, length: int) -> pa.Array:
     valid = zeros((length + 7) // 8)
     if pa.types.is_null(arrow):
         return pa.nulls(length)
     if pa.types.is_struct(arrow):
-        children = [nulls(field.type, length) for field in arrow]
+        children = [_nulls(field.type, length) for field in arrow]
         return pa.Array.from_buffers(arrow, length, [valid], length, children=children)
     if pa.types.is_map(arrow) or pa.types.is_list(arrow):
         child = pa.array([], arrow.field(0).type)

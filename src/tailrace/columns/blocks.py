@@ -45,7 +45,10 @@ class Blocks:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -101,5 +104,7 @@ class Blocks:
         """The error for a file that ends inside the event behind the bytes consumed."""
         left = self.size - consumed
         return TruncatedEvent(
-            f"the file ends {left} bytes into an event", file=self._name, offset=self.offset + consumed
+            f"the file ends {left} bytes into an event",
+            file=self._name,
+            offset=self.offset + consumed,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
-from tailrace.columns.splits import Split, plan_splits
+from tailrace.columns.splits import Split, find_rollbacks, whole_file
 from tailrace.errors import TruncatedEvent
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
@@ -56,11 +57,11 @@ def read_split(
         statements=statements,
         notice=notice,
     )
+    decoder.begin_file(split.file, split.undone)
     yield from _decode(decoder, split)
 
 
 def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
-    decoder.begin_file(split.file)
     with Blocks(split.path, split.file, end=split.end) as blocks:
         blocks.check_magic()
         if split.start > blocks.offset:
@@ -74,7 +75,7 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
                 yield batch
             consumed = decoder.consumed
             if count > _MANY_BATCHES:
-                blocks.block = min(2 * blocks.block, LARGEST_BLOCK)
+                blocks.block = min(4 * blocks.block, LARGEST_BLOCK)
         if blocks.offset + consumed < split.end:
             raise TruncatedEvent(
                 f"the log was {split.end} bytes long and is no more: it ends inside an event",
@@ -129,6 +130,14 @@ def changes(
             verify=verify_checksums,
             statements=statements,
             notice=notice,
+            find_undone=partial(_undone, each),
         )
-        for split in plan_splits(each, target_bytes=1 << 62, catalogue=known):
-            yield from _decode(decoder, split)
+        for log in each.files:
+            decoder.begin_file(log.name)
+            yield from _decode(decoder, whole_file(each.name, log, decoder.catalogue))
+
+
+def _undone(series: LogSeries, file: str) -> list[tuple[int, int]]:
+    """What a file of a series holds that was taken back."""
+    ranges = find_rollbacks(series).ranges
+    return sorted((start, end) for name, start, end in ranges if name == file)

@@ -8,6 +8,7 @@ table by table.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -36,8 +37,9 @@ from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
 from tailrace.events.table_map import TableMapEvent
 from tailrace.position import file_number
+from tailrace.rollbacks import is_rollback
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.classify import StatementKind, classify
+from tailrace.schema.classify import classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import TableSchema
 
 Array = np.ndarray[Any, Any]
+Ranges = Sequence[tuple[int, int]]
 
 _ENTRIES: Final = 1 << 15
 _TRANSACTIONS: Final = 1 << 15
@@ -107,6 +110,7 @@ class LogDecoder:
         verify: bool = True,
         statements: Literal["error", "skip"] = "error",
         notice: Callable[[TableSchema], None] = lambda _schema: None,
+        find_undone: Callable[[str], Ranges] = lambda _file: (),
     ) -> None:
         self.source = source
         self.catalogue = catalogue or Catalogue()
@@ -118,6 +122,8 @@ class LogDecoder:
         self._verify = verify
         self._statements = statements
         self._notice = notice
+        self._find_undone = find_undone
+        self._undone: Ranges | None = None
         self._pool = Pool()
         self._known = KnownTableMaps()
         self._tables: list[TableDecoder] = []
@@ -144,19 +150,18 @@ class LogDecoder:
         self.file = ""
         self._file_number = 0
 
-    def begin_file(self, name: str) -> None:
-        """The next bytes are from the start of this file."""
+    def begin_file(self, name: str, undone: Ranges | None = None) -> None:
+        """The next bytes are from the start of this file.
+
+        ``undone`` are the ranges of offsets in it whose rows were taken back; where None, they are
+        asked for when a statement is met that may take rows back.
+        """
         self.file = name
+        self._undone = undone
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
-        self._frame[k.CHECKSUM_BYTES] = 0
-        self._frame[k.SAFE] = -1
+        self._frame[[k.CHECKSUM_BYTES, k.HAS_GTIDS]] = 0
         self._no_transaction()
-
-    @property
-    def safe_offset(self) -> int:
-        """Behind the last transaction that ended in this file; -1 before the first."""
-        return int(self._frame[k.SAFE])
 
     def decode(
         self, block: Array, size: int, offset: int, limit: int | None = None
@@ -183,10 +188,15 @@ class LogDecoder:
     def _walk(self) -> Iterator[pa.RecordBatch]:
         frame = self._frame
         address = frame.ctypes.data
+        limit = int(frame[k.LIMIT])
         while True:
+            if frame[k.FIXED_POSITION] < 0:
+                self._mute(limit)
             reason = self._plan(address)
             if reason == k.DONE:
-                return
+                if frame[k.LIMIT] == limit or frame[k.CURSOR] < frame[k.LIMIT]:
+                    return
+                continue
             if reason == k.FULL:
                 yield from self._flush()
             elif reason == k.AT_EVENT:
@@ -239,6 +249,9 @@ class LogDecoder:
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
+        if self._undone is None and is_rollback(event):
+            self._look_on()
+            return
         if kind in _STATEMENTS:
             self._statement(event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -310,34 +323,43 @@ class LogDecoder:
             raise event.error("a statement was expected")
         sql = event.sql
         kind = classify(sql)
-        if kind is StatementKind.CONTROL:
-            self._control(event, sql)
-        elif kind.changes_schema:
+        if kind.changes_schema:
             self.catalogue.apply_event(event, self.context.flavour)
             self._known.clear()
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
-        if self._frame[k.FIXED_POSITION] < 0:
-            self._frame[k.SAFE] = event.end_offset
 
-    def _control(self, event: Event, sql: str) -> None:
-        words = sql.upper().split()
-        if words[:2] == ["XA", "ROLLBACK"] or (words[0] == "ROLLBACK" and "TO" in words):
-            raise event.error(
-                f"{' '.join(words[:2])} takes back rows that stand earlier in the log, "
-                "which cannot be decoded as changes",
-                BoundaryError,
-            )
-        if words[0] == "ROLLBACK":
-            first = int(self._frame[k.FIRST_ENTRY])
-            if first < 0:
-                raise event.error(
-                    "a transaction longer than a block is rolled back: its rows were delivered",
-                    BoundaryError,
+    def _look_on(self) -> None:
+        """Rows of the transaction under way may be taken back: find out, and plan it anew."""
+        frame = self._frame
+        first, count = int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])
+        self._undone = self._find_undone(self.file)
+        if first < 0:
+            began = [end for start, end in self._undone if start <= self._offset() <= end]
+            if began:
+                raise BoundaryError(
+                    "a transaction of more than a block is taken back here, whose rows were "
+                    "delivered: read this log by splits",
+                    file=self.file,
+                    offset=self._offset(),
                 )
-            count = int(self._frame[k.ENTRY_COUNT])
-            self._entries[first:count, k.E_ROWS] = self._entries[first:count, k.E_END]
-            self._entries[first:count, k.E_OP] &= ~k.BARE
+            return
+        self._entries[first:count, k.E_ROWS] = self._entries[first:count, k.E_END]
+        self._entries[first:count, k.E_OP] &= ~k.BARE
+        frame[k.CURSOR] = frame[k.FIRST_CURSOR]
+
+    def _mute(self, limit: int) -> None:
+        """Let the kernel go as far as the next bound of what was taken back, and tell it which."""
+        frame = self._frame
+        offset = int(frame[k.CURSOR] + frame[k.BASE])
+        frame[k.MUTED] = 0
+        frame[k.LIMIT] = limit
+        for start, end in self._undone or ():
+            if start <= offset < end:
+                frame[k.MUTED] = 1
+                frame[k.LIMIT] = min(limit, end - int(frame[k.BASE]))
+            elif offset < start:
+                frame[k.LIMIT] = min(int(frame[k.LIMIT]), start - int(frame[k.BASE]))
 
     def _rows_not_logged(self, event: Event, sql: str) -> None:
         if self._statements == "skip":
@@ -378,7 +400,8 @@ class LogDecoder:
         if not isinstance(event, TransactionPayloadEvent):
             raise event.error("a payload was expected")
         frame = self._frame
-        saved = frame.copy()
+        saved, context = frame.copy(), self.context
+        self.context = DecodeContext(context.format)
         frame[k.FIXED_POSITION] = event.offset
         frame[k.CHECKSUM_BYTES] = 0
         held, seen, large = bytearray(), 0, False
@@ -399,7 +422,7 @@ class LogDecoder:
             yield from self._flush()
         for word in (k.CURSOR, k.END, k.BASE, k.LIMIT, k.FIXED_POSITION, k.CHECKSUM_BYTES):
             frame[word] = saved[word]
-        frame[k.SAFE] = event.end_offset
+        self.context = context
 
     def _inner(self, held: bytearray, seen: int) -> Iterator[pa.RecordBatch]:
         """Plan what is whole of a piece of payload; returns how many bytes that is."""

@@ -30,7 +30,10 @@ def finish(array: pa.Array, plan: Plan, column: Column) -> pa.Array:
         if plan.finish is Finish.JSONB:
             return jsonb_to_text(array)
         if plan.finish is Finish.DECOMPRESS:
-            values = [None if value is None else uncompress(value, MAX_EVENT_SIZE) for value in array.to_pylist()]
+            values = [
+                None if value is None else uncompress(value, MAX_EVENT_SIZE)
+                for value in array.to_pylist()
+            ]
             array = pa.array(values, pa.binary())
             if column.logical is Logical.BINARY:
                 return array

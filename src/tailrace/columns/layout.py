@@ -48,8 +48,14 @@ COMPRESSED_ROWS: Final = 22
 """Address of the decompressed rows of the event at the cursor, where COMPRESSED_SIZE is >= 0."""
 COMPRESSED_SIZE: Final = 23
 FIRST_ENTRY: Final = 24
-"""How many entries stood when the transaction under way began; -1 where that was in an earlier
-block."""
+"""How many entries stood when the transaction under way began; -1 where that was before the last
+flush."""
+FIRST_CURSOR: Final = 25
+"""Address of the event that began it."""
+HAS_GTIDS: Final = 27
+"""Not 0 once a GTID event was met in this file, so that transactions begin with one."""
+MUTED: Final = 26
+"""Where 1, rows events are passed over: they stand in a part of the log that was rolled back."""
 PLAN_WORDS: Final = 32
 
 # The scan's own words; it shares CURSOR, END, BASE, CHECKSUM_BYTES and SAFE with the plan.
@@ -58,7 +64,8 @@ SCAN_COUNT: Final = 7
 SCAN_CAPACITY: Final = 8
 SCAN_TARGET: Final = 9
 SCAN_LAST: Final = 10
-SCAN_HAS_GTIDS: Final = 11
+SCAN_BEGAN: Final = 12
+"""Offset where the transaction under way, or the last one, began."""
 
 # Why the plan stopped (its return value).
 DONE: Final = 0

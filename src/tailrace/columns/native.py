@@ -41,6 +41,7 @@ KERNELS: dict[str, tuple[str, int]] = {
     "scan_events": ("scan", 1),
     "json_text": ("jsonb", 1),
     "charset_text": ("charset", 1),
+    "row_json": ("row_json", 1),
 }
 """Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
 

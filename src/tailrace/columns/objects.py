@@ -17,7 +17,9 @@ import pyarrow as pa
 from tailrace.columns import layout as k
 from tailrace.columns.arrays import OPERATIONS, constant, nulls
 from tailrace.gtid import format_uuid
+from tailrace.errors import UnsupportedType
 from tailrace.rows.image import ABSENT
+from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.row import RowSet
 
 if TYPE_CHECKING:
@@ -139,6 +141,11 @@ def _images(
 def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
     """An object path's value as ``plan.type`` holds it, or None and the text that it cannot hold."""
     arrow = plan.type
+    if isinstance(value, JsonDiffs):
+        raise UnsupportedType(
+            "a partial JSON update whose row image has not the document before: log with "
+            "binlog_row_image=FULL, or leave the column out"
+        )
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return _temporal(str(value), arrow)
     if pa.types.is_duration(arrow):

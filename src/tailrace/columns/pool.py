@@ -7,41 +7,38 @@ and taken again when the Arrow arrays over them are gone, which their reference 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tailrace.columns.layout import PADDING
 
-_FREE_REFERENCES = 3
+_FREE_REFERENCES: Final = 3
 """References to a buffer that only the pool holds: its list, the loop's name, the call's argument."""
+_WASTE: Final = 4
+"""A buffer may be so many times as large as what was asked for."""
 
 
 class Pool:
-    """Buffers by size class; ``limit`` bounds the bytes that are kept while unused."""
+    """Buffers, found again by size; ``limit`` bounds the bytes that are kept."""
 
     def __init__(self, limit: int = 96 << 20) -> None:
         self._limit = limit
-        self._kept = 0
-        self._buffers: dict[int, list[np.ndarray[Any, Any]]] = {}
+        self._buffers: list[np.ndarray[Any, Any]] = []
 
     def take(self, size: int) -> np.ndarray[Any, Any]:
         """A buffer of at least ``size`` bytes (uint8) and `PADDING` more; its content is stale."""
-        wanted = size_class(size + PADDING)
-        buffers = self._buffers.setdefault(wanted, [])
-        for buffer in buffers:
-            if sys.getrefcount(buffer) == _FREE_REFERENCES:
+        size += PADDING
+        for buffer in self._buffers:
+            if size <= len(buffer) <= _WASTE * size and sys.getrefcount(buffer) == _FREE_REFERENCES:
                 return buffer
-        fresh: np.ndarray[Any, Any] = np.empty(wanted, np.uint8)
-        if self._kept + wanted <= self._limit:
-            self._kept += wanted
-            buffers.append(fresh)
+        fresh: np.ndarray[Any, Any] = np.empty(size + size // 4, np.uint8)
+        self._make_room(len(fresh))
+        self._buffers.append(fresh)
         return fresh
 
-
-def size_class(size: int) -> int:
-    """The next of 4 KiB, 5, 6, 7, 8, 10, 12, 14, 16, ...: at most a quarter is wasted."""
-    if size <= 4096:
-        return 4096
-    shift = size.bit_length() - 3
-    return ((size + (1 << shift) - 1) >> shift) << shift
+    def _make_room(self, size: int) -> None:
+        """Let go of buffers, the oldest first; those in use are freed by their last user."""
+        kept = sum(map(len, self._buffers)) + size
+        while self._buffers and kept > self._limit:
+            kept -= len(self._buffers.pop(0))

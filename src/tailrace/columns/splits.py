@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from tailrace.columns import layout as k
 from tailrace.columns.blocks import Blocks
 from tailrace.columns.native import kernel
-from tailrace.constants import ChecksumAlgorithm, EventType
-from tailrace.errors import EventDecodeError, PipelineError
+from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType
+from tailrace.errors import BoundaryError, EventDecodeError, PipelineError
 from tailrace.events import DecodeContext
 from tailrace.events.base import event_name
 from tailrace.events.query import QueryEvent
-from tailrace.position import file_number, sequence
+from tailrace.position import Position, file_number, sequence
+from tailrace.rollbacks import Rollbacks, ends_transaction
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.classify import classify
@@ -38,11 +39,12 @@ from tailrace.schema.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.position import Position
     from tailrace.storage import LogFile, LogSeries
 
 _BOUNDS: Final = 1 << 12
 _NEVER: Final = 1 << 62
+_FLAGS: Final = 17
+"""Offset of the flags' low byte in an event's header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Split:
     end: int
     catalogue: Catalogue
     changes: tuple[TableChange, ...] = ()
+    undone: tuple[tuple[int, int], ...] = ()
+    """Ranges of offsets whose rows were taken back (see `tailrace.rollbacks`)."""
 
 
 @dataclass(slots=True)
@@ -96,28 +100,82 @@ def plan_splits(
     Only headers and statements are looked at. ``after`` leaves out what stands before it (all
     files are still gone through for their DDL). ``catalogue`` is what is known of tables before
     the first file. What lies behind the last transaction that ended in a file is left out: it is
-    still being written, or was cut off.
+    still being written, or was cut off. Raises `BoundaryError` where what stands before ``after``
+    was taken back behind it.
     """
     known = catalogue.copy() if catalogue is not None else Catalogue()
     splits: list[Split] = []
+    rollbacks = Rollbacks()
     for log in series.files:
         start = 4
         if after is not None and (number := file_number(log.name)) is not None:
             first = file_number(after.file) or 0
             start = after.offset if number == first else (_NEVER if number < first else 4)
-        splits += _Scan(series.name, log, known, target_bytes, start).run()
-    return splits
+        splits += _Scan(series.name, log, known, rollbacks, target_bytes, start).run()
+    for file, start, _ in rollbacks.ranges:
+        if after is not None and Position(file, start) < after:
+            raise BoundaryError(
+                f"an XA transaction was rolled back whose rows were read up to {after} before: "
+                "copy its tables anew",
+                file=file,
+                offset=start,
+            )
+    return [replace(split, undone=undone_in(rollbacks, split)) for split in splits]
+
+
+def undone_in(rollbacks: Rollbacks, split: Split) -> tuple[tuple[int, int], ...]:
+    """The ranges of a split that were taken back."""
+    return tuple(
+        sorted(
+            (start, end)
+            for file, start, end in rollbacks.ranges
+            if file == split.file and split.start <= start < split.end
+        )
+    )
+
+
+def find_rollbacks(series: LogSeries) -> Rollbacks:
+    """Go through all files of a series for what was taken back."""
+    rollbacks = Rollbacks()
+    for log in series.files:
+        _Scan(series.name, log, Catalogue(), rollbacks, _NEVER, 4).run()
+    return rollbacks
+
+
+def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
+    """The split that is all of a file, up to the last transaction that ended in it.
+
+    A file that was closed needs no look at its events for that.
+    """
+    with Blocks(log.path, log.name) as blocks:
+        blocks.block = 1 << 10
+        blocks.check_magic()
+        blocks.next(0)
+        closed = blocks.size > _FLAGS and not blocks.data[_FLAGS] & EventFlag.IN_USE
+    if closed:
+        return Split(source, log.path, log.name, 4, log.size, catalogue)
+    (split,) = _Scan(source, log, catalogue.copy(), Rollbacks(), _NEVER, 4).run() or [
+        Split(source, log.path, log.name, 4, 4, catalogue)
+    ]
+    return split
 
 
 class _Scan:
     """One file's way through the scan kernel."""
 
     def __init__(
-        self, source: str, log: LogFile, catalogue: Catalogue, target: int, start: int
+        self,
+        source: str,
+        log: LogFile,
+        catalogue: Catalogue,
+        rollbacks: Rollbacks,
+        target: int,
+        start: int,
     ) -> None:
         self._source = source
         self._log = log
         self._catalogue = catalogue
+        self._rollbacks = rollbacks
         self._start = start
         self._context = DecodeContext()
         self._number = file_number(log.name) or 0
@@ -194,14 +252,16 @@ class _Scan:
             )
         event = self._context.decode(raw, file=self._log.name, offset=offset)
         if event.type == EventType.FORMAT_DESCRIPTION:
-            self._in_use = bool(event.header.flags & 1)
+            self._in_use = bool(event.header.flags & EventFlag.IN_USE)
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
         elif event.type == EventType.START_ENCRYPTION:
             raise event.error("the log is encrypted from here on, which cannot be read yet")
-        elif isinstance(event, QueryEvent):
-            frame[k.SAFE] = event.end_offset
-            if classify(event.sql).changes_schema:
+        else:
+            self._rollbacks.feed(event, int(frame[k.SCAN_BEGAN]))
+            if ends_transaction(event):
+                frame[k.SAFE] = event.end_offset
+            if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
                 self._define(event)
         frame[k.CURSOR] += len(raw)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import EventFlag, EventType, Flavour
+from tailrace.constants import CHECKSUM_SIZE, EventFlag, EventType, Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event
 from tailrace.events.fields import Cursor, text
@@ -65,7 +65,10 @@ class StopEvent(Event, types=(EventType.STOP,)):
 
 
 class IncidentEvent(Event, types=(EventType.INCIDENT,)):
-    """INCIDENT (26): something is missing from the log; 1 is LOST_EVENTS."""
+    """INCIDENT (26): something is missing from the log; 1 is LOST_EVENTS.
+
+    MySQL 9.7 leaves four bytes between the message and the checksum (tests/corpus).
+    """
 
     __slots__ = ("incident", "message")
 
@@ -81,7 +84,8 @@ class IncidentEvent(Event, types=(EventType.INCIDENT,)):
         cursor.skip(context.extra_post_header(EventType.INCIDENT), "the post-header")
         length = cursor.u8("the message's length")
         self.message = cursor.take(length, "the message").decode(errors="backslashreplace")
-        cursor.finish("INCIDENT")
+        if cursor.remaining != CHECKSUM_SIZE:
+            cursor.finish("INCIDENT")
 
 
 class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2)):

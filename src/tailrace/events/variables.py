@@ -111,8 +111,8 @@ class UserVarEvent(Event, types=(EventType.USER_VAR,)):
             self.raw_value = cursor.take(length, "the value")
             if kind in {UserVarType.INT, UserVarType.REAL} and length != 8:
                 raise EventDecodeError(f"{length} bytes for a number of 8")
-        if cursor.remaining:
-            self.unsigned = bool(cursor.u8("the flags") & _UNSIGNED)
+            if cursor.remaining:
+                self.unsigned = bool(cursor.u8("the flags") & _UNSIGNED)
         cursor.finish("USER_VAR")
 
     @property

@@ -17,9 +17,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, LogError, UnsupportedType
 from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
+from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.schema import Logical
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | Non
     ``number`` is the row's number at the origin's offset where it is not ``row.number`` (inside
     a transaction payload). Raises what decoding the row's values raises.
     """
+    try:
+        before, after = image_json(row.before), image_json(row.after)
+    except LogError as error:
+        raise error.at(origin.file, origin.offset) from None
     seq = sequence(origin.file_number, origin.offset, row.number if number is None else number)
     ts = "null" if origin.ts is None else origin.ts
     gtid = "null" if origin.gtid is None else text_json(origin.gtid)
@@ -77,8 +82,8 @@ def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | Non
         f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
         f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
-        f'"_server_id":{origin.server_id},"before":{image_json(row.before)},'
-        f'"after":{image_json(row.after)}}}'
+        f'"_server_id":{origin.server_id},"before":{before},'
+        f'"after":{after}}}'
     )
 
 
@@ -155,6 +160,16 @@ def _vector(value: tuple[float, ...]) -> str:
     return f"[{','.join(map(_float32, value))}]"
 
 
+def _document(value: str | JsonDiffs) -> str:
+    if isinstance(value, JsonDiffs):
+        raise UnsupportedType(
+            "a JSON column was logged as a partial update without the document before, so the "
+            "log has no value of it; log with binlog_row_image=FULL, or without "
+            "binlog_row_value_options=PARTIAL_JSON, or leave the table out"
+        )
+    return value
+
+
 _LINE_ENDS: Final = re.compile(r"[\r\n]")
 
 
@@ -178,7 +193,7 @@ _BY_TYPE: Final[dict[ColumnType, Writer]] = {
     ColumnType.FLOAT: _float32,
     ColumnType.DOUBLE: _float64,
     ColumnType.NEWDECIMAL: _decimal,
-    ColumnType.JSON: str,
+    ColumnType.JSON: _document,
     **dict.fromkeys(
         (
             ColumnType.DATE,

@@ -15,7 +15,7 @@ _LEFTOVER_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes of a group of 0 to 9 digits."""
 
 _MAX_PRECISION: Final = 65
-_MAX_SCALE: Final = 30
+_MAX_SCALE: Final = 38  # MariaDB's; MySQL's is 30
 
 
 def decimal_size(precision: int, scale: int) -> int:

@@ -51,6 +51,16 @@ _FITS: Final[dict[str, frozenset[ColumnType]]] = {
 }
 
 
+OLD_TEMPORAL_TYPES: Final = frozenset({_T.TIME, _T.DATETIME, _T.TIMESTAMP})
+"""The types whose fraction the log does not tell."""
+
+
+def declared_digits(declared: str) -> int:
+    """The digits of the fraction that ``datetime(3)`` and the like declare."""
+    found = _DECLARED.match(declared)
+    return int(found[2]) if found and found[2] and found[2].strip().isdigit() else 0
+
+
 def check_declared(
     spec: ColumnSpec,
     declared: str,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, UnsupportedType
-from tailrace.rows.json_diff import apply_diffs
+from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn
+from tailrace.rows.json_diff import apply_diffs, parse_diffs
 from tailrace.rows.loaders import loader_of, width_of
 
 if TYPE_CHECKING:
@@ -146,8 +146,9 @@ class Image(Mapping[str, Any]):
 
     ``image["x"]`` is `ABSENT` for a column that the image leaves out (it is not in iteration, nor
     ``in`` the image), and raises `UnknownColumn` for one that the table has not. `as_tuple` gives
-    all columns. Values are decoded at first access; one that cannot be raises `EventDecodeError` or
-    `UnsupportedType`.
+    all columns. Values are decoded at first access; one that cannot be raises `EventDecodeError`.
+    A partial update of a JSON column gives the whole document if the before image has it, else
+    `JsonDiffs`.
     """
 
     __slots__ = ("_partial", "_source", "_spans", "_table", "_values")
@@ -225,15 +226,11 @@ class Image(Mapping[str, Any]):
     def _load_partial(self, index: int, diffs: bytes) -> Any:
         before = self._partial[index]
         document = before.raw(index)
-        if document is None:
-            if before.at(index) is ABSENT:
-                raise UnsupportedType(
-                    "a partial update, and the row image has not the document before; "
-                    "log with binlog_row_image=FULL, or without "
-                    "binlog_row_value_options=PARTIAL_JSON, or leave the column out"
-                )
-            raise EventDecodeError("a partial JSON update of NULL")
-        return apply_diffs(document, diffs)
+        if document is not None:
+            return apply_diffs(document, diffs)
+        if before.at(index) is ABSENT:
+            return parse_diffs(diffs)
+        raise EventDecodeError("a partial JSON update of NULL")
 
     def _index(self, name: str) -> int | None:
         index = self._table.index.get(name)

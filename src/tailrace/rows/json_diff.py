@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias, Union
+from typing import Any, Final, NamedTuple, TypeAlias, Union
 
 from tailrace.errors import EventDecodeError
-from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, read_jsonb
+from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, quoted, read_jsonb
 
 Leg = str | int
 """One step of a path: a member's name, or an index (negative from the end, -1 the last)."""
@@ -50,6 +50,23 @@ class JsonDiff(NamedTuple):
     value: bytes
 
 
+class JsonDiffs(tuple[JsonDiff, ...]):
+    """The value of a column of which only the change was logged, not the document before.
+
+    That is so with binlog_row_value_options=PARTIAL_JSON where the row image leaves the before
+    image's document out (MINIMAL). Who has the document can `apply` them.
+    """
+
+    __slots__ = ()
+
+    def apply(self, document: str) -> JsonText:
+        """The document after, from the document before as MySQL prints it.
+
+        Raises `EventDecodeError` for a diff that does not fit it, or for what is no JSON.
+        """
+        return _applied(_tree_of_text(document), self)
+
+
 class _TreeBuilder:
     """A document as a tree that can be changed."""
 
@@ -66,7 +83,7 @@ class _TreeBuilder:
 _TREE: Final = _TreeBuilder()
 
 
-def parse_diffs(data: bytes) -> tuple[JsonDiff, ...]:
+def parse_diffs(data: bytes) -> JsonDiffs:
     """All diffs of one column's value (none at all is legal: nothing changed)."""
     diffs, at = [], 0
     while at < len(data):
@@ -81,7 +98,7 @@ def parse_diffs(data: bytes) -> tuple[JsonDiff, ...]:
             diffs.append(JsonDiff(operation, path.decode(), value))
         except UnicodeDecodeError:
             raise EventDecodeError("JSON diff: a path that is not utf8mb4") from None
-    return tuple(diffs)
+    return JsonDiffs(diffs)
 
 
 def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
@@ -90,10 +107,32 @@ def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
     Raises `EventDecodeError` for a diff that does not fit the document, as a replica would refuse
     it.
     """
-    root = read_jsonb(before, _TREE)
-    for diff in parse_diffs(diffs):
+    return _applied(read_jsonb(before, _TREE), parse_diffs(diffs))
+
+
+def _applied(root: Node, diffs: JsonDiffs) -> JsonText:
+    for diff in diffs:
         root = _apply(root, diff)
     return JsonText(_render(root, 1))
+
+
+def _tree_of_text(document: str) -> Node:
+    try:
+        parsed = json.loads(document, parse_int=Leaf, parse_float=Leaf)
+    except (ValueError, RecursionError):
+        raise EventDecodeError("JSON diff: the document before is no JSON") from None
+    return _tree_of(parsed)
+
+
+def _tree_of(value: Any) -> Node:
+    """What Python's json makes of a document, numbers kept as their text."""
+    if isinstance(value, Leaf):
+        return value
+    if isinstance(value, dict):
+        return {key: _tree_of(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_tree_of(element) for element in value]
+    return Leaf(quoted(value) if isinstance(value, str) else json.dumps(value))
 
 
 def parse_path(path: str) -> tuple[Leg, ...]:

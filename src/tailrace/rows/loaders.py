@@ -14,6 +14,14 @@ from tailrace.rows.geometry import load_geometry
 from tailrace.rows.integers import INTEGER_SIZE, integer_loader, load_year
 from tailrace.rows.json import JsonText, load_json
 from tailrace.rows.network import load_inet4, load_inet6, load_uuid
+from tailrace.rows.old_temporal import (
+    old_datetime_loader,
+    old_datetime_size,
+    old_time_loader,
+    old_time_size,
+    old_timestamp_loader,
+    old_timestamp_size,
+)
 from tailrace.rows.schema import BLOB_TYPES, STRING_TYPES, Column, Logical
 from tailrace.rows.strings import (
     binary_loader,
@@ -27,9 +35,6 @@ from tailrace.rows.temporal import (
     datetime2_loader,
     fraction_size,
     load_date,
-    load_old_datetime,
-    load_old_time,
-    load_old_timestamp,
     time2_loader,
     timestamp2_loader,
 )
@@ -53,14 +58,14 @@ _FIXED: Final[dict[ColumnType, tuple[int, Loader]]] = {
     _T.DOUBLE: (8, load_double),
     _T.DATE: (3, load_date),
     _T.NEWDATE: (3, load_date),
-    _T.TIME: (3, load_old_time),
-    _T.DATETIME: (8, load_old_datetime),
-    _T.TIMESTAMP: (4, load_old_timestamp),
 }
-_FRACTIONAL: Final[dict[ColumnType, tuple[int, Callable[[int], Loader]]]] = {
-    _T.TIME2: (3, time2_loader),
-    _T.DATETIME2: (5, datetime2_loader),
-    _T.TIMESTAMP2: (4, timestamp2_loader),
+_FRACTIONAL: Final[dict[ColumnType, tuple[Callable[[int], int], Callable[[int], Loader]]]] = {
+    _T.TIME2: (lambda digits: 3 + fraction_size(digits), time2_loader),
+    _T.DATETIME2: (lambda digits: 5 + fraction_size(digits), datetime2_loader),
+    _T.TIMESTAMP2: (lambda digits: 4 + fraction_size(digits), timestamp2_loader),
+    _T.TIME: (old_time_size, old_time_loader),
+    _T.DATETIME: (old_datetime_size, old_datetime_loader),
+    _T.TIMESTAMP: (old_timestamp_size, old_timestamp_loader),
 }
 _BY_LOGICAL: Final[dict[Logical, Loader]] = {
     Logical.UUID: load_uuid,
@@ -88,7 +93,7 @@ def width_of(column: Column) -> Width:
     if type_ in _FIXED:
         return Width(_FIXED[type_][0], 0)
     if type_ in _FRACTIONAL:
-        return Width(_FRACTIONAL[type_][0] + fraction_size(metadata), 0)
+        return Width(_FRACTIONAL[type_][0](metadata), 0)
     if type_ is _T.NEWDECIMAL:
         return Width(decimal_size(*divmod(metadata, 256)), 0)
     if type_ is _T.BIT and 0 < metadata <= 64:

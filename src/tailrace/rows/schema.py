@@ -14,7 +14,7 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.rows.charsets import decode
 from tailrace.rows.collations import BINARY, charset_of
-from tailrace.rows.declared import check_declared
+from tailrace.rows.declared import OLD_TEMPORAL_TYPES, check_declared, declared_digits
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec
@@ -67,8 +67,9 @@ class Column:
     """One column, as its values are decoded.
 
     ``type`` and ``metadata`` are those of the table map's `ColumnSpec` (real type; metadata
-    normalised). ``unsigned`` is False where nobody says. ``collation`` is None where nobody says,
-    and 63 for binary. ``members`` are ENUM's or SET's names where known.
+    normalised), but for the digits of the fraction of MariaDB's old TIME, DATETIME and TIMESTAMP,
+    which only a definition tells. ``unsigned`` is False where nobody says. ``collation`` is None
+    where nobody says, and 63 for binary. ``members`` are ENUM's or SET's names where known.
     """
 
     index: int
@@ -225,11 +226,14 @@ def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where:
         unsigned = spec.unsigned
     if spec.members is not None:
         members = tuple(_member(text, collation, where) for text in spec.members)
+    metadata = spec.metadata
+    if spec.type in OLD_TEMPORAL_TYPES and known is not None:
+        metadata = declared_digits(known.declared)
     return Column(
         index=index,
         name=name,
         type=spec.type,
-        metadata=spec.metadata,
+        metadata=metadata,
         nullable=spec.nullable,
         unsigned=unsigned,
         collation=collation,

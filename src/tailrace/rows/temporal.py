@@ -104,12 +104,13 @@ def timestamp2_loader(digits: int) -> Callable[[bytes], str]:
 
     def load_timestamp2(data: bytes) -> str:
         seconds = int.from_bytes(data[:4], "big")
-        return _timestamp_text(seconds, int.from_bytes(data[4:], "big") * unit, digits)
+        return timestamp_text(seconds, int.from_bytes(data[4:], "big") * unit, digits)
 
     return load_timestamp2
 
 
-def _timestamp_text(seconds: int, microsecond: int, digits: int) -> str:
+def timestamp_text(seconds: int, microsecond: int, digits: int) -> str:
+    """A TIMESTAMP by its seconds since 1970 UTC."""
     if seconds == 0 and microsecond == 0:  # the zero timestamp, not the epoch
         return f"{date_text(0, 0, 0)} {clock_text(0, 0, 0, 0, digits)}"
     days, rest = divmod(seconds, 86_400)
@@ -140,27 +141,3 @@ def time2_loader(digits: int) -> Callable[[bytes], str]:
         return time_text((whole << 24) + fraction * unit, digits)
 
     return load_long_time2 if digits > 4 else load_time2
-
-
-def load_old_time(data: bytes) -> str:
-    """TIME before MySQL 5.6, and in MariaDB with the old format: 3 bytes, decimal +-HHMMSS."""
-    number = int.from_bytes(data, "little", signed=True)
-    rest, second = divmod(abs(number), 100)
-    hour, minute = divmod(rest, 100)
-    return ("-" if number < 0 else "") + clock_text(hour, minute, second, 0, 0)
-
-
-def load_old_datetime(data: bytes) -> str:
-    """The old DATETIME: 8 bytes, decimal YYYYMMDDHHMMSS."""
-    date, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
-    year, month = divmod(date // 100, 100)
-    rest, second = divmod(clock, 100)
-    hour, minute = divmod(rest, 100)
-    if hour > 23:
-        raise EventDecodeError(f"there is no hour {hour}")
-    return f"{date_text(year, month, date % 100)} {clock_text(hour, minute, second, 0, 0)}"
-
-
-def load_old_timestamp(data: bytes) -> str:
-    """The old TIMESTAMP: 4 bytes little-endian seconds since 1970."""
-    return _timestamp_text(int.from_bytes(data, "little"), 0, 0)

@@ -19,7 +19,7 @@ from tailrace.schema.clauses import (
     RenameTable,
     Versioning,
 )
-from tailrace.schema.columns import as_binary, widened, reinterpreted
+from tailrace.schema.columns import as_binary, reinterpreted, widened
 from tailrace.schema.hidden import UniqueKey
 from tailrace.schema.tables import Charset, TableState, count_hashes, merge, not_null
 from tailrace.schema.tokens import NotUnderstoodError
@@ -57,9 +57,12 @@ def apply_clauses(
             renamed = clause
         elif isinstance(clause, Versioning):
             versioned = clause.on
-    collation = session.choose(charset.charset, charset.collation, state.collation)
+    default = collation = session.choose(charset.charset, charset.collation, state.collation)
     if converted is not None:
-        collation = session.choose(converted.charset.charset, converted.charset.collation, database)
+        to = converted.charset
+        collation = session.choose(to.charset, to.collation, database)
+        if session.flavour is Flavour.MYSQL or charset == Charset():
+            default = collation
     plain = state.unversion()
     own = plain.definition.columns == state.definition.columns
     plan = _Plan(plain.definition.columns, clauses)
@@ -72,7 +75,7 @@ def apply_clauses(
     written = [put.column for put in plan.puts]
     altered = TableState(
         replace(plain.definition, columns=not_null(columns, key), primary_key=key),
-        collation,
+        default,
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
     )
     if versioned:
@@ -84,8 +87,8 @@ class _Plan:
     """Which columns stay, which are written anew, and where they go.
 
     The order is that of both servers' ``mysql_prepare_alter_table``: first the old columns, each
-    in its place unless it is dropped or written with another place; then, in the order of the
-    statement, what is new or has a place. A place names a column as it is called afterwards.
+    in its place unless it is dropped; then, in the order of the statement, what is new is put in
+    and what has another place is moved. A place names a column as it is called afterwards.
     """
 
     def __init__(self, old: tuple[ColumnDefinition, ...], clauses: tuple[Clause, ...]) -> None:
@@ -139,9 +142,8 @@ class _Plan:
             defined = column.define(collation, session)
             if not convert:
                 return defined
-            if session.flavour is Flavour.MYSQL and column.type.base == "text":
-                defined = replace(defined, declared="tinytext")  # so MySQL does, without a length
-            return _converted(defined, collation, widen=False)
+            wanted = session.binary_of(collation) if column.type.binary else collation
+            return _converted(defined, wanted, widen=False)
 
         def kept(column: ColumnDefinition) -> ColumnDefinition:
             return _converted(column, collation, widen=True) if convert else column
@@ -154,11 +156,16 @@ class _Plan:
                 result.append(kept(replace(column, name=change.new)))
             elif change is None:
                 result.append(kept(column))
-            elif change.place is None:
+            else:
                 result.append(made(change.column))
         for put in self.puts:
+            column = made(put.column)
+            if put.old is not None and column not in result:
+                raise NotUnderstoodError(f"it drops the column {put.old!r} that it changes")
+            if put.old is not None and put.place is not None:
+                result.remove(column)
             if put.old is None or put.place is not None:
-                _insert(result, made(put.column), put.place)
+                _insert(result, column, put.place)
         names = [column.name.casefold() for column in result]
         if len(set(names)) != len(names):
             raise NotUnderstoodError("it gives two columns one name")

@@ -144,7 +144,7 @@ def _single(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
     if word == "JSON":
         if session.flavour is Flavour.MYSQL:
             return WrittenType("json", logical=Logical.JSON)
-        return WrittenType("longtext", charset="utf8mb4", binary=True, logical=Logical.JSON)
+        return WrittenType("longtext", collation="utf8mb4_bin", logical=Logical.JSON)
     if word == "VECTOR":
         return WrittenType("vector", _arguments(cursor) or (2048,), logical=Logical.VECTOR)
     if word in _GEOMETRIES:

@@ -131,7 +131,12 @@ def java_version(java: Path) -> int | None:
             return int(found[1])
     try:
         done = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=30
+            [java, "-version"],
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -10,7 +10,6 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +19,8 @@ from tailrace.errors import PipelineError
 from tailrace.spark.java import cache_folder, java_home
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

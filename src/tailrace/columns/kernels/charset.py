@@ -12,31 +12,22 @@ from numba import types
 from numba.extending import intrinsic
 
 from tailrace.columns.kernels.digits import low_zeros
-from tailrace.columns.kernels.memory import be16, be32, helper, i64, put32, put64, u8, u16, u32
+from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.memory import be16, be32, get, helper, put32, u8, u16, u32
 from tailrace.columns.text_frames import (
     ASCII,
     BAD_CODE,
-    CAPACITY,
     CUT_SHORT,
     DATA,
     DATA_END,
-    DONE,
     DOUBLE,
     FOUR,
     FOUR_CODES,
     FOUR_PLANES,
     MORE,
     OFFSETS,
-    OUT,
-    OUT_OFFSETS,
-    ROOM,
-    ROW,
-    ROWS,
     SINGLE,
     TRIPLE,
-    USED,
-    VALID,
-    VALID_BIT,
     WIDE,
 )
 
@@ -123,9 +114,9 @@ def _gb18030_four(p: int, table: int) -> int:
 @helper
 def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) -> int:
     """Write one value of a set that has tables."""
-    single = i64(frame + 8 * SINGLE)
-    double = i64(frame + 8 * DOUBLE)
-    plain = i64(frame + 8 * ASCII)
+    single = get(frame, SINGLE)
+    double = get(frame, DOUBLE)
+    plain = get(frame, ASCII)
     while p < stop:
         if out > limit:
             return MORE
@@ -144,12 +135,12 @@ def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) ->
             size = 2
             word = u32(double + 4 * (lead << 8 | u8(p + 1)))
             if word == 0:
-                if lead == 0x8F and i64(frame + 8 * TRIPLE) and stop - p >= 3:
+                if lead == 0x8F and get(frame, TRIPLE) and stop - p >= 3:
                     size = 3
-                    word = u32(i64(frame + 8 * TRIPLE) + 4 * be16(p + 1))
-                elif i64(frame + 8 * FOUR) and 0x81 <= lead <= 0xFE and stop - p >= 4:
+                    word = u32(get(frame, TRIPLE) + 4 * be16(p + 1))
+                elif get(frame, FOUR) and 0x81 <= lead <= 0xFE and stop - p >= 4:
                     size = 4
-                    word = _gb18030_four(p, i64(frame + 8 * FOUR))
+                    word = _gb18030_four(p, get(frame, FOUR))
                 if word == 0:
                     return BAD_CODE
         out = _put_utf8(out, word)
@@ -157,39 +148,17 @@ def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) ->
     return out
 
 
-def charset_text(frame: int) -> int:
-    """Write each row's text; give `DONE`, `MORE` or what is wrong, with the row in the frame."""
-    start = i64(frame + 8 * OUT)
-    limit = start + i64(frame + 8 * CAPACITY) - ROOM
-    data = i64(frame + 8 * DATA)
-    data_end = i64(frame + 8 * DATA_END)
-    offsets = i64(frame + 8 * OFFSETS)
-    out_offsets = i64(frame + 8 * OUT_OFFSETS)
-    valid = i64(frame + 8 * VALID)
-    valid_bit = i64(frame + 8 * VALID_BIT)
-    kind = i64(frame + 8 * WIDE)
-    rows = i64(frame + 8 * ROWS)
-    row = i64(frame + 8 * ROW)
-    out = start + i64(frame + 8 * USED)
-    result = DONE
-    while row < rows:
-        bit = valid_bit + row
-        if valid == 0 or (u8(valid + (bit >> 3)) >> (bit & 7)) & 1:
-            p = data + u32(offsets + 4 * row)
-            stop = data + u32(offsets + 4 * row + 4)
-            if stop < p or stop > data_end:
-                result = CUT_SHORT
-                break
-            if kind:
-                wrote = _wide(out, p, stop - p, kind, limit)
-            else:
-                wrote = _by_table(out, p, stop, data_end, frame, limit)
-            if wrote <= 0:
-                result = wrote
-                break
-            out = wrote
-        row += 1
-        put32(out_offsets + 4 * row, out - start)
-    put64(frame + 8 * ROW, row)
-    put64(frame + 8 * USED, out - start)
-    return result
+@each_row
+def charset_text(out: int, row: int, frame: int, limit: int) -> int:
+    """Write one row's text."""
+    data = get(frame, DATA)
+    safe = get(frame, DATA_END)
+    offsets = get(frame, OFFSETS) + 4 * row
+    p = data + u32(offsets)
+    stop = data + u32(offsets + 4)
+    if stop < p or stop > safe:
+        return CUT_SHORT
+    kind = get(frame, WIDE)
+    if kind:
+        return _wide(out, p, stop - p, kind, limit)
+    return _by_table(out, p, stop, safe, frame, limit)

@@ -7,7 +7,6 @@ from tailrace.columns.kernels.memory import helper, i64, put8, put64, u8, umulh
 from tailrace.columns.text_frames import BAD_NUMBER
 
 
-
 @helper
 def _bytes_of(digits: int) -> int:
     """Bytes of a group of 0 to 9 digits: 0, 1, 1, 2, 2, 3, 3, 4, 4, 4."""
@@ -82,7 +81,7 @@ def put_packed_decimal(out: int, p: int, size: int, precision: int, scale: int) 
 
 
 _TEN19 = 10**19 - 2**64  # as a signed word
-_INVERSE = (2**128 - 1) // 10**19 - 2**64  # of 10**19, scaled (Moeller and Granlund)
+_INVERSE = (2**128 - 1) // 10**19 - 2**65  # of 10**19, scaled (Moeller and Granlund), as that
 
 
 @helper
@@ -130,7 +129,7 @@ def put_decimal128(out: int, p: int, scale: int, unit: int) -> int:
         out = put_unsigned(out, whole)
         put8(out, 0x2E)
         return _put_padded(out + 1, low - whole * unit, scale)
-    if high < 0 or high >= 5421010862427522170:  # 10**38 / 2**64
+    if high < 0:
         return BAD_NUMBER
     q0 = _INVERSE * high
     q1 = umulh(_INVERSE, high) + high
@@ -143,6 +142,8 @@ def put_decimal128(out: int, p: int, scale: int, unit: int) -> int:
     if not _above(_TEN19, rest):
         q1 += 1
         rest -= _TEN19
+    if not _above(_TEN19, q1):
+        return BAD_NUMBER
     digits = out + 64
     _put_padded(_put_padded(digits, q1, 19), rest, 19)
     point = 38 - scale

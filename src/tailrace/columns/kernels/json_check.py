@@ -46,8 +46,9 @@ def _behind_string(p: int, stop: int) -> int:
                     if not (0x30 <= digit <= 0x39 or 0x61 <= letter <= 0x66):
                         return 0
                 p += 4
-            elif byte not in (0x22, 0x2F, 0x5C, 0x62, 0x66, 0x6E, 0x72, 0x74):
-                return 0
+            elif byte != 0x22 and byte != 0x2F and byte != 0x5C and byte != 0x62 and byte != 0x66:
+                if byte != 0x6E and byte != 0x72 and byte != 0x74:
+                    return 0
     return 0
 
 
@@ -95,7 +96,9 @@ def _behind_word(p: int, stop: int) -> int:
     word = 0
     for i in range(size):
         word = word << 8 | u8(p + i)
-    return p + size if word in (0x6E756C6C, 0x74727565, 0x66616C7365) else 0
+    if word == 0x6E756C6C or word == 0x74727565 or word == 0x66616C7365:
+        return p + size
+    return 0
 
 
 @helper

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from tailrace.columns.kernels.decimal_text import put_packed_decimal
 from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.floats import put_float
 from tailrace.columns.kernels.json_strings import put_base64, put_quick_string, put_string
 from tailrace.columns.kernels.memory import (
+    get,
     helper,
     i16,
     i32,
     i64,
+    put,
     put8,
     put16,
     put32,
@@ -27,26 +30,16 @@ from tailrace.columns.text_frames import (
     BAD_NUMBER,
     BAD_TIME,
     BAD_TYPE,
-    CAPACITY,
     CUT_SHORT,
     DATA,
     DATA_END,
     DEPTH,
-    DONE,
     FRAME_WORDS,
     MORE,
     OFFSETS,
-    OUT,
-    OUT_OFFSETS,
     OVERLAP,
-    ROOM,
-    ROW,
-    ROWS,
     STACK,
     TOO_DEEP,
-    USED,
-    VALID,
-    VALID_BIT,
 )
 
 _LINE = 57  # bytes that the server's base64 puts on a line
@@ -236,12 +229,12 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
             if depth == DEPTH:
                 return TOO_DEEP
             frame = stack + depth * 8 * FRAME_WORDS
-            put64(frame, base)
-            put64(frame + 8, stop)
-            put64(frame + 16, key)
-            put64(frame + 24, value)
-            put64(frame + 32, left)
-            put64(frame + 40, kind)
+            put(frame, 0, base)
+            put(frame, 1, stop)
+            put(frame, 2, key)
+            put(frame, 3, value)
+            put(frame, 4, left)
+            put(frame, 5, kind)
             depth += 1
             kind = type_
             left = count
@@ -259,12 +252,12 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
             out += 1
             depth -= 1
             frame = stack + depth * 8 * FRAME_WORDS
-            base = i64(frame)
-            stop = i64(frame + 8)
-            key = i64(frame + 16)
-            value = i64(frame + 24)
-            left = i64(frame + 32)
-            kind = i64(frame + 40)
+            base = get(frame, 0)
+            stop = get(frame, 1)
+            key = get(frame, 2)
+            value = get(frame, 3)
+            left = get(frame, 4)
+            kind = get(frame, 5)
             between = 2
         put16(out, 0x202C)
         out += between
@@ -294,36 +287,14 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
                 return CUT_SHORT
 
 
-def json_text(frame: int) -> int:
-    """Write each row's document; give `DONE`, `MORE` or what is wrong, with the row in the frame."""
-    start = i64(frame + 8 * OUT)
-    limit = start + i64(frame + 8 * CAPACITY) - ROOM
-    data = i64(frame + 8 * DATA)
-    data_end = i64(frame + 8 * DATA_END)
-    offsets = i64(frame + 8 * OFFSETS)
-    out_offsets = i64(frame + 8 * OUT_OFFSETS)
-    valid = i64(frame + 8 * VALID)
-    valid_bit = i64(frame + 8 * VALID_BIT)
-    stack = i64(frame + 8 * STACK)
-    rows = i64(frame + 8 * ROWS)
-    row = i64(frame + 8 * ROW)
-    out = start + i64(frame + 8 * USED)
-    result = DONE
-    while row < rows:
-        bit = valid_bit + row
-        if valid == 0 or (u8(valid + (bit >> 3)) >> (bit & 7)) & 1:
-            p = data + u32(offsets + 4 * row)
-            size = data + u32(offsets + 4 * row + 4) - p
-            if size < 0 or p + size > data_end:
-                result = CUT_SHORT
-                break
-            wrote = _document(out, p, size, data_end, limit, stack)
-            if wrote <= 0:
-                result = wrote
-                break
-            out = wrote
-        row += 1
-        put32(out_offsets + 4 * row, out - start)
-    put64(frame + 8 * ROW, row)
-    put64(frame + 8 * USED, out - start)
-    return result
+@each_row
+def json_text(out: int, row: int, frame: int, limit: int) -> int:
+    """Write one row's document."""
+    data = get(frame, DATA)
+    safe = get(frame, DATA_END)
+    offsets = get(frame, OFFSETS) + 4 * row
+    p = data + u32(offsets)
+    stop = data + u32(offsets + 4)
+    if stop < p or stop > safe:
+        return CUT_SHORT
+    return _document(out, p, stop - p, safe, limit, get(frame, STACK))

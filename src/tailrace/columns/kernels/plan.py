@@ -55,10 +55,12 @@ from tailrace.columns.layout import (
     ENTRY_CAPACITY,
     ENTRY_COUNT,
     ENTRY_WORDS,
+    FIRST_CURSOR,
     FIRST_ENTRY,
     FIXED_POSITION,
     FULL,
     GENERATION,
+    HAS_GTIDS,
     IDS,
     IDS_MASK,
     IGNORED,
@@ -71,6 +73,7 @@ from tailrace.columns.layout import (
     KNOWN_WORDS,
     LIMIT,
     MARIADB_GTID,
+    MUTED,
     MYSQL_GTID,
     NO_GTID,
     NO_TABLE_MAP,
@@ -249,7 +252,7 @@ def _empty_bitmap(p, width):
 
 
 @helper
-def _new_transaction(frame, stamp, kind):
+def _new_transaction(frame, p, stamp, kind):
     """Append a transaction and return its address."""
     count = get(frame, TRANSACTION_COUNT)
     transaction = get(frame, TRANSACTIONS) + count * (TRANSACTION_WORDS * 8)
@@ -258,6 +261,7 @@ def _new_transaction(frame, stamp, kind):
     put64(transaction + T_KIND * 8, kind)
     put64(transaction + T_TAG_SIZE * 8, 0)
     put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
+    put(frame, FIRST_CURSOR, p)
     return transaction
 
 
@@ -276,7 +280,7 @@ def _gtid(frame, p, body, end, anonymous):
             stamp = u32(stamps + 7) | (le24(stamps + 11) << 32)
         else:
             stamp = immediate
-    transaction = _new_transaction(frame, stamp, NO_GTID if anonymous else MYSQL_GTID)
+    transaction = _new_transaction(frame, p, stamp, NO_GTID if anonymous else MYSQL_GTID)
     put64(transaction + T_UUID * 8, i64(body + 1))
     put64(transaction + T_UUID * 8 + 8, i64(body + 9))
     put64(transaction + T_NUMBER * 8, i64(body + 17))
@@ -292,7 +296,7 @@ def _tagged_gtid(frame, p, body, end):
     if version != 1 or size < 0 or size > end - body or last_field < 0 or last_field > 12:
         return BAD_EVENT
     end = body + size
-    transaction = _new_transaction(frame, u32(p) * 1000000, MYSQL_GTID)
+    transaction = _new_transaction(frame, p, u32(p) * 1000000, MYSQL_GTID)
     while at < end:
         field, at = _varint(at, end)
         if field < 0:
@@ -334,7 +338,7 @@ def _tagged_gtid(frame, p, body, end):
 def _mariadb_gtid(frame, p, body, end):
     if end - body < 13:
         return BAD_EVENT
-    transaction = _new_transaction(frame, u32(p) * 1000000, MARIADB_GTID)
+    transaction = _new_transaction(frame, p, u32(p) * 1000000, MARIADB_GTID)
     put64(transaction + T_NUMBER * 8, i64(body))
     put64(transaction + T_DOMAIN * 8, u32(body + 8))
     put64(transaction + T_SERVER * 8, u32(p + 5))
@@ -342,7 +346,7 @@ def _mariadb_gtid(frame, p, body, end):
 
 
 @helper
-def _query(frame, body, end):
+def _query(frame, p, body, end):
     """Pass over BEGIN and COMMIT; Python looks at every other statement."""
     if end - body < 13:
         return BAD_EVENT
@@ -351,7 +355,9 @@ def _query(frame, body, end):
     if size < 0:
         return BAD_EVENT
     if size == 5 and u32(text) == BEGIN and u8(text + 4) == 78:
-        put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
+        if get(frame, HAS_GTIDS) == 0:
+            put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
+            put(frame, FIRST_CURSOR, p)
         return DONE
     if size == 6 and u32(text) == COMMIT and u16(text + 4) == 0x5449:
         put(frame, SAFE, end + get(frame, CHECKSUM_BYTES) + get(frame, BASE))
@@ -387,7 +393,7 @@ def _rows(frame, p, body, end, kind):
     first, second = at, at + bitmap
     at += images * bitmap
     rows, rows_end = at, end
-    if slot >= 0 and not dummy:
+    if slot >= 0 and not dummy and not get(frame, MUTED):
         state = get(frame, SLOTS) + slot * (SLOT_WORDS * 8)
         if i64(state + S_COLUMNS * 8) != width:
             return WRONG_WIDTH
@@ -482,8 +488,9 @@ def plan_events(frame):
         elif kind == 16:
             put(frame, SAFE, p + size + get(frame, BASE))
         elif kind == 2:
-            reason = _query(frame, body, end)
+            reason = _query(frame, p, body, end)
         elif kind in (33, 34):
+            put(frame, HAS_GTIDS, 1)
             reason = _gtid(frame, p, body, end, kind == 34)
         elif kind == 42:
             reason = _tagged_gtid(frame, p, body, end)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from tailrace.columns.kernels.decimal_text import put_decimal128
 from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.floats import put_float
 from tailrace.columns.kernels.json_check import is_json
 from tailrace.columns.kernels.json_strings import put_base64, put_raw_json, put_string
 from tailrace.columns.kernels.memory import (
+    get,
     helper,
     i8,
     i16,
     i32,
     i64,
+    put,
     put8,
     put16,
     put32,
@@ -26,7 +29,6 @@ from tailrace.columns.text_frames import (
     BAD_COLUMN,
     BAD_NUMBER,
     BINARY,
-    CAPACITY,
     COLUMN_COUNT,
     COLUMN_WORDS,
     COLUMNS,
@@ -34,7 +36,6 @@ from tailrace.columns.text_frames import (
     DATE,
     DECIMAL,
     DECLARED_JSON,
-    DONE,
     DOUBLE_FLOAT,
     FLOAT,
     INDEX,
@@ -57,19 +58,11 @@ from tailrace.columns.text_frames import (
     ODD_KEYS,
     ODD_TEXT_OFFSETS,
     ODD_TEXTS,
-    OUT,
-    OUT_OFFSETS,
     PRESENT,
-    ROOM,
-    ROW,
-    ROWS,
     SPAN,
     TEXT,
     UINT64,
     UNIT,
-    USED,
-    VALID,
-    VALID_BIT,
     VALUE_OFFSETS,
     VALUES,
     VALUES_END,
@@ -84,11 +77,11 @@ def _bit(bitmap: int, index: int) -> int:
 @helper
 def _put_vector(out: int, column: int, row: int, limit: int) -> int:
     """Write a list of floats."""
-    values = i64(column + 8 * VALUES)
-    offsets = i64(column + 8 * VALUE_OFFSETS)
+    values = get(column, VALUES)
+    offsets = get(column, VALUE_OFFSETS)
     first = u32(offsets + 4 * row)
     end = u32(offsets + 4 * row + 4)
-    if end < first or values + 4 * end > i64(column + 8 * VALUES_END):
+    if end < first or values + 4 * end > get(column, VALUES_END):
         return CUT_SHORT
     put8(out, 0x5B)
     out += 1
@@ -109,11 +102,11 @@ def _put_vector(out: int, column: int, row: int, limit: int) -> int:
 @helper
 def _put_bytes(out: int, column: int, row: int, frame: int, limit: int) -> int:
     """Write a value of variable length: text, JSON, bytes or a vector."""
-    kind = i64(column + 8 * KIND)
-    safe = i64(column + 8 * VALUES_END)
-    offsets = i64(column + 8 * VALUE_OFFSETS)
-    p = i64(column + 8 * VALUES) + u32(offsets + 4 * row)
-    stop = i64(column + 8 * VALUES) + u32(offsets + 4 * row + 4)
+    kind = get(column, KIND)
+    safe = get(column, VALUES_END)
+    offsets = get(column, VALUE_OFFSETS)
+    p = get(column, VALUES) + u32(offsets + 4 * row)
+    stop = get(column, VALUES) + u32(offsets + 4 * row + 4)
     if kind > BINARY:
         return _put_vector(out, column, row, limit)
     if stop < p or stop > safe:
@@ -125,7 +118,7 @@ def _put_bytes(out: int, column: int, row: int, frame: int, limit: int) -> int:
             put8(out, 0x22)
             out += 1
         return out
-    if kind == JSON or (kind == DECLARED_JSON and is_json(p, stop, i64(frame + 8 * LEVELS))):
+    if kind == JSON or (kind == DECLARED_JSON and is_json(p, stop, get(frame, LEVELS))):
         return put_raw_json(out, p, stop - p, safe, limit)
     return put_string(out, p, stop - p, safe, limit)
 
@@ -133,10 +126,10 @@ def _put_bytes(out: int, column: int, row: int, frame: int, limit: int) -> int:
 @helper
 def _put_value(out: int, column: int, row: int, frame: int, limit: int) -> int:
     """Write a value that is not NULL."""
-    kind = i64(column + 8 * KIND)
+    kind = get(column, KIND)
     if kind >= TEXT:
         return _put_bytes(out, column, row, frame, limit)
-    p = i64(column + 8 * VALUES)
+    p = get(column, VALUES)
     if kind <= INT64:
         if kind == INT32:
             value = i32(p + 4 * row)
@@ -161,9 +154,9 @@ def _put_value(out: int, column: int, row: int, frame: int, limit: int) -> int:
         return put_float(out, bits, 23, -3, 16, 1)
     put8(out, 0x22)
     out += 1
-    argument = i64(column + 8 * ARGUMENT)
+    argument = get(column, ARGUMENT)
     if kind == DECIMAL:
-        out = put_decimal128(out, p + 16 * row, argument, i64(column + 8 * UNIT))
+        out = put_decimal128(out, p + 16 * row, argument, get(column, UNIT))
     elif kind == DATE:
         out = put_moment(out, i32(p + 4 * row), 0, -1)
     elif kind == MOMENT:
@@ -181,14 +174,14 @@ def _put_value(out: int, column: int, row: int, frame: int, limit: int) -> int:
 @helper
 def _odd_value(frame: int, column: int, row: int) -> int:
     """Index of the odd value that stands for a NULL of this row and column; -1 if none does."""
-    ranges = i64(frame + 8 * ODD)
+    ranges = get(frame, ODD)
     if ranges == 0:
         return -1
-    name = i64(column + 8 * NAME)
-    size = i64(column + 8 * NAME + 8)
-    offsets = i64(frame + 8 * ODD_KEY_OFFSETS)
+    name = get(column, NAME)
+    size = get(column, NAME + 1)
+    offsets = get(frame, ODD_KEY_OFFSETS)
     for index in range(i64(ranges + 16 * row), i64(ranges + 16 * row + 8)):
-        key = i64(frame + 8 * ODD_KEYS) + u32(offsets + 4 * index)
+        key = get(frame, ODD_KEYS) + u32(offsets + 4 * index)
         if u32(offsets + 4 * index + 4) - u32(offsets + 4 * index) == size:
             same = 0
             while same < size and u8(key + same) == u8(name + same):
@@ -205,30 +198,30 @@ def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
     if index < 0:
         put32(out, 0x6C6C756E)
         return out + 4
-    offsets = i64(frame + 8 * ODD_TEXT_OFFSETS)
-    p = i64(frame + 8 * ODD_TEXTS) + u32(offsets + 4 * index)
+    offsets = get(frame, ODD_TEXT_OFFSETS)
+    p = get(frame, ODD_TEXTS) + u32(offsets + 4 * index)
     size = u32(offsets + 4 * index + 4) - u32(offsets + 4 * index)
-    return put_string(out, p, size, i64(frame + 8 * ODD_END), limit)
+    return put_string(out, p, size, get(frame, ODD_END), limit)
 
 
-@helper
-def _put_row(out: int, row: int, frame: int, limit: int) -> int:
+@each_row
+def row_json(out: int, row: int, frame: int, limit: int) -> int:
     """Write one row's document; the address behind it, or a code."""
     begin = out
-    present = i64(frame + 8 * PRESENT)
+    present = get(frame, PRESENT)
     bitmap = 0
     size = -1
     if present:
         bitmap = i64(present + 16 * row)
         size = i64(present + 16 * row + 8)
-    columns = i64(frame + 8 * COLUMNS)
-    for number in range(i64(frame + 8 * COLUMN_COUNT)):
+    columns = get(frame, COLUMNS)
+    for number in range(get(frame, COLUMN_COUNT)):
         column = columns + number * 8 * COLUMN_WORDS
-        index = i64(column + 8 * INDEX)
+        index = get(column, INDEX)
         if size >= 0 and (index >= 8 * size or _bit(bitmap, index) == 0):
             continue
-        key = i64(column + 8 * KEY)
-        key_size = i64(column + 8 * KEY + 8)
+        key = get(column, KEY)
+        key_size = get(column, KEY + 1)
         if out + key_size > limit:
             return MORE
         done = 0
@@ -236,15 +229,15 @@ def _put_row(out: int, row: int, frame: int, limit: int) -> int:
             put64(out + done, i64(key + done))
             done += 8
         out += key_size
-        valid = i64(column + 8 * NOT_NULL)
-        if i64(column + 8 * KIND) == NULL or (
-            valid and _bit(valid, i64(column + 8 * NOT_NULL + 8) + row) == 0
+        valid = get(column, NOT_NULL)
+        if get(column, KIND) == NULL or (
+            valid and _bit(valid, get(column, NOT_NULL + 1) + row) == 0
         ):
             out = _put_null(out, column, row, frame, limit)
         else:
             out = _put_value(out, column, row, frame, limit)
         if out <= 0:
-            put64(frame + 8 * BAD_COLUMN, number)
+            put(frame, BAD_COLUMN, number)
             return out
     if out > limit:
         return MORE
@@ -254,28 +247,3 @@ def _put_row(out: int, row: int, frame: int, limit: int) -> int:
     put8(begin, 0x7B)
     put8(out, 0x7D)
     return out + 1
-
-
-def row_json(frame: int) -> int:
-    """Write each row's document; give `DONE`, `MORE` or what is wrong, with the row in the frame."""
-    start = i64(frame + 8 * OUT)
-    limit = start + i64(frame + 8 * CAPACITY) - ROOM
-    out_offsets = i64(frame + 8 * OUT_OFFSETS)
-    valid = i64(frame + 8 * VALID)
-    valid_bit = i64(frame + 8 * VALID_BIT)
-    rows = i64(frame + 8 * ROWS)
-    row = i64(frame + 8 * ROW)
-    out = start + i64(frame + 8 * USED)
-    result = DONE
-    while row < rows:
-        if valid == 0 or _bit(valid, valid_bit + row):
-            wrote = _put_row(out, row, frame, limit)
-            if wrote <= 0:
-                result = wrote
-                break
-            out = wrote
-        row += 1
-        put32(out_offsets + 4 * row, out - start)
-    put64(frame + 8 * ROW, row)
-    put64(frame + 8 * USED, out - start)
-    return result

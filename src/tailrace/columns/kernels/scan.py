@@ -14,11 +14,12 @@ from tailrace.columns.layout import (
     DONE,
     END,
     FULL,
+    HAS_GTIDS,
     SAFE,
+    SCAN_BEGAN,
     SCAN_BOUNDS,
     SCAN_CAPACITY,
     SCAN_COUNT,
-    SCAN_HAS_GTIDS,
     SCAN_LAST,
     SCAN_TARGET,
 )
@@ -40,10 +41,11 @@ def scan_events(frame):
         kind = u8(p + 4)
         begins = False
         if kind in (33, 34, 42, 162):
-            put(frame, SCAN_HAS_GTIDS, 1)
+            put(frame, HAS_GTIDS, 1)
             put(frame, SAFE, p + base)
+            put(frame, SCAN_BEGAN, p + base)
             begins = True
-        elif kind in (16, 40, 38):
+        elif kind in (16, 40):
             put(frame, SAFE, p + size + base)
         elif kind == 2:
             text = p + 32 + u16(p + 30) + u8(p + 27) + 1
@@ -51,12 +53,14 @@ def scan_events(frame):
             if size < 32 + tail or length < 0:
                 return BAD_EVENT
             if length == 5 and u32(text) == BEGIN and u8(text + 4) == 78:
-                begins = get(frame, SCAN_HAS_GTIDS) == 0
+                begins = get(frame, HAS_GTIDS) == 0
+                if begins:
+                    put(frame, SCAN_BEGAN, p + base)
             elif length == 6 and u32(text) == COMMIT and u16(text + 4) == 0x5449:
                 put(frame, SAFE, p + size + base)
             else:
                 return AT_EVENT
-        elif kind in (15, 164, 165):
+        elif kind in (15, 38, 164, 165):
             return AT_EVENT
         if begins and p + base - get(frame, SCAN_LAST) >= get(frame, SCAN_TARGET):
             count = get(frame, SCAN_COUNT)

@@ -83,14 +83,9 @@ def inet6_text(p, size, target):
     while index < 8:
         if best_size and index == best:
             put8(target, 58)
-            target += 1
-            if best == 0:
-                put8(target, 58)
-                target += 1
+            put8(target + 1, 58)
+            target += 2
             index += best_size
-            if index == 8 and best > 0:
-                put8(target, 58)
-                target += 1
             continue
         if mapped and index == 6:
             return inet4_text(p + 12, size - 12, target)
@@ -103,7 +98,7 @@ def inet6_text(p, size, target):
             target += 1
             shift -= 4
         index += 1
-        if index < 8 and not (best_size and index == best and best > 0):
+        if index < 8 and not (best_size and index == best):
             put8(target, 58)
             target += 1
     return target

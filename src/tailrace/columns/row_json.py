@@ -1,0 +1,180 @@
+"""Row images of a record batch as JSON documents, all rows at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns import native
+from tailrace.columns import text_frames as f
+from tailrace.columns.text_output import bits, layout, write
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.rows.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.rows.schema import Column, TableSchema
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+_FIXED: Final = {
+    pa.int8(): f.INT8,
+    pa.int16(): f.INT16,
+    pa.int32(): f.INT32,
+    pa.int64(): f.INT64,
+    pa.float32(): f.FLOAT,
+    pa.float64(): f.DOUBLE_FLOAT,
+    pa.date32(): f.DATE,
+    pa.timestamp("us"): f.MOMENT,
+    pa.timestamp("us", "UTC"): f.MOMENT,
+    pa.duration("us"): f.SPAN,
+}
+_FRACTIONAL: Final = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
+
+
+def images_to_json(
+    batch: pa.RecordBatch, schema: TableSchema, image: Literal["before", "after"]
+) -> pa.StringArray:
+    """Write each row's image as a JSON object, as ``rows/as_json.py`` does; no image is null.
+
+    Keys are the columns that the batch has, in its order; those absent from a row's image are left
+    out. Values that ``_raw`` holds stand as its text. Raises `EventDecodeError` for a number that
+    JSON has not, and `UnsupportedType` for an Arrow type that no column of a log becomes.
+    """
+    images = batch.column(image)
+    columns = [
+        _Source(images.field(number), schema.columns[_index(schema, field.name)], image)
+        for number, field in enumerate(images.type)
+    ]
+    words = np.zeros((len(columns), f.COLUMN_WORDS), np.int64)
+    for row, source in zip(words, columns, strict=True):
+        source.describe(row)
+    frame = np.zeros(f.DOCUMENT_WORDS, np.int64)
+    levels = np.empty(f.DEPTH, np.uint8)
+    frame[f.COLUMNS], frame[f.COLUMN_COUNT] = words.ctypes.data, len(columns)
+    frame[f.LEVELS] = levels.ctypes.data
+    present = _presence(batch, image)
+    if present is not None:
+        frame[f.PRESENT] = present.ctypes.data
+    odd = _odd_values(batch, frame)
+    if odd is not None:
+        frame[f.ODD] = odd.ctypes.data
+    expected = sum(len(source.key) + 1 for source in columns) * len(batch) + 2 * images.nbytes
+    try:
+        return write(native.kernel("row_json"), frame, images, expected, f"{image} images")
+    except EventDecodeError as error:
+        error.message = f"column {columns[frame[f.BAD_COLUMN]].column.name}: {error.message}"
+        raise
+
+
+def _index(schema: TableSchema, name: str) -> int:
+    index = schema.index_of(name)
+    if index is None:
+        raise UnsupportedType(f"{schema.database}.{schema.table} has no column {name}")
+    return index
+
+
+@dataclass(slots=True)
+class _Source:
+    """A column's values, and what their document says of it."""
+
+    array: pa.Array
+    column: Column
+    image: str
+    key: Any = None
+    name: Any = None
+
+    def __post_init__(self) -> None:
+        text = f",{encode_basestring(self.column.name)}:".encode()
+        self.key = np.frombuffer(text.ljust(len(text) + 8), np.uint8)[: len(text)]
+        self.name = np.frombuffer(f"{self.image}.{self.column.name}".encode(), np.uint8)
+
+    def describe(self, words: Words) -> None:
+        """Fill in the words that the kernel reads."""
+        words[f.KEY : f.KEY + 2] = self.key.ctypes.data, self.key.size
+        words[f.NAME : f.NAME + 2] = self.name.ctypes.data, self.name.size
+        words[f.INDEX] = self.column.index
+        words[f.KIND] = self._kind(words)
+        if words[f.KIND] == f.NULL:
+            return
+        words[f.NOT_NULL : f.NOT_NULL + 2] = bits(self.array)
+        if words[f.KIND] == f.VECTOR:
+            values = self.array.values
+            data = values.buffers()[1]
+            start = data.address if data is not None else 0
+            words[f.VALUES] = start + 4 * values.offset
+            words[f.VALUES_END] = start + (data.size if data is not None else 0)
+            words[f.VALUE_OFFSETS] = self.array.buffers()[1].address + 4 * self.array.offset
+        elif words[f.KIND] >= f.TEXT:
+            words[f.VALUES], words[f.VALUES_END], words[f.VALUE_OFFSETS] = layout(self.array)
+        else:
+            width = self.array.type.bit_width // 8
+            words[f.VALUES] = self.array.buffers()[1].address + width * self.array.offset
+
+    def _kind(self, words: Words) -> int:
+        kind, column = self.array.type, self.column
+        if kind in _FIXED:
+            words[f.ARGUMENT] = column.metadata if column.type in _FRACTIONAL else 0
+            return _FIXED[kind]
+        if pa.types.is_decimal128(kind):
+            if column.type is not ColumnType.NEWDECIMAL:
+                return f.UINT64
+            words[f.ARGUMENT] = kind.scale
+            words[f.UNIT] = 10 ** min(kind.scale, 18)
+            return f.DECIMAL
+        if pa.types.is_binary(kind):
+            return f.BINARY
+        if pa.types.is_string(kind):
+            if column.type is ColumnType.JSON:
+                return f.JSON
+            return f.DECLARED_JSON if column.logical is Logical.JSON else f.TEXT
+        if pa.types.is_list(kind) and pa.types.is_float32(kind.value_type):
+            return f.VECTOR
+        if pa.types.is_null(kind):
+            return f.NULL
+        raise UnsupportedType(f"column {column.name}: {kind} is no type of a change's column")
+
+
+def _presence(batch: pa.RecordBatch, image: str) -> Words | None:
+    """For each row address and size of its bitmap of columns present, size -1 where all are."""
+    rows = batch.column("_present")
+    if rows.null_count == len(rows):
+        return None
+    bitmaps = rows.field(image)
+    start, _, _ = layout(bitmaps)
+    ends = _offsets(bitmaps)
+    result = np.empty((len(rows), 2), np.int64)
+    result[:, 0] = start + ends[:-1]
+    result[:, 1] = np.diff(ends)
+    for array in (rows, bitmaps):
+        if array.null_count:
+            result[~_valid(array), 1] = -1
+    return result
+
+
+def _odd_values(batch: pa.RecordBatch, frame: Words) -> Words | None:
+    """For each row the range of its entries in ``_raw``, whose texts the frame then knows."""
+    rows = batch.column("_raw")
+    if rows.null_count == len(rows):
+        return None
+    ends = _offsets(rows)
+    result = np.stack([ends[:-1], ends[1:]], axis=1)
+    if rows.null_count:
+        result[~_valid(rows)] = 0
+    frame[f.ODD_KEYS], _, frame[f.ODD_KEY_OFFSETS] = layout(rows.keys)
+    frame[f.ODD_TEXTS], frame[f.ODD_END], frame[f.ODD_TEXT_OFFSETS] = layout(rows.items)
+    return result
+
+
+def _offsets(array: pa.Array) -> Words:
+    buffer = array.buffers()[1]
+    return np.frombuffer(buffer, np.int32, len(array) + 1, 4 * array.offset).astype(np.int64)
+
+
+def _valid(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    valid: np.ndarray[Any, np.dtype[np.bool_]] = np.asarray(array.is_valid())
+    return valid

@@ -1,0 +1,111 @@
+"""TIME, DATETIME and TIMESTAMP as they were before MySQL 5.6, and as MariaDB may still log them.
+
+MariaDB does so for tables made under ``mysql56_temporal_format=OFF``. The log does not say how many
+digits a fraction has there: only a schema does. Facts sheet section 3.1; MariaDB ``sql/field.cc``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import EventDecodeError
+from tailrace.rows.temporal import clock_text, date_text, fraction_size, timestamp_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TIME_SIZE: Final = (3, 4, 4, 5, 5, 5, 6)
+_DATETIME_SIZE: Final = (8, 6, 6, 7, 7, 7, 8)
+_TIME_ZERO: Final = 839 * 3600  # one second more than the longest TIME
+_SECOND: Final = 1_000_000
+
+
+def old_time_size(digits: int) -> int:
+    """Bytes of MariaDB's old TIME(digits)."""
+    fraction_size(digits)
+    return _TIME_SIZE[digits]
+
+
+def old_datetime_size(digits: int) -> int:
+    """Bytes of MariaDB's old DATETIME(digits)."""
+    fraction_size(digits)
+    return _DATETIME_SIZE[digits]
+
+
+def old_timestamp_size(digits: int) -> int:
+    """Bytes of MariaDB's old TIMESTAMP(digits)."""
+    return 4 + fraction_size(digits)
+
+
+def old_time_loader(digits: int) -> Callable[[bytes], str]:
+    """MariaDB's old TIME(digits): with a fraction, big-endian units of it from -839 hours on."""
+    if not digits:
+        return _load_old_time
+    unit = 10 ** (6 - digits)
+    zero = _TIME_ZERO * _SECOND // unit
+
+    def load(data: bytes) -> str:
+        number = (int.from_bytes(data, "big") - zero) * unit
+        rest, microsecond = divmod(abs(number), _SECOND)
+        minutes, second = divmod(rest, 60)
+        clock = clock_text(minutes // 60, minutes % 60, second, microsecond, digits)
+        return f"-{clock}" if number < 0 else clock
+
+    return load
+
+
+def old_datetime_loader(digits: int) -> Callable[[bytes], str]:
+    """MariaDB's old DATETIME(digits): with a fraction, big-endian units of it.
+
+    They count from year 0 on, with 13 months a year, 32 days a month.
+    """
+    if not digits:
+        return _load_old_datetime
+    unit = 10 ** (6 - digits)
+
+    def load(data: bytes) -> str:
+        rest, microsecond = divmod(int.from_bytes(data, "big") * unit, _SECOND)
+        days, clock = divmod(rest, 86_400)
+        months, day = divmod(days, 32)
+        minutes, second = divmod(clock, 60)
+        time = clock_text(minutes // 60, minutes % 60, second, microsecond, digits)
+        return f"{date_text(*divmod(months, 13), day)} {time}"
+
+    return load
+
+
+def old_timestamp_loader(digits: int) -> Callable[[bytes], str]:
+    """MariaDB's old TIMESTAMP(digits): with a fraction, all is big-endian, in its own units."""
+    if not digits:
+        return _load_old_timestamp
+    unit = 10 ** (6 - digits)
+
+    def load(data: bytes) -> str:
+        seconds = int.from_bytes(data[:4], "big")
+        return timestamp_text(seconds, int.from_bytes(data[4:], "big") * unit, digits)
+
+    return load
+
+
+def _load_old_time(data: bytes) -> str:
+    """TIME before MySQL 5.6, and in MariaDB with the old format: 3 bytes, decimal +-HHMMSS."""
+    number = int.from_bytes(data, "little", signed=True)
+    rest, second = divmod(abs(number), 100)
+    hour, minute = divmod(rest, 100)
+    return ("-" if number < 0 else "") + clock_text(hour, minute, second, 0, 0)
+
+
+def _load_old_datetime(data: bytes) -> str:
+    """The old DATETIME: 8 bytes, decimal YYYYMMDDHHMMSS."""
+    date, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
+    year, month = divmod(date // 100, 100)
+    rest, second = divmod(clock, 100)
+    hour, minute = divmod(rest, 100)
+    if hour > 23:
+        raise EventDecodeError(f"there is no hour {hour}")
+    return f"{date_text(year, month, date % 100)} {clock_text(hour, minute, second, 0, 0)}"
+
+
+def _load_old_timestamp(data: bytes) -> str:
+    """The old TIMESTAMP: 4 bytes little-endian seconds since 1970."""
+    return timestamp_text(int.from_bytes(data, "little"), 0, 0)

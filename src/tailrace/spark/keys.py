@@ -1,0 +1,115 @@
+"""Row keys in bulk: equal keys to equal small numbers, and to buckets that stay the same for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+_Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+
+_SEED: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+
+
+def dense(columns: Sequence[pa.ChunkedArray]) -> tuple[Numbers, int]:
+    """Number the rows' keys: equal keys get equal numbers, from 0 to below the second result.
+
+    NULL equals NULL here: where the log has a zero date, the column is NULL and the text beside it
+    is part of the key.
+    """
+    rows = len(columns[0])
+    numbers = np.zeros(rows, np.int64)
+    count = min(rows, 1)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+        codes = np.concatenate([_integers(chunk.indices) for chunk in encoded.chunks] or [numbers])
+        size = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 1
+        if count <= 1:
+            numbers, count = codes, size
+            continue
+        if count * size >= 1 << 62:
+            numbers, count = _renumbered(numbers)
+        numbers, count = _renumbered(numbers * size + codes)
+    return numbers, count
+
+
+def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
+    """The bucket of each row's key, from 0 to below ``count`` (a power of two).
+
+    Depends on the keys' values and types only, so it is the same in all runs and on all machines.
+    """
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        hashes = _mixed(hashes + _SEED ^ _hashes(pa.chunked_array(column).combine_chunks()))
+    result: Numbers = (hashes & np.uint64(count - 1)).astype(np.int64)
+    return result
+
+
+def _renumbered(numbers: Numbers) -> tuple[Numbers, int]:
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return inverse.astype(np.int64), len(distinct)
+
+
+def _integers(array: pa.Array) -> Numbers:
+    result: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
+
+
+def _mixed(words: _Hashes) -> _Hashes:
+    """The finaliser of splitmix64, element by element."""
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return words ^ (words >> np.uint64(31))
+
+
+def _hashes(array: pa.Array) -> _Hashes:
+    """A hash of each value; a NULL's is that of no bytes."""
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _text_hashes(array.fill_null(""))
+    if pa.types.is_decimal(kind):
+        words = np.frombuffer(array.fill_null(0).cast(kind).buffers()[1], np.uint64)
+        words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+        return _mixed(words[:, 0]) ^ words[:, 1]
+    if pa.types.is_floating(kind):
+        floats = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return _mixed((floats + 0.0).view(np.uint64))  # -0.0 becomes 0.0
+    if pa.types.is_date(kind):
+        array = array.cast(pa.int32())
+    return _mixed(_integers(array.cast(pa.int64()).fill_null(0)).view(np.uint64))
+
+
+def _text_hashes(array: pa.Array) -> _Hashes:
+    """Hash texts eight bytes at a time, all those that are still long enough at once."""
+    rows = len(array)
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + rows + 1]
+    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
+    starts, sizes = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
+    hashes: _Hashes = sizes.astype(np.uint64)
+    places = np.arange(rows)
+    step = 0
+    while len(places := places[sizes[places] > step]):
+        words = _words(padded, starts[places] + step)
+        spare = np.maximum(8 - (sizes[places] - step), 0).astype(np.uint64) * np.uint64(8)
+        words = (words << spare) >> spare
+        hashes[places] = _mixed(hashes[places] + _SEED ^ words)
+        step += 8
+    return hashes
+
+
+def _words(data: np.ndarray[Any, np.dtype[np.uint8]], starts: Numbers) -> _Hashes:
+    """The eight bytes from each start on, as a little-endian number."""
+    windows = np.lib.stride_tricks.as_strided(
+        data, (len(data) - 7, 8), (1, 1), writeable=False
+    )
+    result: _Hashes = np.ascontiguousarray(windows[starts]).view("<u8").reshape(-1)
+    return result.astype(np.uint64)

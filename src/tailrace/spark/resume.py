@@ -1,0 +1,93 @@
+"""Where a source's log goes on, and whether it still is the log that was read before."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import PipelineError
+from tailrace.position import Position
+from tailrace.spark.manifest import SourceState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.columns import Split
+    from tailrace.storage import LogFile, LogSeries
+
+_DIGESTED: Final = 4096
+# Byte offsets of the first event's flags, of which one says that the log is being written: the
+# server clears it when it closes the file (facts sheet 1.2: header at 4, flags at 17).
+_FLAGS: Final = slice(4 + 17, 4 + 19)
+
+
+def resume_after(series: LogSeries, state: SourceState) -> Position:
+    """Where to go on in a source that was read up to ``state``.
+
+    Raises `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or
+    has other bytes.
+    """
+    files = {log.name: log for log in series.files}
+    for name, size in state.files.items():
+        if (log := files.get(name)) is not None and log.size != size:
+            raise _changed(log, f"it had {size} bytes and has {log.size}")
+    log = files.get(state.file)
+    if log is None:
+        raise PipelineError(
+            f"source {series.name}: {state.file} is gone, which the lake has up to {state.offset}; "
+            "what was written to it since is missing: bring the file back, or begin a new lake"
+        )
+    if log.size < state.offset:
+        raise _changed(log, f"it was read up to {state.offset} and has {log.size} bytes")
+    if digests(log, state.offset) != (state.head, state.tail):
+        raise _changed(log, f"its bytes up to {state.offset} are not those that were read")
+    return Position(state.file, state.offset)
+
+
+def state_after(
+    series: LogSeries, before: SourceState | None, splits: Sequence[Split]
+) -> SourceState | None:
+    """How far a source is read once all ``splits`` of it are in the lake."""
+    if not splits:
+        return before
+    last = splits[-1]
+    sizes = dict(before.files) if before is not None else {}
+    for log in series.files:
+        if log.name == last.file:
+            head, tail = digests(log, last.end)
+            return SourceState(log.name, last.end, sizes, head, tail)
+        sizes[log.name] = log.size
+    raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
+
+
+def grown(series: LogSeries, state: SourceState | None) -> int:
+    """Bytes that the log's files have and the lake has not, at most."""
+    total = 0
+    for log in series.files:
+        if state is None or log.name not in state.files:
+            total += log.size
+    if state is not None and any(log.name == state.file for log in series.files):
+        total -= state.offset
+    return total
+
+
+def digests(log: LogFile, offset: int) -> tuple[str, str]:
+    """Digests of a file's first bytes, and of the last ones before ``offset``."""
+    try:
+        with open(log.path, "rb") as file:  # noqa: PTH123 - the path of a log file is text
+            head = bytearray(file.read(min(_DIGESTED, offset)))
+            head[_FLAGS] = bytes(len(head[_FLAGS]))
+            file.seek(max(0, offset - _DIGESTED))
+            tail = bytearray(file.read(min(_DIGESTED, offset)))
+            if offset <= _DIGESTED:
+                tail[_FLAGS] = bytes(len(tail[_FLAGS]))
+    except OSError as error:
+        raise PipelineError(f"{log.path}: {error.strerror}") from error
+    return hashlib.sha256(head).hexdigest(), hashlib.sha256(tail).hexdigest()
+
+
+def _changed(log: LogFile, how: str) -> PipelineError:
+    return PipelineError(
+        f"{log.path} is not the log that the lake was made from: {how}; "
+        "begin a new lake, or bring the log back"
+    )

@@ -1,0 +1,148 @@
+"""Running a list of jobs on Spark, a partition each, and bringing errors of ours back whole.
+
+``spark.range`` with as many partitions as numbers gives each task one number, without a shuffle,
+and `mapInArrow` runs under Spark Connect too. What a task is to do it reads from a file, so a plan
+of thousands of jobs costs a task no more than its own; the folder must be one that tasks and driver
+share, as the lake is. Tasks say there how far they are, and leave an error of ours there, since
+Spark itself would only hand back its text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tailrace.errors import PipelineError, TailraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    Job = Callable[[Any, "Report"], Any]
+
+_RESULT: Final = pa.schema([("task", pa.int64()), ("result", pa.binary())])
+_PERIOD: Final = 0.2
+
+
+class Report:
+    """How far a job is, told to the driver by a small file; a task calls `done` as it goes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._next = 0.0
+
+    def done(self, amount: int) -> None:
+        """Say how much of the job is done by now; rarely more than five times a second."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _PERIOD
+            self.final(amount)
+
+    def final(self, amount: int) -> None:
+        """As `done`, at once."""
+        with contextlib.suppress(OSError):
+            self._path.write_text(str(amount))
+
+
+def run(
+    spark: SparkSession,
+    job: Job,
+    arguments: Sequence[Any],
+    folder: Path,
+    progress: Callable[[int], None] | None = None,
+) -> list[Any]:
+    """Run ``job(argument, report)`` for each argument as a Spark task; the results in their order.
+
+    ``job`` is a function of a module, arguments and results pickle. ``folder`` is made, and may be
+    removed afterwards. ``progress`` is called from another thread with the sum of what the jobs
+    reported. Raises a job's own `TailraceError`, or `PipelineError` where Spark itself fails.
+    """
+    from py4j.protocol import (  # type: ignore[import-untyped] # noqa: PLC0415 - with Spark only
+        Py4JError,
+    )
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    try:
+        folder.mkdir(parents=True)
+        for number, argument in enumerate(arguments):
+            (folder / f"{number}.job").write_bytes(pickle.dumps(argument))
+    except OSError as error:
+        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
+    count = len(arguments)
+    numbers = spark.range(0, count, 1, count)
+    work = functools.partial(_work, job, folder)
+    results = numbers.mapInArrow(work, "task long, result binary")
+    with _watching(folder, progress):
+        try:
+            rows = results.collect()
+        except (PySparkException, Py4JError) as error:
+            raise _cause(folder, error) from error
+    by_task = {row["task"]: pickle.loads(row["result"]) for row in rows}  # noqa: S301 - made by our own tasks
+    return [by_task[number] for number in range(count)]
+
+
+def _work(job: Job, folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run in a Spark task: the jobs of the numbers that the task is given."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            content = (folder / f"{number}.job").read_bytes()
+            try:
+                argument = pickle.loads(content)  # noqa: S301 - written by the driver
+                result = job(argument, Report(folder / f"{number}.done"))
+            except TailraceError as error:
+                (folder / f"{number}.error").write_bytes(pickle.dumps(error))
+                raise
+            values = [pa.array([number]), pa.array([pickle.dumps(result)])]
+            yield pa.RecordBatch.from_arrays(values, schema=_RESULT)
+
+
+def _cause(folder: Path, error: Exception) -> TailraceError:
+    """Our own error that made Spark fail; that of the first job, if several failed."""
+    for path in sorted(folder.glob("*.error"), key=lambda each: int(each.stem)):
+        with contextlib.suppress(OSError, pickle.UnpicklingError, EOFError):
+            cause = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own tasks
+            if isinstance(cause, TailraceError):
+                return cause
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if "Error: " in line or line.startswith("MemoryError")]
+    text = (python or lines or [type(error).__name__])[-1 if python else 0]
+    return PipelineError(f"a Spark task failed: {text}")
+
+
+@contextlib.contextmanager
+def _watching(folder: Path, progress: Callable[[int], None] | None) -> Iterator[None]:
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        highest = 0  # a file that is just being written reads as empty
+        while not over.wait(_PERIOD):
+            highest = max(highest, _amount(folder))
+            progress(highest)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    progress(_amount(folder))
+
+
+def _amount(folder: Path) -> int:
+    amount = 0
+    for path in folder.glob("*.done"):
+        with contextlib.suppress(OSError, ValueError):
+            amount += int(path.read_text() or 0)
+    return amount

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.columns.charsets import to_utf8
+from tailrace.errors import EventDecodeError, SchemaError
+from tailrace.rows.charsets import decode
+
+CODECS = {
+    "big5": "big5",
+    "cp932": "cp932",
+    "eucjpms": "euc_jp",
+    "euckr": "cp949",
+    "gb18030": "gb18030",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "sjis": "shift_jis",
+    "ujis": "euc_jp",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "ucs2": "utf-16-be",
+    "utf32": "utf-32-be",
+    "utf8mb3": "utf-8",
+    "utf8mb4": "utf-8",
+    "binary": "utf-8",
+}
+SINGLE = (
+    "armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 geostd8 greek hebrew hp8 "
+    "keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman swe7 tis620"
+).split()
+TEXTS = ["plain ASCII text, longer than sixteen bytes", "数据库复制", "データベース", "데이터", "ｶﾅ"]
+
+
+def binary(values: list[bytes | None]) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+def agree(charset: str, values: list[bytes | None]) -> None:
+    """The same texts as the decoder of single values, or an error for the same first row."""
+    expected: list[str | None] = []
+    for row, value in enumerate(values):
+        try:
+            expected.append(None if value is None else decode(charset, value))
+        except EventDecodeError as error:
+            with pytest.raises(EventDecodeError) as caught:
+                to_utf8(binary(values), charset)
+            assert caught.value.message == f"row {row} of a batch: {error.message}"
+            return
+    got = to_utf8(binary(values), charset)
+    got.validate(full=True)
+    assert got.to_pylist() == expected
+
+
+def encodable(text: str, charset: str) -> bytes:
+    return text.encode(CODECS.get(charset, "ascii"), "ignore")
+
+
+@pytest.mark.parametrize("charset", SINGLE)
+def test_every_byte(charset: str) -> None:
+    every = bytes(range(256))
+    agree(charset, [every, None, every[::-1], every[:128], *(bytes([i]) for i in range(256))])
+
+
+@pytest.mark.parametrize("charset", CODECS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_text_and_noise(charset: str, data: st.DataObject) -> None:
+    """Texts that the set has, some of them damaged or cut."""
+    texts = data.draw(st.lists(st.none() | st.sampled_from(TEXTS) | st.text(), max_size=6))
+    values = [None if text is None else encodable(text, charset) for text in texts]
+    if data.draw(st.booleans()):
+        values.append(data.draw(st.binary(max_size=9)))
+    if data.draw(st.booleans()):
+        value = encodable(data.draw(st.sampled_from(TEXTS)), charset)
+        values.append(value[: data.draw(st.integers(0, len(value)))])
+    agree(charset, values)
+
+
+@pytest.mark.parametrize("charset", [name for name in CODECS if "utf" not in name])
+def test_every_code(charset: str) -> None:
+    """All codes of one and two bytes that are well-formed, in one text, in a random order."""
+    codes = []
+    for number in range(65536):
+        code = number.to_bytes(2, "big")
+        for part in (code, code[1:]) if number < 256 else (code,):
+            try:
+                decode(charset, part)
+            except EventDecodeError:
+                continue
+            codes.append(part)
+    random.Random(1).shuffle(codes)
+    agree(charset, [b"".join(codes), b"".join(codes[:20])])
+
+
+def test_gb18030_of_four_bytes() -> None:
+    """On all sides of the borders: assigned, not assigned, the planes above, behind the last."""
+    numbers = {0, 1, 39393, 39394, 39419, 39420, 39421, 50399, 50400, 100000, 188999, 189000}
+    numbers |= {1237575, 1237576, 1587599, *random.Random(2).sample(range(1587600), 3000)}
+    codes: list[bytes | None] = []
+    for number in sorted(numbers):
+        rest, fourth = divmod(number, 10)
+        rest, third = divmod(rest, 126)
+        first, second = divmod(rest, 10)
+        codes.append(bytes([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth]))
+    agree("gb18030", codes)
+
+
+@pytest.mark.parametrize("charset", ["ujis", "eucjpms"])
+def test_three_bytes(charset: str) -> None:
+    seconds, thirds = random.Random(3).sample(range(0xA1, 0xFF), 30), range(0xA1, 0xFF)
+    agree(charset, [bytes([0x8F, second, third]) for second in seconds for third in thirds])
+    agree(charset, [b"a\x8f"])
+    agree(charset, [b"a\x8f\xa1"])
+    agree(charset, [b"a\x8f\xa1\x41"])
+
+
+@pytest.mark.parametrize("charset", [None, "utf8mb4", "latin1", "sjis"])
+def test_ascii_is_not_copied(charset: str | None) -> None:
+    array = binary([b"abc", None, b"def"])
+    got = to_utf8(array, charset)
+    assert got.to_pylist() == ["abc", None, "def"]
+    assert got.buffers()[2].address == array.buffers()[2].address
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "latin1", "gbk", "utf16"])
+def test_slices_and_nulls(charset: str) -> None:
+    """Nulls may hide bytes that are not well-formed; a slice looks at its own rows only."""
+    good = "é中"[: 1 if charset == "latin1" else 2].encode(CODECS.get(charset, charset))
+    bad = b"" if charset == "latin1" else b"\xff"
+    values = binary([bad, good, bad, good * 9, b"", bad])
+    mask = pa.py_buffer(bytes([0b011010]))
+    array = pa.Array.from_buffers(pa.binary(), 6, [mask, *values.buffers()[1:]])
+    text = decode(charset, good)
+    expected = [None, text, None, text * 9, "", None]
+    for start in range(6):
+        for length in range(6 - start):
+            got = to_utf8(array.slice(start, length), charset)
+            got.validate(full=True)
+            assert got.to_pylist() == expected[start : start + length]
+
+
+def test_no_rows() -> None:
+    for charset in ("utf8mb4", "latin1", "gbk", "utf32"):
+        assert to_utf8(binary([]), charset).to_pylist() == []
+
+
+def test_unknown() -> None:
+    with pytest.raises(SchemaError, match="klingon"):
+        to_utf8(binary([b"a"]), "klingon")
+
+
+def test_grows() -> None:
+    """Bytes that become three times as many."""
+    agree("cp1257", [b"\x80" * 10000] * 20)

@@ -1,0 +1,179 @@
+"""The way from bytes to event: order, checksums, unknown types, places."""
+
+import base64
+import pickle
+import struct
+
+import pytest
+
+from tailrace.constants import ChecksumAlgorithm, EventType, Flavour
+from tailrace.errors import (
+    ChecksumMismatch,
+    EventDecodeError,
+    LogError,
+    TruncatedEvent,
+    UnknownEvent,
+)
+from tailrace.events import (
+    DecodeContext,
+    RotateEvent,
+    TableMapEvent,
+    UnknownIgnorableEvent,
+    XidEvent,
+    event_name,
+)
+
+from tests.events.made import context, raw_event, raw_format
+
+XID = raw_event(EventType.XID, bytes(8))
+# From a real server, with its checksum; the facts sheet has checked it (8).
+BULK_NULL = base64.b64decode(
+    "2ykeWxMBAAAAPgAAAJAGAAAAABcAAAAAAAEABHRlc3QACWJ1bGtfbnVsbAAFDwMFE/YGFAAIAAMBH1bULg8="
+)
+# From a real MariaDB, with its checksum (facts sheet 4.7): an artificial ROTATE.
+FAKE_ROTATE = (
+    bytes.fromhex("00000000 04 d9270000 2f000000 00000000 2000 0400000000000000")
+    + b"mysql-bin.000034"
+    + bytes.fromhex("d53fead7")
+)
+
+
+def test_a_table_map_with_its_checksum() -> None:
+    event = context(checksums=True).decode(BULK_NULL)
+    assert isinstance(event, TableMapEvent)
+    assert (event.database, event.table) == ("test", "bulk_null")
+    assert event.table_id == 23
+    assert event.checksum == struct.unpack("<I", BULK_NULL[-4:])[0]
+    assert event.body == BULK_NULL[19:-4]
+
+
+def test_a_rotate_before_the_format_description() -> None:
+    event = DecodeContext(checksum_algorithm=ChecksumAlgorithm.CRC32).decode(FAKE_ROTATE)
+    assert isinstance(event, RotateEvent)
+    assert (event.next_file, event.next_offset, event.artificial) == ("mysql-bin.000034", 4, True)
+    assert event.header.server_id == 10201
+
+
+@pytest.mark.parametrize("at", range(62))
+def test_each_flipped_byte_is_noticed(at: int) -> None:
+    damaged = bytearray(BULK_NULL)
+    damaged[at] ^= 0x10
+    with pytest.raises(LogError):
+        context(checksums=True).decode(bytes(damaged))
+
+
+def test_a_wrong_checksum_says_both_and_where() -> None:
+    raw = BULK_NULL[:-1] + b"\0"
+    with pytest.raises(ChecksumMismatch, match=r"binlog\.7 at 12 \(TABLE_MAP\): its checksum is 0x"):
+        context(checksums=True).decode(raw, file="binlog.7", offset=12)
+    event = context(checksums=True).decode(raw, verify_checksum=False)
+    assert event.checksum == 0x002ED456
+
+
+def test_a_memoryview_and_a_large_event() -> None:
+    raw = raw_event(EventType.ROWS_QUERY, b"\0" + b"x" * 10_000, checksum=True)
+    assert context(checksums=True).decode(memoryview(raw)).body == raw[19:-4]
+
+
+def test_nothing_is_decoded_without_a_format_description() -> None:
+    with pytest.raises(EventDecodeError, match="no format description event came before it"):
+        DecodeContext().decode(XID)
+
+
+@pytest.mark.parametrize("size", range(len(XID)))
+def test_truncated_events(size: int) -> None:
+    with pytest.raises(TruncatedEvent):
+        context().decode(XID[:size])
+
+
+def test_more_bytes_than_the_event_has() -> None:
+    with pytest.raises(TruncatedEvent, match="27 bytes, here are 28"):
+        context().decode(XID + b"x")
+
+
+@pytest.mark.parametrize("length", [0, 18, (1 << 30) + 1])
+def test_impossible_lengths(length: int) -> None:
+    raw = XID[:9] + struct.pack("<I", length) + XID[13:]
+    with pytest.raises(EventDecodeError, match="19 to 1073741824"):
+        context().decode(raw)
+
+
+def test_no_place_for_the_checksum() -> None:
+    with pytest.raises(TruncatedEvent, match="no place for the event's checksum"):
+        context(checksums=True).decode(raw_event(EventType.STOP, b"ab"))
+
+
+def test_unknown_types() -> None:
+    with pytest.raises(UnknownEvent, match=r"at 99 \(UNKNOWN_77\): event type 77 is not known"):
+        context().decode(raw_event(77, b"abc"), offset=99)
+    with pytest.raises(UnknownEvent):
+        context().decode(raw_event(EventType.UNKNOWN, b""))
+    event = context().decode(raw_event(77, b"abc", flags=0x80))
+    assert isinstance(event, UnknownIgnorableEvent)
+    assert (event.name, event.size, event.body) == ("UNKNOWN_77", 3, b"abc")
+
+
+def test_every_known_type_has_a_class() -> None:
+    known = context()
+    for code in EventType:
+        if code is EventType.UNKNOWN:
+            continue
+        try:
+            known.decode(raw_event(code, b""))
+        except UnknownEvent:
+            pytest.fail(f"{code.name} has no class")
+        except LogError:
+            pass
+
+
+def test_place_value_and_pickle() -> None:
+    event = context().decode(XID, file="binlog.000003", offset=(1 << 33) + 5)
+    assert isinstance(event, XidEvent)
+    assert (event.file, event.offset, event.end_offset) == (
+        "binlog.000003",
+        (1 << 33) + 5,
+        (1 << 33) + 5 + 27,
+    )
+    again = pickle.loads(pickle.dumps(event))
+    assert again == event
+    assert hash(again) == hash(event)
+    assert repr(again) == "<XID binlog.000003@8589934597 xid=0>"
+    assert event != context().decode(XID, file="binlog.000003", offset=4)
+    assert event != "an event"
+    assert (event.type, event.name, event.timestamp) == (16, "XID", 1_700_000_000)
+    assert event.fields() == {"xid": 0}
+
+
+def test_the_context_pickles_with_its_table_maps() -> None:
+    made = context(checksums=True)
+    made.decode(BULK_NULL)
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert again.table_maps[23].table == "bulk_null"
+    assert again.flavour is Flavour.MYSQL
+
+
+def test_a_failed_event_leaves_the_state() -> None:
+    made = context(checksums=True)
+    with pytest.raises(ChecksumMismatch):
+        made.decode(BULK_NULL[:-1] + b"\0")
+    assert made.table_maps == {}
+
+
+def test_a_new_format_description_and_a_rotate_end_the_table_maps() -> None:
+    made = context()
+    made.decode(raw_event(EventType.TABLE_MAP, BULK_NULL[19:-4]))
+    made.decode(raw_event(EventType.ROTATE, bytes(8) + b"x", flags=0x20))
+    assert made.table_maps  # an artificial one ends no file
+    made.decode(raw_event(EventType.ROTATE, bytes(8) + b"x"))
+    assert not made.table_maps
+    made.decode(raw_event(EventType.TABLE_MAP, BULK_NULL[19:-4]))
+    made.decode(raw_format("11.8.9-MariaDB", algorithm=1))
+    assert not made.table_maps
+    assert made.flavour is Flavour.MARIADB
+    assert made.checksum_algorithm is ChecksumAlgorithm.CRC32
+
+
+def test_names() -> None:
+    assert event_name(162) == "MARIADB_GTID"
+    assert event_name(200) == "UNKNOWN_200"
