@@ -160,26 +160,29 @@ def test_values_are_what_select_gives(server: Server, family, metadata: str) -> 
     server.rotate()
     server.execute(f"SET GLOBAL binlog_row_metadata = {setting}")
     declared = list(family(flavour))
+    columns = ", ".join(
+        f"c{number} {declaration}" for number, (declaration, _) in enumerate(declared)
+    )
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'")
         cursor.execute(f"DROP DATABASE IF EXISTS {database}")
         cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
-        cursor.execute(f"USE {database}")
-        for number, (declaration, values) in enumerate(declared):
-            cursor.execute(f"CREATE TABLE t{number} (id INT PRIMARY KEY, c {declaration})")
-            for index, value in enumerate(values):
-                cursor.execute(f"INSERT INTO t{number} VALUES ({index}, {value})")
+        cursor.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {columns})")
+        for index in range(max(len(values) for _, values in declared)):
+            row = [(*values, *["null"] * (index + 1))[index] for _, values in declared]
+            cursor.execute(f"INSERT INTO {database}.t VALUES ({index}, {', '.join(row)})")
     log = server.rotate()
-    dumps = [dump_table(server, database, f"t{number}") for number in range(len(declared))]
-    left = {f"t{number}": dict(dump["rows"]) for number, dump in enumerate(dumps)}
+    dump = dump_table(server, database, "t")
+    left = {row[0]: row for row in dump["rows"]}
     for schema, row in changes(Case(log, {"server": server.version})):
         if schema.database != database:
             continue
-        number = int(schema.table[1:])
-        identity, value = row.values
-        selected = left[schema.table].pop(str(identity))
-        assert same(schema.columns[1], value, selected, "c" in dumps[number]["binary"]), (
-            f"{declared[number][0]}: {declared[number][1][identity]} gave {value!r}, "
-            f"SELECT {selected!r}"
-        )
-    assert not any(left.values())
+        values = row.values
+        selected = left.pop(str(values[0]))
+        for column, value, text, name in zip(
+            schema.columns, values, selected, dump["columns"], strict=True
+        ):
+            assert same(column, value, text, name in dump["binary"]), (
+                f"{declared[column.index - 1][0]}: {value!r}, SELECT gave {text!r}"
+            )
+    assert not left

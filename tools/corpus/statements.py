@@ -46,7 +46,7 @@ def load_data(recorder: Recorder) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, long = Path(folder) / "rows.tsv", Path(folder) / "long.tsv"
         path.write_text("".join(f"{n}\trow {n} é\n" for n in range(20)), "utf-8")
-        long.write_text("".join(f"{n}\trow {n} é {'x' * 80}\n" for n in range(250)), "utf-8")
+        long.write_text("".join(f"{n}\trow {n} é {'x' * 80}\n" for n in range(120)), "utf-8")
         load = f"LOAD DATA LOCAL INFILE '{path}' {{}} INTO TABLE t CHARACTER SET utf8mb4"
         recorder.run("SET binlog_format = STATEMENT", load.format(""))
         # The server reads this one itself, in blocks, and logs each as it comes.

@@ -126,7 +126,8 @@ def odd_values(odd: Array, length: int, names: Sequence[str], digits: Sequence[i
 
 
 def _odd_text(date: int, time: int, digits: int) -> str:
-    text = f"{date >> 16:04}-{date >> 8 & 255:02}-{date & 255:02}"
+    year, month = divmod(date >> 5, 13)
+    text = f"{year:04}-{month:02}-{date & 31:02}"
     if time < 0:
         return text
     seconds, part = divmod(time, 1_000_000)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
-from tailrace.columns.layout import PADDING
 from tailrace.columns.splits import Split, find_rollbacks, whole_file
 from tailrace.errors import TruncatedEvent
 from tailrace.schema.catalogue import Catalogue
@@ -19,7 +18,6 @@ from tailrace.storage import LogSeries, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    import numpy as np
     import pyarrow as pa
 
     from tailrace.rows.schema import TableSchema

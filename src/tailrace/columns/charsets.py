@@ -6,6 +6,7 @@ tables that the kernel reads.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -31,24 +32,25 @@ def to_utf8(array: pa.BinaryArray, charset: str | None) -> pa.StringArray:
     `EventDecodeError`, which names the row, for bytes that are not well-formed, and `SchemaError`
     for a character set that no server has.
     """
+    if len(array) == 0:
+        return pa.array([], pa.string())
     charset = charset or "utf8mb4"
     if charset in UTF8 or charset == "binary":
         return _checked(array, charset)
-    if charset in _WIDE:
-        return _translated(array, charset, (), _WIDE[charset])
-    tables = _tables(charset)
-    if _is_ascii(tables[0][:128]) and _all_below(array, 128):
+    form = _form(charset)
+    if form.plain and _all_below(array, 128):
         return _reinterpreted(array)
-    return _translated(array, charset, tables, 0)
+    return _translated(array, charset, form)
 
 
 def _checked(array: pa.BinaryArray, charset: str) -> pa.StringArray:
-    if _all_below(array, 128):
-        return _reinterpreted(array)
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowInvalid:
-        _explain(array, charset)
+    text = _reinterpreted(array)
+    if not _all_below(array, 128):
+        try:
+            text.validate(full=True)
+        except pa.ArrowInvalid:
+            _explain(array, charset)
+    return text
 
 
 def _reinterpreted(array: pa.BinaryArray) -> pa.StringArray:
@@ -61,7 +63,7 @@ def _reinterpreted(array: pa.BinaryArray) -> pa.StringArray:
 def _all_below(array: pa.BinaryArray, bound: int) -> bool:
     """Whether all bytes are below a bound; those of nulls, if there are any, count too."""
     _, offsets, data = array.buffers()
-    if data is None or len(array) == 0:
+    if data is None:
         return True
     ends = np.frombuffer(offsets, np.int32)
     first, last = int(ends[array.offset]), int(ends[array.offset + len(array)])
@@ -69,19 +71,9 @@ def _all_below(array: pa.BinaryArray, bound: int) -> bool:
     return values.size == 0 or int(values.max()) < bound
 
 
-def _is_ascii(table: Table) -> bool:
-    return bool((table == np.arange(len(table), dtype=np.uint32)).all())
-
-
-def _translated(
-    array: pa.BinaryArray, charset: str, tables: tuple[Table, ...], wide: int
-) -> pa.StringArray:
-    frame = np.zeros(f.CHARSET_WORDS, np.int64)
+def _translated(array: pa.BinaryArray, charset: str, form: _Form) -> pa.StringArray:
+    frame = form.frame.copy()
     frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)
-    frame[f.WIDE] = wide
-    for word, table in zip((f.SINGLE, f.DOUBLE, f.TRIPLE, f.FOUR), tables, strict=False):
-        frame[word] = table.ctypes.data if table.size else 0
-    frame[f.ASCII] = bool(tables) and _is_ascii(tables[0][:128])
     expected = array.nbytes + array.nbytes // 4
     try:
         return write(native.kernel("charset_text"), frame, array, expected, f"{charset} texts")
@@ -100,7 +92,29 @@ def _explain(array: pa.BinaryArray, charset: str) -> NoReturn:
     raise EventDecodeError(f"{charset} texts of a batch of {len(array)} rows cannot be translated")
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the kernel is told of a character set; ``plain`` where bytes below 128 are ASCII."""
+
+    plain: bool
+    frame: np.ndarray[Any, np.dtype[np.int64]]
+    tables: tuple[Table, ...] = ()
+
+
 @cache
+def _form(charset: str) -> _Form:
+    frame = np.zeros(f.CHARSET_WORDS, np.int64)
+    if charset in _WIDE:
+        frame[f.WIDE] = _WIDE[charset]
+        return _Form(False, frame)
+    tables = _tables(charset)
+    for word, table in zip((f.SINGLE, f.DOUBLE, f.TRIPLE, f.FOUR), tables, strict=True):
+        frame[word] = table.ctypes.data if table.size else 0
+    plain = bool((tables[0][:128] == np.arange(128)).all())
+    frame[f.ASCII] = plain
+    return _Form(plain, frame, tables)
+
+
 def _tables(charset: str) -> tuple[Table, ...]:
     """Entries by one byte, by two, by three and by four; empty where the set has no such codes."""
     read = decoder(charset)

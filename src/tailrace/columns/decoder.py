@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tailrace.columns import layout as k
+from tailrace.columns.native import kernel
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
-from tailrace.columns.native import kernel
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
 from tailrace.constants import ChecksumAlgorithm, EventType

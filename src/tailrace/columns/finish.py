@@ -10,8 +10,8 @@ import pyarrow as pa
 from tailrace.columns.charsets import to_utf8
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.columns.types import Finish
-from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.constants import MAX_EVENT_SIZE
+from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.compressed import uncompress
 from tailrace.rows.schema import Logical
 

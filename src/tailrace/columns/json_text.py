@@ -17,6 +17,8 @@ def jsonb_to_text(array: pa.BinaryArray) -> pa.StringArray:
     `EventDecodeError`, which names the row, for bytes that are not the server's JSON. Source:
     facts sheet section 3.2.
     """
+    if len(array) == 0:
+        return pa.array([], pa.string())
     stack = np.empty(f.DEPTH * f.FRAME_WORDS, np.int64)
     frame = np.zeros(f.JSON_WORDS, np.int64)
     frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)

@@ -212,15 +212,19 @@ C_VALID: Final = 6
 C_NULLS: Final = 7
 """Not 0 where a value may have been NULL."""
 C_TABLE: Final = 8
-"""Address of ENUM's and SET's names: per name two words, address and size."""
+"""Address of ENUM's and SET's names (per name two words, address and size), of the calendar for
+dates, of the powers of ten for decimals."""
 COLUMN_WORDS: Final = 9
+
+NO_DATE: Final = -(1 << 40)
+"""Instead of the days of a date that is not in the calendar."""
 
 # An odd value: one that its column's type cannot hold.
 O_ROW: Final = 0
 O_PLACE: Final = 1
 """image << 32 | column; image 0 before, 1 after."""
 O_DATE: Final = 2
-"""year << 16 | month << 8 | day"""
+"""(year * 13 + month) << 5 | day"""
 O_TIME: Final = 3
 """microseconds of the day; -1 for a value without a time of day"""
 ODD_WORDS: Final = 4
@@ -245,6 +249,8 @@ DATETIME: Final = 15
 TIMESTAMP: Final = 16
 TIME: Final = 17
 DECIMAL: Final = 18
+"""Argument: digits before the point, digits behind it << 8, bytes in the row << 16, digits of the
+first, incomplete group << 24."""
 DECIMAL_TEXT: Final = 19
 BITS: Final = 20
 BITS64: Final = 21

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from tailrace.columns import layout as k
 from tailrace.columns.arrays import OPERATIONS, constant, nulls
-from tailrace.gtid import format_uuid
 from tailrace.errors import UnsupportedType
+from tailrace.gtid import format_uuid
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.row import RowSet

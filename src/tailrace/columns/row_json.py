@@ -46,6 +46,8 @@ def images_to_json(
     JSON has not, and `UnsupportedType` for an Arrow type that no column of a log becomes.
     """
     images = batch.column(image)
+    if images.null_count == len(batch):
+        return pa.nulls(len(batch), pa.string())
     columns = [
         _Source(images.field(number), schema.columns[_index(schema, field.name)], image)
         for number, field in enumerate(images.type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from tailrace.events.query import QueryEvent
 from tailrace.position import Position, file_number, sequence
 from tailrace.rollbacks import Rollbacks, ends_transaction
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.clauses import RenameTable
 from tailrace.schema.classify import classify
+from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,

@@ -17,6 +17,7 @@ from tailrace.columns.arrays import (
     presence,
     schema_of,
 )
+from tailrace.columns.calendar import calendar, powers_of_ten
 from tailrace.columns.finish import finish
 from tailrace.columns.native import kernel
 from tailrace.columns.types import plan_of
@@ -88,6 +89,10 @@ class TableDecoder:
                 words, data = _member_table(members)
                 names += [words, data]
                 template[index, k.C_TABLE] = words.ctypes.data
+            elif plan.kind in {k.DECIMAL, k.DECIMAL_TEXT}:
+                template[index, k.C_TABLE] = powers_of_ten().ctypes.data
+            elif plan.kind in {k.DATE, k.DATETIME, k.OLD_DATETIME}:
+                template[index, k.C_TABLE] = calendar().ctypes.data
         return template, names
 
     def decode(

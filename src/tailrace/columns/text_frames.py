@@ -78,7 +78,7 @@ BAD_TIME: Final = -7
 BAD_CODE: Final = -8
 """Bytes that are not of the character set."""
 
-# --- documents of rows: the frame behind the shared words ------------------------------------------
+# --- documents of rows: the frame behind the shared words -----------------------------------------
 COLUMNS: Final = 8
 """Address of the columns, COLUMN_WORDS words each."""
 COLUMN_COUNT: Final = 9

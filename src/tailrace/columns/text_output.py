@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import text_frames as f
 from tailrace.errors import EventDecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LARGEST: Final = 2**31 - 1 - 64
 """Bytes of text that 32-bit offsets reach, with slack for stores past the end."""
@@ -27,14 +29,14 @@ _TROUBLE: Final = {
 
 
 def layout(array: pa.Array) -> tuple[int, int, int]:
-    """Addresses of a binary or string array's bytes, of their end, and of its first row's offset."""
+    """Addresses of a binary or string array's bytes, of their end and of its first row's offset."""
     _, offsets, data = array.buffers()
     start = data.address if data is not None else 0
     return start, start + (data.size if data is not None else 0), offsets.address + 4 * array.offset
 
 
 def bits(array: pa.Array) -> tuple[int, int]:
-    """Address of an array's validity bitmap, 0 where it has no nulls, and of its first row's bit."""
+    """Address of an array's validity bitmap, 0 without nulls, and the place of its first bit."""
     bitmap = array.buffers()[0]
     if bitmap is None or array.null_count == 0:
         return 0, 0

@@ -58,7 +58,7 @@ _UINT64: Final = pa.decimal128(20, 0)
 _LOCAL: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _DURATION: Final = pa.duration("us")
-_TWELVE: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 # type: (signed kind, its Arrow type, unsigned kind, its Arrow type, bytes in a row)
 _INTEGERS: Final = {
@@ -134,14 +134,13 @@ def _decimal(column: Column) -> Plan:
     whole = precision - scale
     if not 0 <= scale <= precision <= 65:
         raise UnsupportedType(f"column {column.name}: DECIMAL({precision},{scale}) cannot be")
-    size = whole // 9 * 4 + _TWELVE[whole % 9] + scale // 9 * 4 + _TWELVE[scale % 9]
+    size = whole // 9 * 4 + _DIGITS[whole % 9] + scale // 9 * 4 + _DIGITS[scale % 9]
+    argument = whole | scale << 8 | size << 16 | whole % 9 << 24
     if precision <= 38:
         arrow = pa.decimal128(precision, scale)
-        return Plan(arrow, arrow, k.DECIMAL, column.metadata, k.SKIP_FIXED, size, size)
+        return Plan(arrow, arrow, k.DECIMAL, argument, k.SKIP_FIXED, size, size)
     text = pa.string()
-    return Plan(
-        text, text, k.DECIMAL_TEXT, column.metadata, k.SKIP_FIXED, size, size, precision + 3
-    )
+    return Plan(text, text, k.DECIMAL_TEXT, argument, k.SKIP_FIXED, size, size, precision + 3)
 
 
 def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Plan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from json.encoder import encode_basestring
+from math import isfinite
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -101,13 +102,11 @@ def double_text(value: float) -> str:
     With an exponent below 1e-15, and from 1e15 on where no digit stands behind the point.
     Raises `EventDecodeError` for infinities and NaN, which JSON has not.
     """
+    if not isfinite(value):
+        raise EventDecodeError(f"JSON: {value} is no number that JSON has")
     text = repr(value)
     if "e" not in text and (abs(value) < 1e15 or not text.endswith(".0")):
-        if text == "nan":
-            raise EventDecodeError("a JSON number that is not a number")
         return text
-    if text.endswith("f"):
-        raise EventDecodeError("a JSON number that is infinite")
     sign = "-" if text[0] == "-" else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
+from tailrace.constants import Flavour
+from tailrace.errors import SchemaError
 from tailrace.rows.schema import TableDefinition, TableSchema
 from tailrace.schema.alter import apply_clauses
 from tailrace.schema.classify import classify
@@ -31,7 +33,6 @@ from tailrace.schema.tokens import NotUnderstoodError, SqlMode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tailrace.constants import Flavour
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
 
@@ -102,10 +103,37 @@ class Catalogue:
     def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
         """The table as its rows are decoded, by all that is known.
 
-        Raises `SchemaError` where the definition known cannot be that of the logged table.
+        DDL that cannot be that of the logged table is forgotten: it tells nothing then (a
+        ``CREATE TABLE IF NOT EXISTS`` that did nothing, say). Raises `SchemaError` where a
+        definition of the user's cannot be it.
         """
+        definition = self.fitting(table_map)
         source = self.source_of(table_map.database, table_map.table)
-        return TableSchema.resolve(table_map, flavour, self.fitting(table_map), source or "ddl")
+        try:
+            return TableSchema.resolve(table_map, flavour, definition, source or "ddl")
+        except SchemaError as error:
+            if source != "ddl":
+                raise
+            self.forget(table_map.database, table_map.table, error.message)
+        return TableSchema.resolve(table_map, flavour)
+
+    def notice(self, schema: TableSchema) -> str | None:
+        """What to tell the user of where a table's column names come from; None: from the log."""
+        name = f"{schema.database}.{schema.table}"
+        match schema.names_from:
+            case "log":
+                return None
+            case "given":
+                return f"{name}: column names from the schema given"
+            case "ddl":
+                return f"{name}: column names from the DDL in the logs"
+            case _:
+                reason = self.reason_unknown(schema.database, schema.table)
+                last = len(schema.columns)
+                return (
+                    f"{name}: no column names in the log ({reason}), so they are c1 to c{last}; "
+                    "--schema FILE gives names"
+                )
 
     def states(self) -> list[TableState]:
         """All tables that are known, each once, by name."""
@@ -137,7 +165,7 @@ class Catalogue:
         unknown. For the last three arguments see `Session`.
         """
         session = Session(
-            flavour, default_collation, SqlMode(sql_mode), dict(charset_collations or {})
+            Flavour(flavour), default_collation, SqlMode(sql_mode), dict(charset_collations or {})
         )
         self._apply(sql, database, session)
 

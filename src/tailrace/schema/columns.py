@@ -218,6 +218,10 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
         case "WITH":
             cursor.expect("SYSTEM", "VERSIONING")
             return replace(column, versioned=True)
+        case "CHECK" if _checks_json(cursor, column.name):
+            cursor.skip_parentheses()
+            if type_.base in TEXTUAL:
+                return replace(column, type=replace(type_, logical=Logical.JSON))
         case _ if key in _PLAIN_ATTRIBUTES:
             pass
         case _ if key in _ONE_VALUE:
@@ -226,6 +230,13 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
         case _:
             _clause(cursor, key)
     return column
+
+
+def _checks_json(cursor: Cursor, name: str) -> bool:
+    """Behind CHECK: ``(json_valid(name))``, by which MariaDB itself knows its JSON columns."""
+    marks = [cursor.ahead(steps).key for steps in (0, 1, 2, 4, 5)]
+    named = cursor.ahead(3).value.casefold() == name.casefold()
+    return named and marks == ["(", "JSON_VALID", "(", ")", ")"]
 
 
 _PLAIN_ATTRIBUTES: Final = frozenset(

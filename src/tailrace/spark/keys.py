@@ -29,9 +29,7 @@ def dense(columns: Sequence[pa.ChunkedArray]) -> tuple[Numbers, int]:
     numbers = np.zeros(rows, np.int64)
     count = min(rows, 1)
     for column in columns:
-        encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
-        codes = np.concatenate([_integers(chunk.indices) for chunk in encoded.chunks] or [numbers])
-        size = len(encoded.chunk(0).dictionary) if encoded.num_chunks else 1
+        codes, size = _codes(column)
         if count <= 1:
             numbers, count = codes, size
             continue
@@ -51,6 +49,16 @@ def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
         hashes = _mixed(hashes + _SEED ^ _hashes(pa.chunked_array(column).combine_chunks()))
     result: Numbers = (hashes & np.uint64(count - 1)).astype(np.int64)
     return result
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return _renumbered(column.to_numpy())
+    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+    codes = [_integers(chunk.indices) for chunk in encoded.chunks]
+    if not codes:
+        return np.zeros(0, np.int64), 1
+    return np.concatenate(codes), len(encoded.chunk(0).dictionary)
 
 
 def _renumbered(numbers: Numbers) -> tuple[Numbers, int]:
@@ -108,8 +116,6 @@ def _text_hashes(array: pa.Array) -> _Hashes:
 
 def _words(data: np.ndarray[Any, np.dtype[np.uint8]], starts: Numbers) -> _Hashes:
     """The eight bytes from each start on, as a little-endian number."""
-    windows = np.lib.stride_tricks.as_strided(
-        data, (len(data) - 7, 8), (1, 1), writeable=False
-    )
+    windows = np.lib.stride_tricks.as_strided(data, (len(data) - 7, 8), (1, 1), writeable=False)
     result: _Hashes = np.ascontiguousarray(windows[starts]).view("<u8").reshape(-1)
     return result.astype(np.uint64)

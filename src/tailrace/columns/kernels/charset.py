@@ -112,7 +112,7 @@ def _gb18030_four(p: int, table: int) -> int:
 
 
 @helper
-def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) -> int:
+def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
     """Write one value of a set that has tables."""
     single = get(frame, SINGLE)
     double = get(frame, DOUBLE)

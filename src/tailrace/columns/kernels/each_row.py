@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from numba import njit
 
@@ -20,6 +20,9 @@ from tailrace.columns.text_frames import (
     VALID_BIT,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def each_row(write: Callable[[int, int, int, int], int]) -> Callable[[int], int]:
     """Make a kernel of ``write(out, row, frame, limit)``.
@@ -27,7 +30,6 @@ def each_row(write: Callable[[int, int, int, int], int]) -> Callable[[int], int]
     That writes one row's text at ``out`` and gives the address behind it, or a code <= 0, with
     which the kernel then stops.
     """
-
     one = njit(error_model="numpy", inline="always")(write)  # spares a pass of LLVM over it all
 
     def kernel(frame: int) -> int:

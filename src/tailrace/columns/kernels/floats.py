@@ -102,7 +102,7 @@ def shortest(mantissa: int, exponent: int, hidden: int) -> tuple[int, int]:
 
 
 @helper
-def put_float(out: int, bits: int, hidden: int, least: int, most: int, python: int) -> int:
+def put_float(out: int, bits: int, hidden: int, least: int, most: int, python: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
     """Write a finite double (``hidden`` 52) or float (23), shortest; 26 bytes at most.
 
     ``least`` and ``most`` bound where the decimal point may stand from the first digit for a text

@@ -7,12 +7,16 @@ from tailrace.columns.text_frames import DEPTH
 
 _MOST_DIGITS = 4300  # of a whole number: what Python converts by default
 
+# What may stand behind a backslash beside u: bits by the byte's lowest six, below 64 and above.
+_LOW_ESCAPES = 1 << 0x22 | 1 << 0x2F
+_HIGH_ESCAPES = sum(1 << (byte & 63) for byte in b"\\bfnrt")
+
 # What may come next.
 _VALUE = 0
-_MORE = 1
-_KEY_OR_END = 2
-_KEY = 3
-_VALUE_OR_END = 4
+_VALUE_OR_END = 1
+_MORE = 2
+_KEY = 4
+_KEY_OR_END = 5
 
 
 @helper
@@ -46,9 +50,10 @@ def _behind_string(p: int, stop: int) -> int:
                     if not (0x30 <= digit <= 0x39 or 0x61 <= letter <= 0x66):
                         return 0
                 p += 4
-            elif byte != 0x22 and byte != 0x2F and byte != 0x5C and byte != 0x62 and byte != 0x66:
-                if byte != 0x6E and byte != 0x72 and byte != 0x74:
-                    return 0
+            elif byte > 0x7F or not (
+                (_LOW_ESCAPES if byte < 0x40 else _HIGH_ESCAPES) >> (byte & 63) & 1
+            ):
+                return 0
     return 0
 
 
@@ -96,9 +101,8 @@ def _behind_word(p: int, stop: int) -> int:
     word = 0
     for i in range(size):
         word = word << 8 | u8(p + i)
-    if word == 0x6E756C6C or word == 0x74727565 or word == 0x66616C7365:
-        return p + size
-    return 0
+    wanted = 0x66616C7365 if size == 5 else 0x6E756C6C if u8(p) == 0x6E else 0x74727565
+    return p + size if word == wanted else 0
 
 
 @helper
@@ -127,7 +131,7 @@ def is_json(p: int, stop: int, levels: int) -> int:
             depth -= 1
             state = _MORE
             p += 1
-        elif state == _KEY or state == _KEY_OR_END:
+        elif state & _KEY:
             p = _behind_string(p + 1, stop) if byte == 0x22 else 0
             if p == 0:
                 return 0
@@ -136,7 +140,7 @@ def is_json(p: int, stop: int, levels: int) -> int:
                 return 0
             p += 1
             state = _VALUE
-        elif byte == 0x7B or byte == 0x5B:
+        elif byte & 0xDF == 0x5B:  # { or [
             if depth == DEPTH:
                 return 0
             put8(levels + depth, byte + 2)

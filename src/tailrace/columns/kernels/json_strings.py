@@ -110,7 +110,7 @@ def put_string(out: int, p: int, size: int, end: int, limit: int) -> int:
             byte = u8(p)
             put8(out, byte)
             step = 1
-            marks = int(byte < 0x20 or byte == 0x22 or byte == 0x5C or byte > 0x7F)
+            marks = int(byte < 0x20 or byte > 0x7F or byte in (0x22, 0x5C))
         if marks == 0:
             out += step
             p += step
@@ -163,7 +163,7 @@ def _sextet(value: int) -> int:
 
 @helper
 def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
-    r"""Write bytes as base64; with ``line`` > 0, ``\n`` (escaped) between lines of that many bytes."""
+    r"""Write bytes as base64; ``line`` > 0 puts ``\n`` (escaped) between lines of so many bytes."""
     done = 0
     full = line or size
     while done < size:
@@ -192,7 +192,7 @@ def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
 def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001
     """Copy 16 bytes, line ends as spaces."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
         kind = ir.VectorType(ir.IntType(8), 16)
         value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
         feed = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x0A] * 16))
@@ -216,6 +216,6 @@ def put_raw_json(out: int, p: int, size: int, end: int, limit: int) -> int:
             done += 16
         else:
             byte = u8(p + done)
-            put8(out + done, 0x20 if byte == 0x0A or byte == 0x0D else byte)
+            put8(out + done, 0x20 if byte in (0x0A, 0x0D) else byte)
             done += 1
     return out + size

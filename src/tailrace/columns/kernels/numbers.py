@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.columns.kernels.memory import be16, be32, helper, put8, u8, umulh
+from tailrace.columns.kernels.memory import be16, be64, helper, i32, i64, put8, u8, umulh
+from tailrace.columns.layout import NO_DATE
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -10,15 +11,9 @@ DAY = 86_400_000_000
 
 @helper
 def big_endian(p, size):
-    """``size`` bytes (1 to 8), most significant first."""
-    if size == 4:
-        return be32(p)
-    if size == 2:
-        return be16(p)
-    value = 0
-    for index in range(size):
-        value = (value << 8) | u8(p + index)
-    return value
+    """``size`` bytes (1 to 8), most significant first; reads eight."""
+    value = be64(p) >> (64 - 8 * size)
+    return value if size == 8 else value & ((1 << (8 * size)) - 1)
 
 
 @helper
@@ -30,31 +25,7 @@ def fraction(p, digits):
         return u8(p) * 10000
     if digits <= 4:
         return be16(p) * 100
-    return big_endian(p, 3)
-
-
-@helper
-def days(year, month, day):
-    """Days since 1970-01-01 of a date that the calendar has (proleptic Gregorian)."""
-    if month <= 2:
-        year -= 1
-    era = year // 400
-    year_of_era = year - era * 400
-    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146097 + day_of_era - 719468
-
-
-@helper
-def in_calendar(year, month, day):
-    """Whether there is such a date, from the year 1 on."""
-    if year == 0 or month == 0 or day == 0:
-        return False
-    if day <= 28:
-        return True
-    if month == 2:
-        return day == 29 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return day <= (30 if month in (4, 6, 9, 11) else 31)
+    return (be16(p) << 8) | u8(p + 2)
 
 
 @helper
@@ -78,36 +49,32 @@ def packed_time(p, digits):
 
 
 @helper
+def date_days(months, day, calendar):
+    """Days since 1970-01-01 of a day of a month, or NO_DATE for one that is not in the calendar.
+
+    ``months`` is year * 13 + month, ``calendar`` the address of `tailrace.columns.calendar`'s table.
+    """
+    entry = i32(calendar + months * 4)
+    return (entry >> 5) + day - 1 if 0 < day <= entry & 31 else NO_DATE
+
+
+@helper
 def digit_bytes(digits):
     """Bytes that hold 0 to 9 decimal digits."""
     return (digits + 1) >> 1 if digits < 7 else 4
 
 
 @helper
-def decimal_size(precision, scale):
-    """Bytes of a packed decimal."""
-    whole = precision - scale
-    return (whole // 9) * 4 + digit_bytes(whole % 9) + (scale // 9) * 4 + digit_bytes(scale % 9)
+def decimal128(p, argument, powers):
+    """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed).
 
-
-@helper
-def power_of_ten(digits):
-    """10 ** digits, for 0 to 18 digits."""
-    value = 1
-    for _ in range(digits):
-        value *= 10
-    return value
-
-
-@helper
-def decimal128(p, precision, scale):
-    """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed)."""
-    whole = precision - scale
+    ``argument`` is as `tailrace.columns.layout.DECIMAL` says; ``powers`` the address of 10 ** n.
+    """
+    whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
     negative = u8(p) & 0x80 == 0
     at = p
     low = high = 0
     sound = True
-    digits = whole % 9
     left_whole = whole - digits
     left_scale = scale
     first = True
@@ -120,7 +87,7 @@ def decimal128(p, precision, scale):
                 first = False
             if negative:
                 group ^= (1 << (8 * size)) - 1
-            factor = power_of_ten(digits)
+            factor = i64(powers + digits * 8)
             if group >= factor:
                 sound = False
             at += size
@@ -152,9 +119,9 @@ def decimal128(p, precision, scale):
 
 
 @helper
-def decimal_text(p, precision, scale, target):
-    """A packed decimal as text at ``target``: its size, at most precision + 3; -1 if malformed."""
-    whole = precision - scale
+def decimal_text(p, argument, powers, target):
+    """A packed decimal as text at ``target``: its size, at most 68; -1 if malformed."""
+    whole, scale = argument & 255, (argument >> 8) & 255
     negative = u8(p) & 0x80 == 0
     at = p
     out = target
@@ -186,7 +153,7 @@ def decimal_text(p, precision, scale, target):
                 first = False
             if negative:
                 group ^= (1 << (8 * size)) - 1
-            unit = power_of_ten(digits - 1)
+            unit = i64(powers + (digits - 1) * 8)
             if group >= unit * 10:
                 return -1
             at += size

@@ -9,12 +9,10 @@ at the next column or the row's end then refuses.
 from __future__ import annotations
 
 from tailrace.columns.kernels.memory import (
+    be32,
     copy32,
     get,
     helper,
-    i8,
-    i16,
-    i32,
     i64,
     le24,
     move,
@@ -30,12 +28,10 @@ from tailrace.columns.kernels.memory import (
 from tailrace.columns.kernels.numbers import (
     DAY,
     big_endian,
-    days,
+    date_days,
     decimal128,
-    decimal_size,
     decimal_text,
     fraction,
-    in_calendar,
     packed_time,
 )
 from tailrace.columns.kernels.text import (
@@ -113,7 +109,6 @@ from tailrace.columns.layout import (
     ENUM_NAME,
     FLOAT32,
     INET4,
-    INET6,
     INT8,
     INT16,
     INT24,
@@ -121,6 +116,7 @@ from tailrace.columns.layout import (
     INT64,
     LE_BYTES,
     LE_BYTES64,
+    NO_DATE,
     NO_GTID,
     NOTHING,
     O_DATE,
@@ -205,28 +201,26 @@ def _odd(frame, row, place, date, time):
 
 
 @helper
-def _date_time(frame, column, row, place, date, time):
-    """Put out a DATETIME, given year << 16 | month << 8 | day and microseconds of the day."""
-    year, month, day = date >> 16, (date >> 8) & 255, date & 255
-    if in_calendar(year, month, day):
-        put64(get(column, C_VALUES) + row * 8, days(year, month, day) * DAY + time)
-        return ALL_DECODED
-    _no_value(column, row)
-    return ALL_DECODED if _odd(frame, row, place, date, time) else BATCH_FULL
+def _date(frame, column, row, place, months, day, time):
+    """Put out a date, or a DATETIME where ``time`` (microseconds of the day) is not negative."""
+    found = date_days(months, day, get(column, C_TABLE))
+    if found == NO_DATE:
+        _no_value(column, row)
+        odd = (months << 5) | day
+        return ALL_DECODED if _odd(frame, row, place, odd, time) else BATCH_FULL
+    if time < 0:
+        put32(get(column, C_VALUES) + row * 4, found)
+    else:
+        put64(get(column, C_VALUES) + row * 8, found * DAY + time)
+    return ALL_DECODED
 
 
 @helper
 def _temporal(frame, column, kind, argument, p, row, place):
-    """One value of a date or time type; returns its size or a reason to stop."""
+    """One value of a date or time type that is not DATETIME; its size or a reason to stop."""
     out = get(column, C_VALUES) + row * 8
-    if kind == TIMESTAMP:
-        seconds = u32(p)
-        seconds = (
-            (seconds >> 24)
-            | ((seconds >> 8) & 0xFF00)
-            | ((seconds << 8) & 0xFF0000)
-            | ((seconds << 24) & 0xFF000000)
-        )
+    if kind == TIMESTAMP or kind == OLD_TIMESTAMP:  # noqa: PLR1714 - numba: no tuples here
+        seconds = be32(p) if kind == TIMESTAMP else u32(p)
         part = fraction(p + 4, argument)
         if seconds == 0 and part == 0:
             _no_value(column, row)
@@ -238,79 +232,44 @@ def _temporal(frame, column, kind, argument, p, row, place):
     if kind == TIME:
         put64(out, packed_time(p, argument))
         return 3 + ((argument + 1) >> 1)
-    size = 3
-    if kind == DATETIME:
-        value = big_endian(p, 5) - 0x8000000000
-        if value < 0:
-            return BAD_VALUE
-        months = value >> 22
-        date = ((months // 13) << 16) | ((months % 13) << 8) | ((value >> 17) & 31)
-        time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
-        time = time * 1_000_000 + fraction(p + 5, argument)
-        size = 5 + ((argument + 1) >> 1)
-    elif kind == DATE:
+    if kind == DATE:
         value = le24(p)
-        date = ((value >> 9) << 16) | (((value >> 5) & 15) << 8) | (value & 31)
-        if in_calendar(date >> 16, (date >> 8) & 255, date & 255):
-            put32(get(column, C_VALUES) + row * 4, days(date >> 16, (date >> 8) & 255, date & 255))
-        else:
-            _no_value(column, row)
-            if not _odd(frame, row, place, date, -1):
-                return BATCH_FULL
-        return 3
-    elif kind == OLD_DATETIME:
+        month = (value >> 5) & 15
+        if month > 12:
+            return BAD_VALUE
+        reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
+        return 3 if reason == ALL_DECODED else reason
+    if kind == OLD_DATETIME:
         value = i64(p)
-        if value < 0:
-            return BAD_VALUE
         clock, value = value % 1_000_000, value // 1_000_000
-        date = ((value // 10000) << 16) | ((value // 100 % 100) << 8) | (value % 100)
-        time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
-        time *= 1_000_000
-        if value // 10000 > 9999:
+        month = value // 100 % 100
+        if value < 0 or value // 10000 > 9999 or month > 12:
             return BAD_VALUE
-        size = 8
-    elif kind == OLD_TIMESTAMP:
-        put64(out, u32(p) * 1_000_000)
-        if u32(p) == 0:
-            _no_value(column, row)
-            if not _odd(frame, row, place, 0, 0):
-                return BATCH_FULL
-        return 4
-    else:  # OLD_TIME: a number hhmmss
-        value = le24(p)
-        value -= (value >> 23) << 24
-        sign = -1 if value < 0 else 1
-        value *= sign
-        seconds = (value // 10000) * 3600 + (value // 100 % 100) * 60 + value % 100
-        put64(out, sign * seconds * 1_000_000)
-        return 3
-    reason = _date_time(frame, column, row, place, date, time)
-    return size if reason == ALL_DECODED else reason
+        time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
+        months = (value // 10000) * 13 + month
+        reason = _date(frame, column, row, place, months, value % 100, time * 1_000_000)
+        return 8 if reason == ALL_DECODED else reason
+    # OLD_TIME: a number hhmmss
+    value = le24(p)
+    value -= (value >> 23) << 24
+    sign = -1 if value < 0 else 1
+    value *= sign
+    seconds = (value // 10000) * 3600 + (value // 100 % 100) * 60 + value % 100
+    put64(out, sign * seconds * 1_000_000)
+    return 3
 
 
 @helper
 def _made_text(column, kind, argument, p, end, target, room):
     """Text that is made, not copied: (bytes read, bytes written), or a reason to stop first."""
     if kind == DECIMAL_TEXT:
-        precision, scale = argument >> 8, argument & 255
-        if room < precision + 3:
+        if room < 68:
             return BATCH_FULL, 0
-        size = decimal_text(p, precision, scale, target)
+        size = decimal_text(p, argument, get(column, C_TABLE), target)
         if size < 0:
             return BAD_VALUE, 0
-        return decimal_size(precision, scale), size
+        return (argument >> 16) & 255, size
     names = get(column, C_TABLE)
-    if kind == ENUM_NAME:
-        index = u8(p) if argument & 255 == 1 else u16(p)
-        if index == 0:
-            return argument & 255, 0
-        if index > argument >> 8:
-            return BAD_VALUE, 0
-        size = get(names, (index - 1) * 2 + 1)
-        if size > room:
-            return BATCH_FULL, 0
-        move(target, get(names, (index - 1) * 2), size)
-        return argument & 255, size
     if kind == SET_NAMES:
         bits = 0
         for index in range(argument & 255):
@@ -364,13 +323,16 @@ def _image(frame, columns, count, p, end, row, present, image):
     p += (bits_present + 7) >> 3
     if p > end:
         return ROW_TOO_LONG
-    seen = 0
+    seen = nulls = 0
     for index in range(count):
         column = columns + index * (COLUMN_WORDS * 8)
         if present and (u8(present + (index >> 3)) >> (index & 7)) & 1 == 0:
             _no_value(column, row)
             continue
-        null = (u8(bitmap + (seen >> 3)) >> (seen & 7)) & 1
+        if seen & 63 == 0:
+            nulls = i64(bitmap + (seen >> 3))
+        null = nulls & 1
+        nulls >>= 1
         seen += 1
         if null:
             _no_value(column, row)
@@ -435,13 +397,43 @@ def _image(frame, columns, count, p, end, row, present, image):
             put16(values + row * 2, year + 1900 if year else 0)
             p += 1
         elif kind == DECIMAL:
-            low, high, sound = decimal128(p, argument >> 8, argument & 255)
+            low, high, sound = decimal128(p, argument, get(column, C_TABLE))
             if not sound:
                 put(frame, D_BAD_COLUMN, index)
                 return BAD_VALUE
             put64(values + row * 16, low)
             put64(values + row * 16 + 8, high)
-            p += decimal_size(argument >> 8, argument & 255)
+            p += (argument >> 16) & 255
+        elif kind == DATETIME:
+            value = big_endian(p, 5) - 0x8000000000
+            time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
+            time = time * 1_000_000 + fraction(p + 5, argument)
+            place = (image << 32) | index
+            if value < 0:
+                put(frame, D_BAD_COLUMN, index)
+                return BAD_VALUE
+            reason = _date(frame, column, row, place, value >> 22, (value >> 17) & 31, time)
+            if reason != ALL_DECODED:
+                return reason
+            p += 5 + ((argument + 1) >> 1)
+        elif kind == ENUM_NAME:
+            number = u8(p) if argument & 255 == 1 else u16(p)
+            offsets = get(column, C_OFFSETS) + row * 4
+            used = u32(offsets)
+            if number > argument >> 8:
+                put(frame, D_BAD_COLUMN, index)
+                return BAD_VALUE
+            if number > 0:
+                name = get(column, C_TABLE) + (number - 1) * 16
+                size = i64(name + 8)
+                if size > get(column, C_ROOM) - used:
+                    return BATCH_FULL
+                copy32(values + used, i64(name))
+                if size > 32:
+                    move(values + used + 32, i64(name) + 32, size - 32)
+                used += size
+            put32(offsets + 4, used)
+            p += argument & 255
         elif DATE <= kind <= TIME or OLD_DATETIME <= kind <= OLD_TIME:
             size = _temporal(frame, column, kind, argument, p, row, (image << 32) | index)
             if size < 0:

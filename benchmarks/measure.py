@@ -1,0 +1,99 @@
+"""Timing on a shared machine: commands in turn, on one core, medians and ratios by round."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Series:
+    """Seconds of one contender, round by round, and the largest memory of its processes."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.seconds)
+
+
+def pin() -> None:
+    """Keep this process, and those it starts, on one core."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def command(arguments: Sequence[str]) -> tuple[float, int]:
+    """Run a command with its output thrown away: wall seconds and peak bytes of memory."""
+    start = time.perf_counter()
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{arguments[0]} ended with {process.returncode}")
+    return seconds, usage.ru_maxrss * 1024
+
+
+class Worker:
+    """A Python process that runs a statement again and again, timed inside, warm."""
+
+    def __init__(self, setup: str, statement: str) -> None:
+        code = (
+            "import sys, time\n"
+            f"{setup}\n"
+            "for _line in sys.stdin:\n"
+            "    _start = time.perf_counter()\n"
+            f"    {statement}\n"
+            "    print(time.perf_counter() - _start, flush=True)\n"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self) -> tuple[float, int]:
+        """One run: seconds, and the process's peak memory in bytes so far."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("the worker has no pipes")
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        seconds = float(self._process.stdout.readline())
+        return seconds, peak_of(self._process.pid)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def peak_of(pid: int) -> int:
+    """The largest resident memory of a running process so far, in bytes."""
+    with open(f"/proc/{pid}/status") as status:
+        line = next(line for line in status if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def compare(
+    contenders: dict[str, Callable[[], tuple[float, int]]], rounds: int
+) -> dict[str, Series]:
+    """Run all in turn, ``rounds`` times, after one round that does not count."""
+    found = {name: Series(name) for name in contenders}
+    for number in range(rounds + 1):
+        for name, run in contenders.items():
+            seconds, peak = run()
+            if number:
+                found[name].seconds.append(seconds)
+            found[name].peak_bytes = max(found[name].peak_bytes, peak)
+    return found
+
+
+def ratio(slow: Series, fast: Series) -> tuple[float, float, float]:
+    """How many times as fast, by round: least, median, most."""
+    ratios = sorted(a / b for a, b in zip(slow.seconds, fast.seconds, strict=True))
+    return ratios[0], statistics.median(ratios), ratios[-1]

@@ -1,0 +1,34 @@
+"""Tables that the row kernel looks things up in: the calendar, and the powers of ten."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+_YEARS = 1 << 14
+"""Years that a DATE's bytes can say; MySQL's end with 9999."""
+
+
+@functools.cache
+def calendar() -> np.ndarray[Any, Any]:
+    """For year * 13 + month: days from 1970-01-01 to the month's first << 5 | the month's length.
+
+    The length is 0 for month 0 and year 0, which no calendar has (int32; proleptic Gregorian).
+    """
+    months = np.arange(_YEARS * 12)
+    first = np.datetime64("0000-01-01", "M") + months
+    begin = first.astype("datetime64[D]").astype(np.int64)
+    length = (first + 1).astype("datetime64[D]").astype(np.int64) - begin
+    table = np.zeros((_YEARS, 13), np.int32)
+    table[:, 1:] = (begin << 5 | length).reshape(_YEARS, 12)
+    table[0] = 0
+    # A DATE has four bits for the month: 13 to 15 read on into the next year, so they need a mask.
+    return np.concatenate([table.reshape(-1), np.zeros(64, np.int32)])
+
+
+@functools.cache
+def powers_of_ten() -> np.ndarray[Any, Any]:
+    """10 ** 0 to 10 ** 18 (int64)."""
+    return 10 ** np.arange(19, dtype=np.int64)

@@ -1,0 +1,196 @@
+"""Changelog rows as the fold takes them: the table's columns side by side, in its newest shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.spark import raw
+from tailrace.spark.conform import Refused, Source, conform, default
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INSERT, UPDATE, DELETE, SNAPSHOT = range(4)
+SEQ: Final = "_seq"
+STAMP: Final = "_ts"
+UNKNOWN: Final = "\0unknown"
+"""A column that is true where a row has a default in it that the log does not tell."""
+
+Bits = np.ndarray[Any, np.dtype[np.bool_]]
+Bytes = np.ndarray[Any, np.dtype[np.int8]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table as its current state is to be: its columns, and the names of its key's."""
+
+    columns: pa.Schema
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Changes of a table, in log order.
+
+    ``rows`` has the target's columns from the after images (NULLs in a delete), ``_seq``, ``_ts``,
+    and texts beside columns (`raw.beside`); ``old`` has the key's columns from the before images.
+    ``operations`` are numbers as in the change record's dictionary. ``present`` is None where all
+    images are full, else it tells for each row and target column whether ``rows`` has its value.
+    """
+
+    rows: pa.Table
+    old: pa.Table
+    operations: Bytes
+    present: Bits | None
+
+    def filter(self, mask: Bits) -> Flat:
+        """The changes where ``mask`` is true."""
+        chosen = pa.array(mask)
+        return Flat(
+            self.rows.filter(chosen),
+            self.old.filter(chosen),
+            self.operations[mask],
+            None if self.present is None else self.present[mask],
+        )
+
+
+def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
+    """Bring rows of one changelog file into the target's shape.
+
+    ``sources`` says for each of the target's columns where these rows have it. Raises `Refused`
+    where values cannot be carried over.
+    """
+    operations = np.concatenate(
+        [np.zeros(0, np.int8)] + [_numbers(chunk) for chunk in changes.column("_op").chunks]
+    )
+    images = _Images(changes)
+    columns: dict[str, pa.ChunkedArray] = {}
+    unknown = False
+    for field in target.columns:
+        source = sources[field.name]
+        if source.name is None:
+            values, text = default(source, field.type, changes.num_rows)
+            unknown = unknown or source.unknown is not None
+        else:
+            values, text = images.take("after", source.name)
+            values = conform(values, field.type, field.name)
+        columns[field.name] = values
+        if text is not None:
+            columns[raw.beside(field.name)] = text
+    old: dict[str, pa.ChunkedArray] = {}
+    for name in target.key:
+        before = sources[name].name
+        if before is None:
+            old[name] = pa.chunked_array([pa.nulls(changes.num_rows, columns[name].type)])
+            continue
+        values, text = images.take("before", before)
+        old[name] = conform(values, target.columns.field(name).type, name)
+        if text is not None:
+            old[raw.beside(name)] = text
+    columns[SEQ], columns[STAMP] = changes.column("_seq"), changes.column("_ts")
+    if unknown:
+        columns[UNKNOWN] = pa.chunked_array([pa.repeat(pa.scalar(True), changes.num_rows)])
+    rows = pa.table(columns) if columns else pa.table({})
+    flat = Flat(rows, pa.table(old), operations, None)
+    return _with_absent(flat, images, target, sources) if images.partial else flat
+
+
+def _numbers(chunk: pa.DictionaryArray) -> Bytes:
+    """The operations' numbers, whatever order the dictionary has them in."""
+    order = np.array(
+        [
+            ("insert", "update", "delete", "snapshot").index(text)
+            for text in chunk.dictionary.to_pylist()
+        ],
+        np.int8,
+    )
+    result: Bytes = order[chunk.indices.to_numpy(zero_copy_only=False)]
+    return result
+
+
+class _Images:
+    """The before and after images of changelog rows, a column at a time."""
+
+    def __init__(self, changes: pa.Table) -> None:
+        self._changes = changes
+        self._texts = raw.texts(changes.column("_raw"))
+        present = changes.column("_present")
+        self.partial = present.null_count < changes.num_rows
+        fields = changes.schema.field("after").type
+        self.order = {field.name: index for index, field in enumerate(fields)}
+
+    def take(self, image: str, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray | None]:
+        """A column's values in an image, and the texts beside them."""
+        column = pc.struct_field(self._changes.column(image), [name])
+        text = self._texts.get(f"{image}.{name}")
+        return column, None if text is None else pa.chunked_array([text])
+
+    def present(self, image: str) -> Bits:
+        """Which of the file's columns each row's image has; rows × 8 × bytes of the bitmap."""
+        present = self._changes.column("_present").combine_chunks()
+        bitmaps = pc.struct_field(present, [image])
+        rows = len(bitmaps)
+        sizes = pc.fill_null(pc.binary_length(bitmaps), 0).to_numpy(zero_copy_only=False)
+        width = int(sizes.max(initial=0))
+        bits = np.full((rows, width * 8), True)  # NULL: the image is full
+        chosen = np.flatnonzero(sizes)
+        if len(chosen):
+            data = b"".join(bitmaps.take(pa.array(chosen)).to_pylist())
+            found = np.frombuffer(data, np.uint8).reshape(-1, width)
+            bits[chosen] = np.unpackbits(found, axis=1, bitorder="little").astype(np.bool_)
+        empty = present.is_valid().to_numpy(zero_copy_only=False) & (sizes == 0)
+        bits[empty] = False
+        return bits
+
+
+def _with_absent(
+    flat: Flat, images: _Images, target: Target, sources: Mapping[str, Source]
+) -> Flat:
+    """Tell what the rows lack; what only an update's before image has was not changed by it."""
+    order = images.order
+    after, before = images.present("after"), images.present("before")
+    updates = flat.operations == UPDATE
+    _check_keys(before, updates | (flat.operations == DELETE), order, target, sources)
+    present = np.full((len(updates), len(target.columns)), True)
+    rows = flat.rows
+    for index, field in enumerate(target.columns):
+        name = sources[field.name].name
+        if name is None:
+            continue
+        place = order[name]
+        has = after[:, place] if place < after.shape[1] else np.full(len(updates), False)
+        spare = before[:, place] if place < before.shape[1] else np.full(len(updates), False)
+        kept = updates & ~has & spare
+        present[:, index] = has | kept
+        if kept.any():
+            values, text = images.take("before", name)
+            values = conform(values, field.type, field.name)
+            rows = put(rows, field.name, kept, values)
+            beside = raw.beside(field.name)
+            if text is not None or beside in rows.schema.names:
+                empty = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+                rows = put(rows, beside, kept, empty if text is None else text)
+    return Flat(rows, flat.old, flat.operations, present)
+
+
+def _check_keys(
+    before: Bits, rows: Bits, order: dict[str, int], target: Target, sources: Mapping[str, Source]
+) -> None:
+    for name in target.key:
+        place = order.get(sources[name].name or "")
+        if place is None or place >= before.shape[1] or not before[rows, place].all():
+            raise Refused(f"the images of its changes lack the key column {name}")
+
+
+def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:
+    """Replace a column's values where ``mask`` is true; a column that is missing was NULL."""
+    index = rows.schema.get_field_index(name)
+    chosen = pa.array(mask)
+    if index < 0:
+        return rows.append_column(name, pc.if_else(chosen, values, None))
+    return rows.set_column(index, name, pc.if_else(chosen, values, rows.column(index)))

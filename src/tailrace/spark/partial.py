@@ -1,0 +1,152 @@
+"""From changes to rows where images are not full (MINIMAL, NOBLOB): column by column, in bulk.
+
+A row's life is a chain: it is inserted (or was there before), updated, perhaps to another key, and
+deleted or there at the end. Each change of a chain is linked to the one before it by the row's key;
+then all chains are laid end to end, and a column's value is carried forward along its chain from
+the last change that has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.spark import raw
+from tailrace.spark.conform import Refused
+from tailrace.spark.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
+from tailrace.spark.fold import key_columns
+from tailrace.spark.keys import Numbers, dense
+
+if TYPE_CHECKING:
+    from tailrace.spark.flat import Bits, Target
+
+
+def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
+    """The rows that are there after the changes, and how many changed ones were not known of.
+
+    ``state`` has the rows before them. Raises `Refused` where the log does not hold what a row
+    needs: an insert that left columns to their defaults, an update of a row that is not known.
+    """
+    if not flat.rows.num_rows:
+        return state, 0
+    flat = _with_whole_keys(flat, target)
+    base, changes = state.num_rows, flat.rows.num_rows
+    rows = pa.concat_tables([state, flat.rows], promote_options="default")
+    present = np.full((base + changes, len(target.columns)), True)
+    if flat.present is not None:
+        present[base:] = flat.present
+    operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
+    before, ends = _links(state, flat, operations, target)
+    begins = (operations == INSERT) | (operations == SNAPSHOT)
+    _check_inserts(begins, present, target)
+    orphans = (before < 0) & ~begins
+    lost = orphans & (operations != DELETE) & ~present.all(axis=1)
+    if lost.any():
+        raise Refused(
+            "its row images are not full, and some of its rows were inserted before the log begins"
+        )
+    order = _laid_out(before)
+    place_of_chain = np.maximum.accumulate(np.where(before[order] < 0, np.arange(len(order)), 0))
+    chosen = ends[order]
+    columns = {}
+    for index, field in enumerate(target.columns):
+        there = np.where(present[order, index], np.arange(len(order)), -1)
+        latest = np.maximum.accumulate(there)
+        latest = latest[chosen]
+        whole = latest >= place_of_chain[chosen]  # else nothing in the chain has the column
+        takes = pa.array(order[latest], mask=~whole)
+        columns[field.name] = rows.column(field.name).take(takes)
+        beside = raw.beside(field.name)
+        if beside in rows.schema.names:
+            columns[beside] = rows.column(beside).take(takes)
+    for name in rows.schema.names:
+        if name not in columns:
+            columns[name] = rows.column(name).take(pa.array(order[chosen]))
+    if UNKNOWN in columns:  # what is not known is carried forward as values are
+        marked = rows.column(UNKNOWN).is_valid().to_numpy()[order]
+        chain = np.cumsum(before[order] < 0)
+        columns[UNKNOWN] = _marks(np.isin(chain, chain[marked])[chosen])
+    return pa.table(columns), int(np.count_nonzero(orphans))
+
+
+def _marks(mask: Bits) -> pa.Array:
+    return pa.array(np.full(len(mask), True), mask=~mask)
+
+
+def _with_whole_keys(flat: Flat, target: Target) -> Flat:
+    """Fill in the key of updates whose after image leaves it out, since it stays."""
+    if flat.present is None:
+        return flat
+    rows = flat.rows
+    for name in target.key:
+        index = target.columns.get_field_index(name)
+        kept = ~flat.present[:, index] & (flat.operations != INSERT) & (flat.operations != DELETE)
+        if not kept.any():
+            continue
+        for each in (name, raw.beside(name)):
+            if each in flat.old.schema.names:
+                rows = put(rows, each, kept, flat.old.column(each))
+        flat.present[kept, index] = True
+    return Flat(rows, flat.old, flat.operations, flat.present)
+
+
+def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:
+    lacking = ~present[begins].all(axis=0)
+    if lacking.any():
+        names = [field.name for field, lacks in zip(target.columns, lacking, strict=True) if lacks]
+        raise Refused(
+            "inserts left columns to their defaults, which row images that are not full do not "
+            f"hold: {', '.join(names)} (binlog_row_image=FULL has them)"
+        )
+
+
+def _links(
+    state: pa.Table, flat: Flat, operations: Numbers, target: Target
+) -> tuple[Numbers, Bits]:
+    """For each row the one that it continues (-1: none), and whether it is the last of a chain.
+
+    A change takes the row that stands under its old key at that moment, and leaves one under its
+    new key.
+    """
+    base = state.num_rows
+    leaves = np.flatnonzero(operations != DELETE)  # rows of the state leave themselves
+    takes = base + np.flatnonzero((flat.operations != INSERT) & (flat.operations != SNAPSHOT))
+    left = pa.concat_tables([state, flat.rows], promote_options="default")
+    left = left.take(pa.array(leaves))
+    taken = flat.old.take(pa.array(takes - base))
+    numbers, _ = dense(key_columns([left, taken], target.key))
+    row = np.concatenate([leaves, takes])
+    is_taking = np.concatenate([np.zeros(len(leaves), np.int64), np.ones(len(takes), np.int64)])
+    moment = 2 * row + 1 - is_taking  # a change takes its old key before it leaves its new one
+    sorting = np.lexsort((moment, numbers))
+    row, numbers, is_taking = row[sorting], numbers[sorting], is_taking[sorting]
+    same = np.append(False, numbers[1:] == numbers[:-1])
+    previous_leaves = np.append(0, is_taking[:-1]) == 0
+    linked = (is_taking == 1) & same & previous_leaves
+    before = np.full(len(operations), -1, np.int64)
+    before[row[linked]] = row[np.flatnonzero(linked) - 1]
+    ends = operations != DELETE
+    ends[before[before >= 0]] = False
+    overwritten = (is_taking == 0) & np.append(same[1:] & (is_taking[1:] == 0), False)
+    ends[row[overwritten]] = False  # inserted again without a delete in the log
+    return before, ends
+
+
+def _laid_out(before: Numbers) -> Numbers:
+    """An order of all rows in which each chain is in one piece, from its first row on.
+
+    Links are followed twice as far in each round, so a chain of a million takes twenty rounds.
+    """
+    count = len(before)
+    first = np.where(before < 0, np.arange(count), before)
+    depth = (before >= 0).astype(np.int64)
+    while True:
+        further = first[first]
+        if (further == first).all():
+            break
+        depth += depth[first]
+        first = further
+    order: Numbers = np.lexsort((depth, first))
+    return order

@@ -1,0 +1,80 @@
+"""Values that no typed column can hold (zero dates), as a column of texts beside their own.
+
+A changelog keeps them in ``_raw``, a map from ``after.born`` to ``0000-00-00``. While rows are
+folded, each column that has any gets a column of such texts, which goes where its own goes; in the
+current state they are a map from the column's name to the text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAP: Final = pa.map_(pa.string(), pa.string())
+_MARK: Final = "\0raw."
+
+
+def beside(column: str) -> str:
+    """The name of the column of texts beside ``column``."""
+    return f"{_MARK}{column}"
+
+
+def owner(name: str) -> str | None:
+    """The column that a column of texts stands beside; None for any other column."""
+    return name.removeprefix(_MARK) if name.startswith(_MARK) else None
+
+
+def texts(raw: pa.ChunkedArray) -> dict[str, pa.Array]:
+    """Take a map column apart: for each key in it, the texts of all rows (NULL where none)."""
+    if raw.null_count == len(raw):
+        return {}
+    array = raw.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0)
+    rows = np.repeat(np.arange(len(array)), pc.fill_null(_sizes(array), 0).to_numpy())
+    flat = array.drop_null()
+    keys, values = flat.keys, flat.items
+    begin, end = flat.offsets[0].as_py(), flat.offsets[len(flat)].as_py()
+    keys, values = keys.slice(begin, end - begin), values.slice(begin, end - begin)
+    found: dict[str, pa.Array] = {}
+    for key in pc.unique(keys).to_pylist():
+        chosen = pc.indices_nonzero(pc.equal(keys, key))
+        places = np.full(len(array), -1, np.int64)
+        places[rows[chosen.to_numpy()]] = chosen.to_numpy()
+        found[key] = values.take(pa.array(places, mask=places < 0))
+    return found
+
+
+def _sizes(array: pa.MapArray) -> pa.Array:
+    """How many entries each row's map has."""
+    lists = pa.Array.from_buffers(
+        pa.list_(pa.int8()),
+        len(array),
+        [array.buffers()[0], array.buffers()[1]],
+        offset=array.offset,
+        children=[pa.nulls(len(array.keys), pa.int8())],
+    )
+    return pc.list_value_length(lists)
+
+
+def as_map(rows: int, columns: Mapping[str, pa.ChunkedArray]) -> pa.Array:
+    """Put a map column together from columns of texts, by the key of each; NULL for empty maps."""
+    if not columns:
+        return pa.nulls(rows, MAP)
+    names = pa.array(list(columns), pa.string())
+    parts = [pa.chunked_array(column).combine_chunks() for column in columns.values()]
+    there = np.stack([part.is_valid().to_numpy(zero_copy_only=False) for part in parts])
+    row, which = np.nonzero(there.T)
+    values = pa.concat_arrays([part.cast(pa.string()) for part in parts])
+    sizes = there.sum(axis=0)
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    masked = pa.array(offsets, mask=np.append(sizes == 0, [False]))
+    keys = names.take(pa.array(which))
+    return pa.MapArray.from_arrays(masked, keys, values.take(pa.array(which * rows + row)))
