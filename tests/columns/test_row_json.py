@@ -320,7 +320,7 @@ def test_dates_from_year_zero() -> None:
         (Kind(T.VECTOR, 4, pa.list_(pa.float32()), st.none()), [1.0, math.inf]),
         (Kind(T.LONGLONG, 0, pa.decimal128(38, 0), st.none()), Decimal(2**64)),
         (Kind(T.DATE, 0, pa.date32(), st.none()), 2932897),
-        (Kind(T.TIME2, 0, pa.duration("us"), st.none()), 1024 * 3600 * 10**6),
+        (Kind(T.TIME2, 0, pa.duration("us"), st.none()), 839 * 3600 * 10**6),
     ],
 )
 def test_refused(kind: Kind, value: Any) -> None:

@@ -46,10 +46,12 @@ def raw_format(
     algorithm: int | None = 0,
     created: int = 0,
     flags: int = 0,
-    log_pos: int = 123,
+    log_pos: int | None = None,
 ) -> bytes:
     """A format description event; without an algorithm one of a server that knew no checksums."""
     body = struct.pack("<H50sIB", 4, version.encode(), created, 19) + array
+    if log_pos is None:
+        log_pos = 4 + 19 + len(body) + (0 if algorithm is None else 5)
     if algorithm is None:
         return raw_event(EventType.FORMAT_DESCRIPTION, body, flags=flags, log_pos=log_pos)
     body += bytes([algorithm])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import struct
 import zlib
 from decimal import Decimal
 
@@ -58,7 +60,7 @@ KNOWN = [
     (column(T.TIME2, 0), "800000", "00:00:00"),
     (column(T.TIME2, 1), "7fffffce", "-00:00:00.5"),
     (column(T.TIME), "40e201", "12:34:56"),
-    (column(T.DATETIME), "c013d8cf68120000", "2024-06-30 12:00:00"),
+    (column(T.DATETIME), "407e91a368120000", "2024-06-30 12:00:00"),
     (column(T.TIMESTAMP), "ffffff7f", "2038-01-19 03:14:07"),
     (column(T.BIT, 13), "1fff", 8191),
     (column(T.ENUM, 1, members=AB), "00", ""),
@@ -96,8 +98,8 @@ def test_known_values(column: Column, data: str, value: object) -> None:
 
 
 BAD = [
-    (column(T.DATE), "ffffff", "year 16383"),
-    (column(T.DATE), "ffd00f", "month 15"),
+    (column(T.DATE), "ffffff", "year 32767"),
+    (column(T.DATE), "ffff00", "month 15"),
     (column(T.DATETIME2, 0), "7fffffffff", "before year 0"),
     (column(T.DATETIME2, 0), "99b25fffff", "hour 31"),
     (column(T.DATETIME2, 0), "99b2440fff", "minute 63"),
@@ -115,7 +117,7 @@ BAD = [
     (text(T.VARCHAR_COMPRESSED, 9), deflated(b"0123456789").hex(), "9 are allowed"),
     (text(T.VARCHAR_COMPRESSED, 99), deflated(b"0123456789", 9).hex(), "claims"),
     (text(T.VARCHAR_COMPRESSED, 99), deflated(b"0123456789", 11).hex(), "claims"),
-    (text(T.VARCHAR_COMPRESSED, 99), "8103ff", "uncompress"),
+    (text(T.VARCHAR_COMPRESSED, 99), "8103ffff", "uncompress"),
     (text(T.VARCHAR_COMPRESSED, 99), "80", "begins with"),
     (text(T.VARCHAR_COMPRESSED, 99), "4103", "begins with"),
     (text(T.BLOB_COMPRESSED, 1), deflated(bytes(1 << 20), head=0x83).hex(), "255 are allowed"),
@@ -178,15 +180,13 @@ def test_any_bytes_give_a_value_or_our_error(column: Column, data: st.DataObject
     width = width_of(column)
     sizes = (0, 60) if width.prefix else (width.size, width.size)
     raw = data.draw(st.binary(min_size=sizes[0], max_size=sizes[1]))
-    try:
+    with contextlib.suppress(LogError):
         loader_of(column)(raw)
-    except LogError:
-        pass
 
 
 def test_decimals_keep_their_scale() -> None:
     assert decimal_text(b"\x80\x00", 4, 2) == "0.00"
-    assert decimal_text(b"\x80" + bytes(12), 30, 30) == f"0.{'0' * 30}"
+    assert decimal_text(b"\x80" + bytes(13), 30, 30) == f"0.{'0' * 30}"
     assert decimal_size(65, 30) == 30
     with pytest.raises(EventDecodeError, match="has 1"):
         decimal_text(b"\x80", 4, 2)
@@ -196,7 +196,7 @@ def test_decimals_keep_their_scale() -> None:
 def test_float32_text_round_trips(value: float) -> None:
     text = float32_text(value)
     assert float32_text(float(text)) == text
-    assert len(text) <= len(repr(value))
+    assert load_float(struct.pack("<f", float(text))) == value
 
 
 def test_float32_text_is_short() -> None:

@@ -73,7 +73,7 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
                 yield batch
             consumed = decoder.consumed
             if count > _MANY_BATCHES:
-                blocks.block = min(4 * blocks.block, LARGEST_BLOCK)
+                blocks.block = min(8 * blocks.block, LARGEST_BLOCK)
         if blocks.offset + consumed < split.end:
             raise TruncatedEvent(
                 f"the log was {split.end} bytes long and is no more: it ends inside an event",

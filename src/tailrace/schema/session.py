@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
@@ -118,11 +119,24 @@ class Session:
         return collation_id(f"{charset_of(collation)}_bin", self.flavour) or collation
 
 
+_GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")
+
+
 def _text(event: QueryEvent, collation: int | None) -> str:
-    """The statement; as UTF-8 where its character set is unknown or does not fit."""
-    if collation is None:
-        return event.sql
-    try:
-        return decode(charset_of(collation), event.sql_bytes)
-    except LogError:
-        return event.sql
+    """The statement; as UTF-8 where its character set is unknown or does not fit.
+
+    What the servers write themselves (for ``CREATE TABLE … SELECT``, say) is UTF-8, whatever the
+    client's character set in the event.
+    """
+    raw = event.sql_bytes
+    if collation is not None and not raw.isascii():
+        try:
+            if _GENERATED.match(raw):
+                return raw.decode()
+        except UnicodeDecodeError:
+            pass
+        try:
+            return decode(charset_of(collation), raw)
+        except LogError:
+            pass
+    return event.sql

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _Types = "Callable[[pa.DataType], bool]"
 
 
-class Refused(PipelineError):
+class RefusedError(PipelineError):
     """A table can have no current state; the message says why, as a sentence about the table."""
 
 
@@ -54,7 +54,7 @@ _SAME: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], 
 def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.ChunkedArray:
     """The column's values in another type, where that is sure to be what the server made of them.
 
-    Raises `Refused` where it is not.
+    Raises `RefusedError` where it is not.
     """
     old = column.type
     if pa.types.is_dictionary(old):
@@ -71,7 +71,7 @@ def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.Chunke
             return column.cast(arrow)
         except pa.ArrowInvalid:
             pass
-    raise Refused(
+    raise RefusedError(
         f"its column {name} was changed from {old} to {arrow}, and what the server made of the "
         "older values is not in the log"
     )
@@ -88,7 +88,7 @@ def _ascii(column: pa.ChunkedArray) -> bool:
 def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa.Array | None]:
     """A column of the default's value; and, where no typed value is it, of its text.
 
-    Raises `Refused` where the default cannot be told.
+    Raises `RefusedError` where the default cannot be told.
     """
     if source.unknown is not None:
         return pa.nulls(rows, arrow), None
@@ -99,7 +99,7 @@ def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa
         if value is not None:
             return pa.repeat(pa.scalar(value, arrow), rows), None
     except (ValueError, ArithmeticError, pa.ArrowException) as error:
-        raise Refused(
+        raise RefusedError(
             f"a column was added to it with the default {source.text!r}, which is no {arrow}"
         ) from error
     return pa.nulls(rows, arrow), pa.repeat(pa.scalar(source.text), rows)
@@ -128,7 +128,7 @@ def _value(text: str, arrow: pa.DataType) -> Any:
             raise ValueError(text)
         hours, minutes, seconds = int(found[2]), int(found[3]), int(found[4])
         micros = int((found[5] or "").ljust(6, "0"))
-        span = datetime.timedelta(0, seconds, micros, 0, minutes, hours)
+        span = dt.timedelta(0, seconds, micros, 0, minutes, hours)
         return -span if found[1] else span
     if not (found := _DATE.match(text)):
         raise ValueError(text)
@@ -136,7 +136,7 @@ def _value(text: str, arrow: pa.DataType) -> Any:
     if not (year and month and day):
         return None
     if pa.types.is_date(arrow):
-        return datetime.date(year, month, day)
+        return dt.date(year, month, day)
     micros = int((found[7] or "").ljust(6, "0"))
-    zone = datetime.UTC if arrow.tz else None
-    return datetime.datetime(year, month, day, hour, minute, second, micros, zone)
+    zone = dt.UTC if arrow.tz else None
+    return dt.datetime(year, month, day, hour, minute, second, micros, zone)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark import raw
-from tailrace.spark.conform import Refused, Source, conform, default
+from tailrace.spark.conform import RefusedError, Source, conform, default
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Flat:
 def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
     """Bring rows of one changelog file into the target's shape.
 
-    ``sources`` says for each of the target's columns where these rows have it. Raises `Refused`
+    ``sources`` says for each of the target's columns where these rows have it. Raises `RefusedError`
     where values cannot be carried over.
     """
     operations = np.concatenate(
@@ -131,7 +131,7 @@ class _Images:
         return column, None if text is None else pa.chunked_array([text])
 
     def present(self, image: str) -> Bits:
-        """Which of the file's columns each row's image has; rows × 8 × bytes of the bitmap."""
+        """Which of the file's columns each row's image has, a row of bits each."""
         present = self._changes.column("_present").combine_chunks()
         bitmaps = pc.struct_field(present, [image])
         rows = len(bitmaps)
@@ -184,7 +184,7 @@ def _check_keys(
     for name in target.key:
         place = order.get(sources[name].name or "")
         if place is None or place >= before.shape[1] or not before[rows, place].all():
-            raise Refused(f"the images of its changes lack the key column {name}")
+            raise RefusedError(f"the images of its changes lack the key column {name}")
 
 
 def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:

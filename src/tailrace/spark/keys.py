@@ -1,4 +1,4 @@
-"""Row keys in bulk: equal keys to equal small numbers, and to buckets that stay the same for ever."""
+"""Row keys in bulk: equal keys to equal small numbers, and to buckets that always stay the same."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SourceState:
     """How far a source's log is in the lake: up to ``offset`` of ``file``.
 
     ``files`` has the sizes of the files before that one, as they were read. ``head`` and ``tail``
-    are digests of ``file``'s first bytes and of those before ``offset``, by which it is known again.
+    are digests of its first bytes and of those before ``offset``, by which it is known again.
     """
 
     file: str

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.spark import raw
-from tailrace.spark.conform import Refused
+from tailrace.spark.conform import RefusedError
 from tailrace.spark.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
 from tailrace.spark.fold import key_columns
 from tailrace.spark.keys import Numbers, dense
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
     """The rows that are there after the changes, and how many changed ones were not known of.
 
-    ``state`` has the rows before them. Raises `Refused` where the log does not hold what a row
+    ``state`` has the rows before them. Raises `RefusedError` where the log does not hold what a row
     needs: an insert that left columns to their defaults, an update of a row that is not known.
     """
     if not flat.rows.num_rows:
@@ -44,7 +44,7 @@ def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
     orphans = (before < 0) & ~begins
     lost = orphans & (operations != DELETE) & ~present.all(axis=1)
     if lost.any():
-        raise Refused(
+        raise RefusedError(
             "its row images are not full, and some of its rows were inserted before the log begins"
         )
     order = _laid_out(before)
@@ -93,10 +93,10 @@ def _with_whole_keys(flat: Flat, target: Target) -> Flat:
 
 
 def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:
-    lacking = ~present[begins].all(axis=0)
-    if lacking.any():
-        names = [field.name for field, lacks in zip(target.columns, lacking, strict=True) if lacks]
-        raise Refused(
+    whole = present[begins].all(axis=0).tolist()
+    if not all(whole):
+        names = [name for name, there in zip(target.columns.names, whole, strict=True) if not there]
+        raise RefusedError(
             "inserts left columns to their defaults, which row images that are not full do not "
             f"hold: {', '.join(names)} (binlog_row_image=FULL has them)"
         )

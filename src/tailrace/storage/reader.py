@@ -45,6 +45,7 @@ class EventReader:
         self.file = file if isinstance(file, LogFile) else LogFile.at(Path(file))
         self.start = start
         self.in_use = False
+        self._relay = False
         self.torn_tail_offset: int | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
@@ -68,11 +69,11 @@ class EventReader:
         if second is None:
             return
         if second[1][4] == EventType.START_ENCRYPTION:
-            self._refuse_encrypted(second[1])
+            self._refuse_encrypted(*second)
         if self.start is None or self.start <= second[0]:
             yield second
         else:
-            stream.seek(self._check_start(stream, self.start, first[1]))
+            self._check_start(stream, self.start)
             walk = self._walk(stream, self.start)
         yield from walk
 
@@ -95,7 +96,7 @@ class EventReader:
                 if have >= length:
                     raw = data[at : at + length]
                     if offset == len(MAGIC):
-                        self.in_use = self._is_in_use(raw)
+                        self._note_format(raw)
                     yield offset, raw
                     offset += length
                     at += length
@@ -123,10 +124,13 @@ class EventReader:
         return b""
 
     def _torn(self, data: bytes, left: int, length: int, offset: int) -> None:
-        """The file ends inside an event: an error, unless the file was open."""
-        if offset == len(MAGIC) and length and len(data) >= HEADER_SIZE:
-            self.in_use = self._is_in_use(data)
-        if self.in_use:
+        """The file ends inside an event: an error, unless the file was open.
+
+        A length that the header's own end contradicts is damage in an open file, too.
+        """
+        if offset == len(MAGIC) and length:
+            self._note_format(data)
+        if self.in_use and (not length or self._fits(EventHeader.parse(data), offset)):
             self.torn_tail_offset = offset
             return
         raise self._error(
@@ -137,10 +141,20 @@ class EventReader:
             data[4] if length else None,
         )
 
-    @staticmethod
-    def _is_in_use(raw: bytes) -> bool:
+    def _note_format(self, raw: bytes) -> None:
+        """What the first event's flags say of the file."""
         header = EventHeader.parse(raw)
-        return header.type == EventType.FORMAT_DESCRIPTION and bool(header.flags & EventFlag.IN_USE)
+        if header.type == EventType.FORMAT_DESCRIPTION:
+            self.in_use = bool(header.flags & EventFlag.IN_USE)
+            self._relay = bool(header.flags & EventFlag.RELAY_LOG)
+
+    def _fits(self, header: EventHeader, offset: int) -> bool:
+        """Whether an event may begin here: its end is where its header says, if it says so.
+
+        In relay logs it says where the event ends in its source's file.
+        """
+        end = (offset + header.length) & 0xFFFFFFFF
+        return self._relay or header.log_pos in {0, end}
 
     def _check_magic(self, stream: FileIO) -> None:
         magic = stream.read(len(MAGIC))
@@ -163,7 +177,7 @@ class EventReader:
             0,
         )
 
-    def _refuse_encrypted(self, raw: bytes) -> None:
+    def _refuse_encrypted(self, offset: int, raw: bytes) -> None:
         header = EventHeader.parse(raw)
         if header.flags & EventFlag.IGNORABLE:  # came over the wire, and the log is clear
             return
@@ -173,23 +187,22 @@ class EventReader:
             f"the file is encrypted with key 1, version {version}; reading encrypted logs is not"
             " supported: copy it from the server with mariadb-binlog"
             " --read-from-remote-server --raw",
-            None,
+            offset,
             header.type,
         )
 
-    def _check_start(self, stream: FileIO, start: int, first: bytes) -> int:
-        """A header's length and end must fit where reading is to begin in mid-file."""
+    def _check_start(self, stream: FileIO, start: int) -> None:
+        """Go to where reading is to begin in mid-file; a header must fit there."""
         size = os.fstat(stream.fileno()).st_size
         if start > size:
             raise StorageError(f"{self.file.path}: it has {size} bytes and no position {start}")
         stream.seek(start)
         raw = stream.read(HEADER_SIZE)
-        if len(raw) == HEADER_SIZE and not EventHeader.parse(first).flags & EventFlag.RELAY_LOG:
+        if len(raw) == HEADER_SIZE:
             header = EventHeader.parse(raw)
-            end = (start + header.length) & 0xFFFFFFFF
-            if header.log_pos not in {0, end} or header.length < HEADER_SIZE:
+            if header.length < HEADER_SIZE or not self._fits(header, start):
                 raise StorageError(f"{self.file.path}: no event begins at {start}")
-        return start
+        stream.seek(start)
 
     def _error(
         self,

@@ -6,10 +6,10 @@ Source: ``sql-common/json_binary.h`` (layout), ``json_dom.cc`` (text); facts she
 from __future__ import annotations
 
 from tailrace.columns.kernels.decimal_text import put_packed_decimal
-from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.digits import divide, put_signed, put_unsigned
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.floats import put_float
-from tailrace.columns.kernels.json_strings import put_base64, put_quick_string, put_string
+from tailrace.columns.kernels.json_strings import put_base64, put_quick_string
 from tailrace.columns.kernels.memory import (
     get,
     helper,
@@ -77,22 +77,18 @@ def _moment(out: int, field: int, packed: int) -> int:
         put8(out, 0x2D)
         out += 1
     micros = packed & 0xFFFFFF
-    clock = packed >> 24
-    date = clock >> 17
-    hour = (clock >> 12) & (0x3FF if field == 11 else 0x1F)
+    clock = (packed >> 24) & 0xFFFFFFFFFF
+    hour = clock >> 12 if field == 11 else (clock >> 12) & 0x1F
     minute = (clock >> 6) & 63
     second = clock & 63
-    if minute > 59 or second > 59 or micros > 999999:
+    if hour > 838 or minute > 59 or second > 59 or micros > 999999:
         return BAD_TIME
-    if field == 11:
-        if clock >> 22 or hour > 838:
+    if field != 11:
+        month = clock >> 22
+        year = divide(month, 13)
+        if year > 9999 or hour > 23:
             return BAD_TIME
-    else:
-        month = date >> 5
-        year = month // 13
-        if packed < 0 or year > 9999 or hour > 23:
-            return BAD_TIME
-        out = put_date(out, year, month - 13 * year, date & 31)
+        out = put_date(out, year, month - 13 * year, (clock >> 17) & 31)
         if field != 10:
             put8(out, 0x20)
             out += 1
@@ -104,7 +100,10 @@ def _moment(out: int, field: int, packed: int) -> int:
 
 @helper
 def _opaque(out: int, at: int, end: int, limit: int) -> int:
-    """Write a value of a SQL type: decimal, date or time; others as base64."""
+    """Write a value of a SQL type: decimal, date or time; others as base64.
+
+    Among them VAR_STRING (253), which only MySQL 5.7 wrote: as that prints it.
+    """
     length = _length(at + 1, end)
     if length < 0:
         return CUT_SHORT
@@ -116,8 +115,6 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
         if length < 2:
             return BAD_NUMBER
         return put_packed_decimal(out, at + 2, length - 2, u8(at), u8(at + 1))
-    if field == 253:  # a subquery's string
-        return put_string(out, at, length, end, limit)
     if field == 7 or (field >= 10 and field <= 12):
         if length != 8:
             return BAD_TIME
@@ -187,17 +184,19 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
     at = p + 1
     end = p + size
     type_ = u8(p)
+    inlined = False
     while True:
         if out > limit:
             return MORE
         between = 2
         if type_ == 12:
             length = u8(at) if at < end else 0x80
-            at += 1
+            text = at + 1
             if length >= 0x80:
-                length = _length(at - 1, end)
-                at = _behind_length(at - 1, end)
-            budget -= length
+                length = _length(at, end)
+                text = _behind_length(at, end)
+            budget -= length + text - at
+            at = text
             if length < 0 or length > end - at or budget < 0:
                 return OVERLAP if budget < 0 else CUT_SHORT
             out = put_quick_string(out, at, length, safe, limit)
@@ -206,9 +205,11 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
         elif type_ > 3:
             if type_ == 15:
                 length = _length(at + 1, end)
-                budget -= length
-                if budget < 0:
-                    return OVERLAP
+                budget -= length + _behind_length(at + 1, end) - at
+            elif not inlined:
+                budget -= min(8, 1 << ((type_ - 3) >> 1))
+            if budget < 0:
+                return OVERLAP
             out = _scalar(out, type_, at, end, limit)
             if out <= 0:
                 return out
@@ -261,14 +262,15 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
             between = 2
         put16(out, 0x202C)
         out += between
-        left -= 1
         large = kind & 1
+        floor = value + left * (3 + 2 * large)  # the header's end
+        left -= 1
         if kind <= 1:
             at = base + (u32(key) if large else u16(key))
             length = u16(key + 2 + 2 * large)
             key += 4 + 2 * large
             budget -= length
-            if length > stop - at or budget < 0:
+            if at < floor or length > stop - at or budget < 0:
                 return OVERLAP if budget < 0 else CUT_SHORT
             out = put_quick_string(out, at, length, safe, limit)
             if out <= 0:
@@ -278,12 +280,13 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
         type_ = u8(value)
         at = value + 1
         value += 3 + 2 * large
-        if (type_ >= 4 and type_ <= 6) or (large and (type_ == 7 or type_ == 8)):  # noqa: PLR1714 - numba compiles these as they stand
+        inlined = 4 <= type_ <= 6 + 2 * large
+        if inlined:
             end = value
         else:
             at = base + (u32(at) if large else u16(at))
             end = stop
-            if at < value or at > stop:
+            if at < floor or at > stop:
                 return CUT_SHORT
 
 

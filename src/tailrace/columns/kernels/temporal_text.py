@@ -82,6 +82,6 @@ def put_span(out: int, micros: int, digits: int) -> int:
         put8(out, 0x2D)
         out += 1
         micros = -micros
-    if micros < 0 or micros >= 1024 * 3600000000:
+    if micros < 0 or micros >= 839 * 3600000000:
         return BAD_TIME
     return _put_seconds(out, micros, digits)

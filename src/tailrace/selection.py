@@ -1,0 +1,119 @@
+"""Which part of a log is asked for: tables by pattern, transactions by where they begin."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import GtidError, UsageError
+from tailrace.gtid import Gtid, MariadbGtid
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_FILE: Final = re.compile(r"[^:]+\.\d+", re.ASCII)
+_POSITION: Final = re.compile(r".+\.\d+:\d+", re.ASCII)
+_MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+", re.ASCII)
+_MYSQL_GTID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def wants(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
+    """The test for a database and a table by patterns with ``*`` and ``?``; None wants all.
+
+    A pattern is ``database.table``; one without a point is a table in any database.
+    """
+    if not patterns:
+        return lambda _database, _table: True
+    wanted = [each if "." in each else f"*.{each}" for each in patterns]
+    return lambda database, table: any(
+        fnmatchcase(f"{database}.{table}", pattern) for pattern in wanted
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A place between transactions: exactly one of the three is set.
+
+    ``position`` is met by transactions that begin there or behind, ``gtid`` (its text) by the
+    transaction of that GTID and all behind it, ``time`` (microseconds UTC) by the first that was
+    committed then or later and all behind it.
+    """
+
+    position: Position | None = None
+    gtid: str | None = None
+    time: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """``binlog.000003:1234``, ``binlog.000003``, a GTID of either flavour, or ISO-8601 in UTC.
+
+        Raises UsageError.
+        """
+        text = text.strip()
+        if _POSITION.fullmatch(text):
+            return cls(position=Position.parse(text))
+        if _FILE.fullmatch(text) and not text[:4].isdigit():
+            return cls(position=Position(text, 4))
+        try:
+            if _MARIADB_GTID.fullmatch(text) and not _is_date(text):
+                return cls(gtid=str(MariadbGtid.parse(text)))
+            if _MYSQL_GTID.match(text):
+                return cls(gtid=str(Gtid.parse(text)))
+        except GtidError as error:
+            raise UsageError(str(error)) from None
+        return cls(time=_microseconds(text))
+
+    def met(self, start: Position, gtid: str | None, time: int) -> bool:
+        """Whether a transaction that begins at ``start`` is at this place or behind it."""
+        if self.position is not None:
+            return start >= self.position
+        if self.gtid is not None:
+            return gtid == self.gtid
+        return self.time is not None and time >= self.time
+
+    def __str__(self) -> str:
+        if self.time is not None:
+            return (_EPOCH + timedelta(microseconds=self.time)).isoformat()
+        return str(self.position or self.gtid)
+
+
+def _is_date(text: str) -> bool:
+    """``2026-11-21`` is a day, not a MariaDB GTID: a domain of four digits, a server below 13."""
+    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None
+
+
+def _microseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"not a place in a log: {text!r} (a position is binlog.000003:1234, a GTID "
+            "uuid:number or domain-server-number, a time 2026-11-21T09:30:00, in UTC)"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The transactions from ``start`` (inclusive) up to ``end`` (exclusive), by where they begin.
+
+    What begins inside is read to its end. None leaves a side open.
+    """
+
+    start: Bound | None = None
+    end: Bound | None = None
+
+    @classmethod
+    def parse(cls, start: str | None, end: str | None) -> Self:
+        """Both bounds as a user writes them (see `Bound.parse`)."""
+        return cls(
+            None if start is None else Bound.parse(start),
+            None if end is None else Bound.parse(end),
+        )

@@ -1,0 +1,191 @@
+"""What an ALTER TABLE did to the rows that a table had: which columns went on, and with what.
+
+The log has the statement and no row: a column that was renamed keeps its values, one that was added
+has its default in all rows. The statement is read again at its place in the log, which is a few
+bytes for each of the rare statements that alter a table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import EventDecodeError
+from tailrace.events import DecodeContext
+from tailrace.events.query import QueryEvent
+from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
+from tailrace.schema.columns import WrittenColumn, parse_column
+from tailrace.schema.cursor import Cursor
+from tailrace.schema.ddl import AlterTable, effects
+from tailrace.schema.session import Session
+from tailrace.schema.tokens import Kind, NotUnderstoodError, tokenize
+from tailrace.spark.conform import Source
+from tailrace.storage import EventReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.columns import Split, TableChange
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """The columns of a table's rows after a statement, by those before.
+
+    ``renamed`` maps old names to new ones, ``added`` new columns to what they have in the rows that
+    were there. All clauses see the table as it was before the statement, as the servers do it.
+    """
+
+    renamed: Mapping[str, str]
+    added: Mapping[str, Source]
+    dropped: frozenset[str]
+
+    @property
+    def matters(self) -> bool:
+        """Whether rows written before are any different."""
+        return bool(self.renamed or self.added or self.dropped)
+
+
+def alteration(split: Split, change: TableChange) -> Alteration:
+    """What the statement of an ``alter`` change of a split did to its table's columns.
+
+    Raises LogError where the statement cannot be read any more.
+    """
+    offset = change.seq >> 48 & ((1 << 44) - 1)
+    event, context = _statement(split, offset)
+    session, sql = Session.of_event(event, context.flavour)
+    renamed: dict[str, str] = {}
+    added: dict[str, Source] = {}
+    dropped: set[str] = set()
+    if session is None:
+        return Alteration(renamed, added, frozenset())
+    for effect in effects(sql, event.database, session):
+        if not isinstance(effect, AlterTable):
+            continue
+        if f"{effect.name.database or ''}.{effect.name.table}" != change.table:
+            continue
+        for clause in effect.clauses:
+            match clause:
+                case PutColumn(column, None):
+                    added[column.name] = _default(sql, session, column, event.timestamp)
+                case PutColumn(column, old) if old != column.name:
+                    renamed[str(old)] = column.name
+                case RenameColumn(old, new):
+                    renamed[old] = new
+                case DropColumn(name):
+                    dropped.add(name)
+                case _:
+                    pass
+    return Alteration(renamed, added, frozenset(dropped))
+
+
+def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
+    context = DecodeContext()
+    for at, raw in EventReader(split.path, start=offset):
+        event = context.decode(raw, file=split.file, offset=at)
+        if at == offset and isinstance(event, QueryEvent):
+            return event, context
+        if at >= offset:
+            break
+    raise EventDecodeError("the statement that stood here is gone", file=split.file, offset=offset)
+
+
+def _default(sql: str, session: Session, column: WrittenColumn, second: int) -> Source:
+    """What an added column has in rows that were there before."""
+    tokens = tokenize(sql, session.flavour, session.sql_mode)
+    for place, token in enumerate(tokens):
+        if token.value != column.name or token.kind not in {Kind.WORD, Kind.NAME}:
+            continue
+        cursor = Cursor(tokens)
+        cursor.at = place
+        try:
+            if parse_column(cursor, session) == column:
+                end = cursor.at
+                return _written_default(Cursor([*tokens[place:end], tokens[-1]]), column, second)
+        except NotUnderstoodError:
+            continue
+    return Source(None, unknown="its definition was not found in the statement")
+
+
+_COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
+_NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
+
+
+def _written_default(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
+    """The default in a column's definition; the server's own where none is written."""
+    depth = 0
+    cursor.next()  # the column's name may be any word
+    while cursor.token.kind is not Kind.END:
+        token = cursor.next()
+        depth += (token.key == "(") - (token.key == ")")
+        if depth:
+            continue
+        if token.key in _COMPUTED:
+            return Source(None, unknown="its values are computed by the server")
+        if token.key == "DEFAULT":
+            return _literal(cursor, column, second)
+        if token.key in {"COMMENT", "ON"}:
+            cursor.next()
+    return _implicit(column)
+
+
+def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
+    base = column.type.base
+    unknown = Source(None, unknown="its default is an expression")
+    sign = cursor.accept_any("+", "-").replace("+", "")
+    token = cursor.next()
+    if token.key == "NULL":
+        return Source(None)
+    if token.key in {"TRUE", "FALSE"}:
+        return Source(None, str(int(token.key == "TRUE")))
+    whole_seconds = column.type.arguments in {(), (0,)}
+    if token.key in _NOW and base == "timestamp" and whole_seconds:
+        now = dt.datetime.fromtimestamp(second, dt.UTC)
+        return Source(None, now.strftime("%Y-%m-%d %H:%M:%S"))
+    if token.kind is Kind.NUMBER and base not in {"date", "datetime", "timestamp", "time", "year"}:
+        return Source(None, sign + token.value)
+    if token.kind is not Kind.STRING or sign:
+        return unknown
+    text = token.value
+    if cursor.token.kind is Kind.STRING:
+        return unknown
+    if base == "timestamp" and text[:4] != "0000":
+        return Source(None, unknown="its default is a time in the session's time zone")
+    if base in {"binary", "bit", "json", "set"} and text:
+        return unknown
+    if base == "enum":
+        found = [name for name in column.type.members or () if name.lower() == text.lower()]
+        return Source(None, found[0]) if found else unknown
+    return Source(None, text.rstrip(" ") if base == "char" else text)
+
+
+_ZEROS: Final = {
+    "date": "0000-00-00",
+    "datetime": "0000-00-00 00:00:00",
+    "timestamp": "0000-00-00 00:00:00",
+    "time": "00:00:00",
+}
+_NUMBERS: Final = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
+)
+_EMPTY: Final = frozenset(
+    {"char", "varchar", "varbinary", "set"}
+    | {f"{size}{base}" for size in ("tiny", "", "medium", "long") for base in ("text", "blob")}
+)
+
+
+def _implicit(column: WrittenColumn) -> Source:
+    """What the server puts into rows where a column has no default: NULL, zero or nothing."""
+    base = column.type.base
+    if column.nullable and not column.primary:
+        return Source(None)
+    if base in _NUMBERS:
+        return Source(None, "0")
+    if base in _ZEROS:
+        return Source(None, _ZEROS[base])
+    if base in _EMPTY:
+        return Source(None, "")
+    if base == "enum" and column.type.members:
+        return Source(None, column.type.members[0])
+    return Source(None, unknown="it has no default")

@@ -1,0 +1,158 @@
+"""Which changes make up each table, where statements made, emptied, renamed or dropped tables.
+
+``RENAME TABLE t TO t_old, t_new TO t`` (as online schema changes do it) makes the rows of ``t_new``
+those of ``t``: a table's life may be told in changes of several names. All here is by ``_seq``, for
+one source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tailrace.spark.conform import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tailrace.columns import TableChange
+    from tailrace.spark.alters import Alteration
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The changes of ``table`` from ``low`` to before ``high`` (None: to the end)."""
+
+    table: str
+    low: int
+    high: int | None = None
+
+
+@dataclass
+class Life:
+    """How a table came to be what it is at the end.
+
+    ``base`` names the table in the committed version whose current state it begins with; ``before``
+    is the life that a TRUNCATE ended, of which only the columns are left. ``alterations`` are in
+    order, with their ``_seq``. ``refused`` says why the rows cannot be told. ``dropped`` says that
+    there is no table of this name, unless changes follow: then a statement made it that leaves open
+    whether it did (CREATE TABLE IF NOT EXISTS).
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    base: str | None = None
+    alterations: list[tuple[int, Alteration]] = field(default_factory=list)
+    before: Life | None = None
+    refused: str | None = None
+    dropped: bool = False
+
+    def end(self, seq: int) -> None:
+        """No change from ``seq`` on belongs to it under its present name."""
+        last = self.segments[-1]
+        self.segments[-1] = Segment(last.table, last.low, seq)
+
+
+def lives(
+    known: Iterable[str],
+    changed: Iterable[str],
+    changes: Sequence[TableChange],
+    alterations: Mapping[int, Mapping[str, Alteration]],
+    wanted: Callable[[str], bool],
+) -> dict[str, Life]:
+    """The lives of all tables, by the names that they have at the end.
+
+    ``known`` are the tables of the committed version, ``changed`` those with changes now;
+    ``changes`` what statements did, in order, and ``alterations`` what the altering ones did, by
+    ``_seq`` and table. ``wanted`` tells the tables that are mirrored.
+    """
+    found = {name: Life([Segment(name, 0)], base=name) for name in known}
+    for name in changed:
+        found.setdefault(name, Life([Segment(name, 0)]))
+    for change in changes:
+        _take(found, change, alterations, wanted)
+    return found
+
+
+def _take(
+    found: dict[str, Life],
+    change: TableChange,
+    alterations: Mapping[int, Mapping[str, Alteration]],
+    wanted: Callable[[str], bool],
+) -> None:
+    name, seq = change.table, change.seq
+    match change.kind:
+        case "create":
+            found[name] = Life([Segment(name, seq)])
+        case "truncate":
+            found[name] = Life([Segment(name, seq)], before=found.get(name))
+        case "drop":
+            database = name.removesuffix("*")
+            gone = [each for each in found if each == name or _within(each, name, database)]
+            for each in gone:
+                found[each] = Life([Segment(each, seq)], dropped=True)
+        case "rename":
+            new = change.renamed or name
+            life = found.get(name) or Life([Segment(name, seq)])
+            if not wanted(name):
+                life.refused = f"it was named {name} before, which is not mirrored"
+            life.end(seq)
+            life.segments.append(Segment(new, seq))
+            found[name] = Life([Segment(name, seq)], dropped=True)
+            found[new] = life
+        case "alter":
+            if (life := found.get(name)) and (done := alterations.get(seq, {}).get(name)):
+                life.alterations.append((seq, done))
+        case "unclear":
+            for each in list(found):
+                if name in {each, "*.*"} and not found[each].dropped:
+                    found[each].refused = (
+                        "a statement changed it, or its columns, in a way that was not understood"
+                    )
+
+
+def _within(table: str, name: str, database: str) -> bool:
+    return name.endswith(".*") and table.startswith(database)
+
+
+def final_columns(columns: pa.Schema, alterations: Sequence[Alteration]) -> pa.Schema:
+    """The columns after alterations; those added are not among them, as no row tells their type."""
+    places = sources_after(columns.names, alterations)
+    renamed = {source.name: name for name, source in places.items() if source.name is not None}
+    kept = [each for each in columns if each.name in renamed]
+    return pa.schema([each.with_name(renamed[each.name]) for each in kept])
+
+
+def sources_after(names: Sequence[str], alterations: Sequence[Alteration]) -> dict[str, Source]:
+    """For each column after the alterations, where rows with columns ``names`` have it.
+
+    Column names are the same whatever their case, to the servers and here.
+    """
+    now = {name: Source(name) for name in names}
+    for alteration in alterations:
+        by_fold = {name.casefold(): name for name in now}
+        moved = {
+            new: now[by_fold[old.casefold()]]
+            for old, new in alteration.renamed.items()
+            if old.casefold() in by_fold
+        }
+        gone = {name.casefold() for name in (*alteration.renamed, *alteration.dropped)}
+        now = {name: source for name, source in now.items() if name.casefold() not in gone}
+        now |= moved
+        there = {name.casefold() for name in now}
+        now |= {
+            name: source
+            for name, source in alteration.added.items()
+            if name.casefold() not in there  # ADD COLUMN IF NOT EXISTS
+        }
+    return now
+
+
+def sources_for(
+    target: Iterable[str], names: Sequence[str], alterations: Sequence[Alteration]
+) -> dict[str, Source]:
+    """Where rows with columns ``names`` have each of the target's columns."""
+    after = {name.casefold(): source for name, source in sources_after(names, alterations).items()}
+    missing = Source(None, unknown="no statement in the log says how it was added")
+    return {name: after.get(name.casefold(), missing) for name in target}

@@ -1,0 +1,220 @@
+"""The current state of tables: what is to be done for each, worked out by the driver.
+
+A small table is one job. A large one is cut into buckets by the hash of its key: first each of its
+changelog files is cut into buckets, then each bucket that a change touches is put together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.spark.conform import RefusedError
+from tailrace.spark.flat import Target
+from tailrace.spark.lineage import final_columns, sources_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tailrace.spark.changelog import ChangeFile
+    from tailrace.spark.conform import Source
+    from tailrace.spark.lineage import Life, Segment
+    from tailrace.spark.manifest import Current
+
+BUCKET_BYTES: Final = 128 << 20
+"""Bytes that a bucket's rows and changes take in memory, about."""
+_MOST_BUCKETS: Final = 1 << 12
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Changes to fold: those of a file with ``_seq`` from ``low`` to before ``high`` (None: all).
+
+    ``sources`` says where its rows have the target's columns, ``key`` is their key, by the names of
+    the target's columns.
+    """
+
+    path: str
+    sources: Mapping[str, Source]
+    key: tuple[str, ...]
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True)
+class Base:
+    """Files of the committed current state by bucket, and where they have the target's columns."""
+
+    paths: tuple[str | None, ...]
+    sources: Mapping[str, Source]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How a table's current state is made: ``pieces`` in log order upon the ``base``.
+
+    ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
+    target's columns, or are in other buckets. ``partial`` says that some images are not full,
+    ``notes`` what a reader should know.
+    """
+
+    target: Target
+    pieces: tuple[Piece, ...]
+    base: Base | None
+    buckets: int
+    reshaped: bool
+    partial: bool
+    notes: tuple[str, ...] = ()
+
+
+def plan_table(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+) -> TablePlan | None:
+    """The plan for a table; None where nothing tells its columns, or it is not there any more.
+
+    ``files`` are the new changelog files by table, ``committed`` the current states of the version
+    before with the paths of their files. Raises `RefusedError` where there can be no current state.
+    """
+    found = _overlapping(life, files)
+    if life.dropped and not found:
+        return None
+    if life.refused:
+        raise RefusedError(life.refused)
+    known = committed.get(life.base) if life.base is not None else None
+    if known is not None and known[0].refused:
+        raise RefusedError(known[0].refused)
+    shape = _shape(life, files, committed)
+    if shape is None:
+        return None
+    target, notes = shape
+    if not target.key:
+        raise RefusedError(_no_key([file for _, file in found]))
+    _check_names(target)
+    pieces = tuple(_pieces(life, found, target))
+    base, reshaped = None, False
+    if known is not None:
+        base = _base(life, known, target)
+        same = all(source.name == name for name, source in base.sources.items())
+        reshaped = not (same and known[0].columns.equals(target.columns))
+    partial = any(file.partial for _, file in found)
+    one_key = all(each.key == target.key for each in (*pieces, *((base,) if base else ())))
+    moved = any(file.moved for _, file in found)
+    before = len(base.paths) if base is not None else 1
+    buckets = 1
+    if one_key and not (partial and moved):
+        memory = sum(file.memory for _, file in found)
+        if known is not None:
+            memory += sum(each.memory for each in known[0].files if each is not None)
+        buckets = _bucket_count(memory, before if base is not None else None)
+    reshaped = reshaped or (base is not None and (buckets != before or not one_key))
+    return TablePlan(target, pieces, base, buckets, reshaped, partial, notes)
+
+
+def _overlapping(
+    life: Life, files: Mapping[str, Sequence[ChangeFile]]
+) -> list[tuple[Segment, ChangeFile]]:
+    """The files that hold changes of a life, in log order, with the segment that they are for."""
+    return [
+        (segment, file)
+        for segment in life.segments
+        for file in files.get(segment.table, ())
+        if file.last >= segment.low and (segment.high is None or file.first < segment.high)
+    ]
+
+
+def _shape(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+) -> tuple[Target, tuple[str, ...]] | None:
+    """The table's columns and key at the end of its life: those that its newest rows have."""
+    found = _overlapping(life, files)
+    known = committed.get(life.base) if life.base is not None else None
+    if found:
+        newest = found[-1][1]
+        columns, key, since = newest.columns, newest.key, newest.last
+    elif known is not None:
+        columns, key, since = known[0].columns, known[0].key, -1
+    elif life.before is not None and (shape := _shape(life.before, files, committed)) is not None:
+        columns, key, since = shape[0].columns, shape[0].key, -1
+    else:
+        return None
+    later = [done for seq, done in life.alterations if seq > since]
+    final = final_columns(columns, later)
+    sources = sources_for(final.names, columns.names, later)
+    added = [name for each in later for name in each.added if name not in final.names]
+    notes = tuple(
+        f"its column {name} is added to the current state with the first row that has it"
+        for name in added
+    )
+    return Target(final, _renamed_key(key, sources)), notes
+
+
+def _pieces(
+    life: Life, found: Sequence[tuple[Segment, ChangeFile]], target: Target
+) -> Iterator[Piece]:
+    """Cut the files where an ALTER TABLE stands between their rows."""
+    mattering = [(seq, done) for seq, done in life.alterations if done.matters]
+    for segment, file in found:
+        low: int | None = segment.low if segment.low > file.first else None
+        end = segment.high if segment.high is not None and segment.high <= file.last else None
+        cuts = [seq for seq, _ in mattering if file.first < seq <= file.last]
+        cuts = [seq for seq in cuts if (low is None or seq > low) and (end is None or seq < end)]
+        for high in (*cuts, end):
+            start = file.first if low is None else low
+            later = [done for seq, done in mattering if seq > start]
+            sources = sources_for(target.columns.names, file.columns.names, later)
+            key = _renamed_key(file.key, sources)
+            if not key:
+                raise RefusedError(_no_key([file]))
+            key = target.key if set(key) == set(target.key) else key
+            yield Piece(file.path, sources, key, low, high)
+            low = high
+
+
+def _base(
+    life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target
+) -> Base:
+    current, paths = known
+    alterations = [done for _, done in life.alterations]
+    sources = sources_for(target.columns.names, current.columns.names, alterations)
+    key = _renamed_key(current.key, sources)
+    return Base(paths, sources, target.key if set(key) == set(target.key) else key)
+
+
+def _renamed_key(key: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
+    """The key by the names that its columns have at the end."""
+    names = {source.name: name for name, source in sources.items() if source.name is not None}
+    try:
+        return tuple(names[name] for name in key)
+    except KeyError as error:
+        raise RefusedError(
+            f"its key column {error.args[0]} was dropped by ALTER TABLE, and older rows have no "
+            "other key"
+        ) from None
+
+
+def _no_key(files: Sequence[ChangeFile]) -> str:
+    if any(file.names == "none" for file in files):
+        return (
+            "the log does not name its columns nor its primary key: give --schema FILE, or set "
+            "binlog_row_metadata=FULL on the source"
+        )
+    return "it has no primary key"
+
+
+def _check_names(target: Target) -> None:
+    ours = {"_seq", "_ts", "_raw"}
+    if taken := [name for name in target.columns.names if name.casefold() in ours]:
+        raise RefusedError(f"its column {taken[0]} has a name that the current state needs")
+
+
+def _bucket_count(memory: int, before: int | None) -> int:
+    """Buckets for rows and changes of so many bytes; what there is stays unless it is too few."""
+    wanted = 1
+    while wanted * BUCKET_BYTES < memory and wanted < _MOST_BUCKETS:
+        wanted *= 2
+    return wanted if before is None or wanted > 2 * before else before

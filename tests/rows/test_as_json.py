@@ -1,0 +1,103 @@
+"""The change record as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tailrace.constants import ColumnType, Flavour
+from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.rows.as_json import Origin, change_json, image_json, sequence
+from tailrace.rows.image import Image, decoder_of
+from tailrace.rows.row import RowSet
+from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
+from tests.rows.made import Rows, TableMap, spec
+from tests.rows.test_rows import AFTER, JSON_SCHEMA, partial
+
+T = ColumnType
+ORIGIN = Origin("binlog.000003", 3, 1234, 1700000000123456, "uuid:7", 42)
+
+
+def written(column, value: object, definition: ColumnDefinition | None = None) -> str:
+    known = definition and TableDefinition("shop", "orders", (definition,))
+    schema = TableSchema.resolve(TableMap((column,)), Flavour.MARIADB, known)
+    text = image_json(Image(decoder_of(schema), [value]))
+    json.loads(text)
+    assert "\n" not in text
+    name = schema.columns[0].name
+    return text.removeprefix(f'{{"{name}":').removesuffix("}")
+
+
+def test_whole_record() -> None:
+    columns = (spec(T.LONG, name="id"), spec(T.VARCHAR, 20, name='n"', collation=45))
+    schema = TableSchema.resolve(TableMap(columns), Flavour.MYSQL)
+    (row,) = RowSet(Rows("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
+    assert change_json(row, schema, ORIGIN) == (
+        '{"_op":"update","_db":"shop","_table":"orders","_ts":1700000000123456,"_gtid":"uuid:7",'
+        '"_file":"binlog.000003","_pos":1234,"_seq":"226673591183042959900672","_server_id":42,'
+        '"before":{"id":1},"after":{"id":2,"n\\"":null}}'
+    )
+    assert sequence(3, 1234, 0) == (3 << 44 | 1234) << 32
+    bare = Origin("b", 1, 4, None, None, 0)
+    record = json.loads(change_json(row, schema, bare, 5))
+    assert (record["_ts"], record["_gtid"]) == (None, None)
+    assert record["_seq"] == str((1 << 44 | 4) << 32 | 5)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        (spec(T.LONGLONG), -(2**63), "-9223372036854775808"),
+        (spec(T.YEAR), 0, "0"),
+        (spec(T.BIT, 64), 2**64 - 1, "18446744073709551615"),
+        (spec(T.FLOAT, 4), 0.10000000149011612, "0.1"),
+        (spec(T.DOUBLE, 8), 0.1, "0.1"),
+        (spec(T.DOUBLE, 8), 1e300, "1e+300"),
+        (spec(T.DATE), "0000-00-00", '"0000-00-00"'),
+        (spec(T.VARCHAR, 20, collation=45), 'é"\n', '"é\\"\\n"'),
+        (spec(T.BLOB, 2, collation=63), b"\x00\xff", '"AP8="'),
+        (spec(T.ENUM, 1), 2, "2"),
+        (spec(T.ENUM, 1, members=(b"a",)), "a", '"a"'),
+        (spec(T.VECTOR, 4), (1.0, 0.10000000149011612), "[1.0,0.1]"),
+        (spec(T.JSON, 4), '{"a": 1}', '{"a": 1}'),
+        (spec(T.NULL), None, "null"),
+    ],
+)
+def test_values(column, value: object, text: str) -> None:
+    assert written(column, value) == text
+
+
+def test_small_decimals_have_no_exponent() -> None:
+    schema = TableSchema.resolve(TableMap((spec(T.NEWDECIMAL, 30 << 8 | 30),)), Flavour.MYSQL)
+    (row,) = RowSet(Rows("insert", None, b"\x01", b"\0\x80" + bytes(12) + b"\x01"), schema)
+    assert image_json(row.after) == f'{{"c1":"0.{"0" * 29}1"}}'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ('[1,\r\n "a"]', '[1,   "a"]'),
+        ("NaN", '"NaN"'),
+        ("[1", '"[1"'),
+        ("[" * 100_000, None),
+    ],
+)
+def test_declared_json(value: str, text: str | None) -> None:
+    """MariaDB's JSON is text: it stands as it is if it is JSON, else as a string."""
+    definition = ColumnDefinition("j", "json", logical=Logical.JSON, collation=46)
+    expected = json.dumps(value) if text is None else text
+    assert written(spec(T.BLOB, 4), value, definition) == expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", [T.FLOAT, T.DOUBLE])
+def test_what_json_has_not(kind: ColumnType, value: float) -> None:
+    with pytest.raises(EventDecodeError, match="JSON"):
+        written(spec(kind, 4), value)
+
+
+def test_partial_json_without_its_document() -> None:
+    (row,) = RowSet(partial(b"\0\x01\0\0\0", b"\x01\x01" + AFTER, b"\x01"), JSON_SCHEMA)
+    with pytest.raises(UnsupportedType, match=r"binlog.000003 at 1234: .*PARTIAL_JSON"):
+        change_json(row, JSON_SCHEMA, ORIGIN)
