@@ -19,10 +19,9 @@ from tailrace.transactions import (
     TransactionAssembler,
     TransactionKind,
 )
-from tests.events.made import raw_event, raw_format, table_map_body
-from tests.events.test_families import GTID, query
-from tests.events.test_payload import compress, payload_body
-from tests.events.test_payload import INNER, PLAIN
+from tests.events.cases import GTID
+from tests.events.made import query_body, raw_event, raw_format, table_map_body
+from tests.events.test_payload import INNER, PLAIN, compress, payload_body
 
 E = EventType
 ROWS = bytes.fromhex("070000000000 {} 0200 01 01 00 01000000".format("0000"))
@@ -42,22 +41,22 @@ KINDS: dict[str, tuple[int, bytes]] = {
     "single": maria(SINGLE),
     "single ddl": maria(SINGLE | DDL),
     "xa group": maria(TRANS | XA),
-    "begin": (E.QUERY, query(b"BEGIN")),
-    "begin, from a tool": (E.QUERY, query(b"BEGIN /* x */")),
-    "xa start": (E.QUERY, query(b"XA START X'61',X'',1")),
-    "xa end": (E.QUERY, query(b"XA END X'61',X'',1")),
-    "xa commit": (E.QUERY, query(b"XA COMMIT X'61',X'',1")),
-    "xa rollback": (E.QUERY, query(b"XA ROLLBACK X'61',X'',1")),
+    "begin": (E.QUERY, query_body(b"BEGIN")),
+    "begin, from a tool": (E.QUERY, query_body(b"BEGIN /* x */")),
+    "xa start": (E.QUERY, query_body(b"XA START X'61',X'',1")),
+    "xa end": (E.QUERY, query_body(b"XA END X'61',X'',1")),
+    "xa commit": (E.QUERY, query_body(b"XA COMMIT X'61',X'',1")),
+    "xa rollback": (E.QUERY, query_body(b"XA ROLLBACK X'61',X'',1")),
     "xa prepare": (E.XA_PREPARE, b"\0" + struct.pack("<iII", 1, 1, 0) + b"a"),
     "one phase": (E.XA_PREPARE, b"\1" + struct.pack("<iII", 1, 1, 0) + b"a"),
-    "commit": (E.QUERY, query(b"COMMIT")),
-    "rollback": (E.QUERY, query(b"rollback")),
-    "rollback, from a tool": (E.QUERY, query(b"ROLLBACK /* added by mysqlbinlog */")),
-    "savepoint": (E.QUERY, query(b"SAVEPOINT `s`")),
-    "rollback to": (E.QUERY, query(b"ROLLBACK TO `s`")),
-    "rollback work to": (E.QUERY, query(b"ROLLBACK WORK TO SAVEPOINT `s`")),
-    "statement": (E.QUERY, query(b"CREATE TABLE commit_log (id INT)")),
-    "begins like begin": (E.QUERY, query(b"BEGIN_WORK_PROCEDURE")),
+    "commit": (E.QUERY, query_body(b"COMMIT")),
+    "rollback": (E.QUERY, query_body(b"rollback")),
+    "rollback, from a tool": (E.QUERY, query_body(b"ROLLBACK /* added by mysqlbinlog */")),
+    "savepoint": (E.QUERY, query_body(b"SAVEPOINT `s`")),
+    "rollback to": (E.QUERY, query_body(b"ROLLBACK TO `s`")),
+    "rollback work to": (E.QUERY, query_body(b"ROLLBACK WORK TO SAVEPOINT `s`")),
+    "statement": (E.QUERY, query_body(b"CREATE TABLE commit_log (id INT)")),
+    "begins like begin": (E.QUERY, query_body(b"BEGIN_WORK_PROCEDURE")),
     "xid": (E.XID, bytes(8)),
     "table map": (E.TABLE_MAP, table_map_body(b"\3")),
     "rows": (E.WRITE_ROWS, ROWS),
@@ -69,7 +68,7 @@ KINDS: dict[str, tuple[int, bytes]] = {
     "user var": (E.USER_VAR, b"\1\0\0\0v\1"),
     "rand": (E.RAND, bytes(16)),
     "begin load": (E.BEGIN_LOAD_QUERY, bytes(4)),
-    "execute load": (E.EXECUTE_LOAD_QUERY, query(b"LOAD", extra=bytes(13))),
+    "execute load": (E.EXECUTE_LOAD_QUERY, query_body(b"LOAD", extra=bytes(13))),
     "payload": (E.TRANSACTION_PAYLOAD, payload_body(compress(PLAIN))),
     "incident": (E.INCIDENT, b"\1\0\0"),
     "stop": (E.STOP, b""),
@@ -150,7 +149,11 @@ TRANSACTIONS: list[tuple[list[str], TransactionKind]] = [
 ]
 
 
-@pytest.mark.parametrize(("names", "kind"), TRANSACTIONS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    TRANSACTIONS,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
 def test_each_transaction(names: list[str], kind: TransactionKind) -> None:
     made = events(*names, *names)  # twice: the first leaves nothing behind
     parser = BoundaryParser()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import layout as k
-from tailrace.columns.changes import changes
+from tailrace.columns.read import changes
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
 from tailrace.columns.splits import find_rollbacks

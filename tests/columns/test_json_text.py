@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tailrace.columns import text_output
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.errors import EventDecodeError
 from tailrace.rows.decimals import decimal_size
@@ -212,6 +213,14 @@ class TestArrays:
         """Text many times as long as the bytes: escapes."""
         documents = ["\x01" * 5000] * 50
         assert text(*map(jsonb, documents)) == [json.dumps(each) for each in documents]
+
+    def test_too_much_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """More than 32-bit offsets reach, which is made less here."""
+        monkeypatch.setattr(text_output, "_LARGEST", 10_000)
+        small = jsonb("a" * 900)
+        assert text(*[small] * 9)[8] == json.dumps("a" * 900)
+        with pytest.raises(EventDecodeError, match="up to row 10 of a batch take more than 2 GiB"):
+            text(*[small] * 12)
 
 
 class TestMalformed:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
-from tailrace.constants import EventType
+from tailrace.constants import MAGIC, EventType
 from tailrace.events import DecodeContext, Event
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MYSQL_ARRAY = bytes.fromhex(
-    "000d000800000000040004000000630004"
-    "1a08000000000000020000000a0a0a2a2a001234000a280000"
+    "000d0008000000000400040000006300041a08000000000000020000000a0a0a2a2a001234000a280000"
 )
 """The post-header lengths that a MySQL 9.7.4 wrote."""
 MARIADB_ARRAY = (
@@ -99,3 +102,23 @@ def table_map_body(
         + bits
         + optional
     )
+
+
+def query_body(
+    sql: bytes, status: bytes = b"", database: bytes = b"shop", extra: bytes = b""
+) -> bytes:
+    """A query's body; ``extra`` lies behind its fixed part."""
+    fixed = struct.pack("<IIBHH", 9, 3, len(database), 1062, len(status))
+    return fixed + extra + status + database + b"\0" + sql
+
+
+def write(path: Path, *events: bytes, magic: bytes = MAGIC) -> Path:
+    """A log file of these events."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(magic + b"".join(events))
+    return path
+
+
+def log(folder: Path, number: int, *events: bytes, base: str = "binlog") -> Path:
+    """The numbered log file of these events, after a format description."""
+    return write(folder / f"{base}.{number:06}", raw_format(), *events)

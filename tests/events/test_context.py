@@ -22,7 +22,6 @@ from tailrace.events import (
     XidEvent,
     event_name,
 )
-
 from tests.events.made import context, raw_event, raw_format
 
 XID = raw_event(EventType.XID, bytes(8))
@@ -64,7 +63,9 @@ def test_each_flipped_byte_is_noticed(at: int) -> None:
 
 def test_a_wrong_checksum_says_both_and_where() -> None:
     raw = BULK_NULL[:-1] + b"\0"
-    with pytest.raises(ChecksumMismatch, match=r"binlog\.7 at 12 \(TABLE_MAP\): its checksum is 0x"):
+    with pytest.raises(
+        ChecksumMismatch, match=r"binlog\.7 at 12 \(TABLE_MAP\): its checksum is 0x"
+    ):
         context(checksums=True).decode(raw, file="binlog.7", offset=12)
     event = context(checksums=True).decode(raw, verify_checksum=False)
     assert event.checksum == 0x002ED456

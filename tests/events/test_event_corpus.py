@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tailrace.constants import EventType
-from tailrace.errors import BadMagic, LogError
+from tailrace.errors import BadMagic, LogError, StorageError
 from tailrace.events import (
     Event,
     GtidEvent,
@@ -110,7 +110,13 @@ def witness(folder: Path) -> tuple[list[int], list[tuple[Any, ...]], list[str]]:
             when, server, end, crc, what = match.groups()
             at = datetime.strptime(when.decode(), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
             heads.append(
-                (int(at.timestamp()), int(server), int(end), crc and int(crc, 16), what.decode("utf-8", "replace"))
+                (
+                    int(at.timestamp()),
+                    int(server),
+                    int(end),
+                    crc and int(crc, 16),
+                    what.decode("utf-8", "replace"),
+                )
             )
     next_gtids = re.findall(rb"SET @@SESSION\.GTID_NEXT= '(\S+:\d+)'", b"\n".join(lines))
     return offsets, heads, [gtid.decode() for gtid in next_gtids]
@@ -125,8 +131,8 @@ def test_there_is_a_corpus() -> None:
 def test_every_event_decodes(folder: Path) -> None:
     said = expected(folder)
     if said.get("encrypted"):
-        with pytest.raises(BadMagic, match="encrypted with"):
-            for series in series_of(folder):
+        for series in series_of(folder):
+            with pytest.raises(BadMagic, match="encrypted with"):
                 list(open_log(series))
         return
     for series in series_of(folder):
@@ -209,7 +215,9 @@ def compare(event: Event, what: str) -> None:
     elif isinstance(event, TableMapEvent):
         match = re.match(r"Table_map: (`.*`) mapped to number (\d+)", what)
         assert match
-        assert match[1].replace("``", "`") == f"`{event.database}`.`{event.table}`".replace("``", "`")
+        assert match[1].replace("``", "`") == f"`{event.database}`.`{event.table}`".replace(
+            "``", "`"
+        )
         assert match[2] == str(event.table_id)
     elif isinstance(event, RowsEvent):
         match = re.match(r"\w+: table id (\d+)", what)
@@ -252,8 +260,8 @@ def test_each_truncation(path: Path, tmp_path: Path) -> None:
             events = list(open_log(cut))
         except LogError:
             continue
-        except Exception as error:
-            assert "ends inside its first event" in str(error), error  # noqa: PT017
+        except StorageError as error:
+            assert str(error).endswith("the file ends inside its first event")  # noqa: PT017 - one of two
             continue
         assert events[-1].end_offset is not None
         assert events[-1].end_offset <= size

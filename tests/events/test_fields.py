@@ -34,7 +34,9 @@ def test_what_begins_no_length(first: int) -> None:
 
 
 def test_fixed_numbers() -> None:
-    data = bytes.fromhex("ff ffff ffffffff ffffffffffffffff feffffff feffffffffffffff 000000000000f83f")
+    data = bytes.fromhex(
+        "ff ffff ffffffff ffffffffffffffff feffffff feffffffffffffff 000000000000f83f"
+    )
     cursor = Cursor(data)
     assert cursor.u8("a") == 0xFF
     assert cursor.u16("b") == 0xFFFF

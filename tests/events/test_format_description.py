@@ -5,7 +5,6 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm, EventType, Flavour
 from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import DecodeContext, FormatDescriptionEvent
-
 from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, raw_event, raw_format
 
 
@@ -92,6 +91,11 @@ def test_a_sender_does_not_renew_the_checksum_of_a_log_without() -> None:
 def test_unknown_checksum_algorithms(algorithm: int) -> None:
     with pytest.raises(EventDecodeError, match="checksum algorithm"):
         decode(raw_format(algorithm=algorithm, log_pos=0))
+
+
+def test_an_array_too_long_for_a_server_without_checksums() -> None:
+    with pytest.raises(EventDecodeError, match="does not go with 42 event types"):
+        decode(raw_format("5.5.62", algorithm=None))
 
 
 def test_other_versions_of_the_format() -> None:

@@ -8,8 +8,8 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import GtidEvent, MariadbGtidEvent, PreviousGtidsEvent
 from tailrace.events.serialization import read_signed, read_unsigned, write_unsigned
+from tests.events.cases import GTID, TAGGED, UUID
 from tests.events.made import decode
-from tests.events.test_families import GTID, TAGGED, UUID
 
 
 def message(*fields: bytes, version: int = 1, last: int = 0) -> bytes:
@@ -64,7 +64,9 @@ def test_what_is_written_is_read(value: int) -> None:
     assert read_unsigned(data, 0, len(data)) == (value, len(data))
 
 
-@pytest.mark.parametrize(("folded", "value"), [(0, 0), (1, -1), (2, 1), (3, -2), (2**64 - 1, -(2**63))])
+@pytest.mark.parametrize(
+    ("folded", "value"), [(0, 0), (1, -1), (2, 1), (3, -2), (2**64 - 1, -(2**63))]
+)
 def test_signed_integers(folded: int, value: int) -> None:
     data = write_unsigned(folded)
     assert read_signed(data, 0, len(data))[0] == value

@@ -7,8 +7,7 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import QueryEvent, StatusVariable
 from tailrace.events.compression import decompress
-from tests.events.made import decode
-from tests.events.test_families import query
+from tests.events.made import decode, query_body
 
 STATUS = {
     StatusVariable.FLAGS2: (struct.pack("<I", 0x4000), 0x4000),
@@ -38,7 +37,7 @@ STATUS = {
 
 
 def event(status: bytes, sql: bytes = b"x") -> QueryEvent:
-    made = decode(EventType.QUERY, query(sql, status))
+    made = decode(EventType.QUERY, query_body(sql, status))
     assert isinstance(made, QueryEvent)
     return made
 
@@ -94,11 +93,11 @@ def test_bytes_that_are_no_utf8() -> None:
     assert made.sql == "INSERT INTO t VALUES ('\\xe9\\')"
     assert made.sql_bytes == b"INSERT INTO t VALUES ('\xe9\\')"
     with pytest.raises(EventDecodeError, match="database's name is not UTF-8"):
-        decode(EventType.QUERY, query(b"x", database=b"\xe9"))
+        decode(EventType.QUERY, query_body(b"x", database=b"\xe9"))
 
 
 def test_the_zero_byte_behind_the_database() -> None:
-    body = bytearray(query(b"SELECT"))
+    body = bytearray(query_body(b"SELECT"))
     body[13 + 4] = 1
     with pytest.raises(EventDecodeError, match="past the event's end"):
         decode(EventType.QUERY, bytes(body))
@@ -142,7 +141,7 @@ def test_compressed_blocks_that_are_refused(block: bytes, words: str) -> None:
 
 
 def test_a_damaged_compressed_query_is_noticed_when_asked_for() -> None:
-    made = decode(EventType.QUERY_COMPRESSED, query(b"\x81\3junk"), "mariadb")
+    made = decode(EventType.QUERY_COMPRESSED, query_body(b"\x81\3junk"), "mariadb")
     assert isinstance(made, QueryEvent)
     with pytest.raises(EventDecodeError, match=r"at 4 \(QUERY_COMPRESSED\)"):
         _ = made.sql

@@ -167,7 +167,9 @@ def test_wide_tables() -> None:
 
 
 def test_a_width_that_is_not_the_tables() -> None:
-    with pytest.raises(EventDecodeError, match=r"3 columns, but 2 in the table map of shop\.orders"):
+    with pytest.raises(
+        EventDecodeError, match=r"3 columns, but 2 in the table map of shop\.orders"
+    ):
         decode(ready(), E.WRITE_ROWS, rows_body(width=b"\3"))
 
 
@@ -190,7 +192,9 @@ def test_the_statements_end_frees_the_table_maps() -> None:
 
 def test_the_dummy_ends_the_statement_and_has_no_table() -> None:
     made = ready()
-    event = decode(made, E.WRITE_ROWS, rows_body(b"\0", b"", flags=STMT_END, width=b"\1", table_id=0xFFFFFF))
+    event = decode(
+        made, E.WRITE_ROWS, rows_body(b"\0", b"", flags=STMT_END, width=b"\1", table_id=0xFFFFFF)
+    )
     assert event.is_dummy
     assert event.row_data == b""
     assert not made.table_maps

@@ -1,6 +1,7 @@
 """Table maps: types, metadata, optional metadata."""
 
 import pickle
+from contextlib import suppress
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.events.made import MYSQL_ARRAY, decode, raw_event, raw_format, table_
 T = ColumnType
 
 
-def table(columns: bytes, metadata: bytes = b"", optional: bytes = b"", **more: object) -> TableMapEvent:
+def table(
+    columns: bytes, metadata: bytes = b"", optional: bytes = b"", **more: object
+) -> TableMapEvent:
     flavour = str(more.pop("flavour", "mysql"))
     event = decode(19, table_map_body(columns, metadata, optional, **more), flavour)  # type: ignore[arg-type]
     assert isinstance(event, TableMapEvent)
@@ -119,7 +122,22 @@ MARIADB_COLUMNS = REAL_COLUMNS.replace(b"\xf5", b"\xfc")  # JSON is a LONGTEXT
 def test_full_metadata_of_mysql() -> None:
     event = table(REAL_COLUMNS, REAL_METADATA, MYSQL_FULL)
     names = [spec.name for spec in event.columns]
-    assert names == ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "g1", "p", "c9", "c10", "j", "c11"]
+    assert names == [
+        "c1",
+        "c2",
+        "c3",
+        "c4",
+        "c5",
+        "c6",
+        "c7",
+        "c8",
+        "g1",
+        "p",
+        "c9",
+        "c10",
+        "j",
+        "c11",
+    ]
     collations = [spec.collation for spec in event.columns]
     assert collations == [8, 255, 63, 63, 8, 63, 8, 255, None, None, 255, 255, None, 28]
     assert event.columns[6].members == (b"a", b"b")
@@ -229,10 +247,8 @@ def test_every_flipped_byte(flavour: Flavour) -> None:
         for flip in (0x01, 0x80, 0xFF):
             damaged = bytearray(body)
             damaged[at] ^= flip
-            try:
+            with suppress(LogError):
                 repr(decode(19, bytes(damaged), flavour))
-            except LogError:
-                pass
 
 
 def test_the_zero_byte_behind_a_name() -> None:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-OPERATIONS: Final = pa.array(["insert", "update", "delete", "snapshot"])
+
+def strings(texts: Sequence[str]) -> pa.StringArray:
+    """An array of texts; unlike ``pa.array``, it does not import pandas where that is installed."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+OPERATIONS: Final = strings(["insert", "update", "delete", "snapshot"])
 _NAME: Final = pa.dictionary(pa.int8(), pa.string())
 _PRESENT: Final = pa.struct([("before", pa.binary()), ("after", pa.binary())])
 _RAW: Final = pa.map_(pa.string(), pa.string())
@@ -79,7 +88,7 @@ def _nulls(arrow: pa.DataType, length: int) -> pa.Array:
         children = [_nulls(field.type, length) for field in arrow]
         return pa.Array.from_buffers(arrow, length, [valid], length, children=children)
     if pa.types.is_map(arrow) or pa.types.is_list(arrow):
-        child = pa.array([], arrow.field(0).type)
+        child = _empty(arrow.field(0).type)
         offsets = zeros((length + 1) * 4)
         return pa.Array.from_buffers(arrow, length, [valid, offsets], length, children=[child])
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
@@ -89,9 +98,17 @@ def _nulls(arrow: pa.DataType, length: int) -> pa.Array:
     return pa.Array.from_buffers(arrow, length, [valid, zeros(length * width)], length)
 
 
+def _empty(arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(arrow):
+        children = [_empty(field.type) for field in arrow]
+        return pa.Array.from_buffers(arrow, 0, [None], 0, children=children)
+    buffers = [zeros(4), zeros(1)] if pa.types.is_string(arrow) else [zeros(8)]
+    return pa.Array.from_buffers(arrow, 0, [None, *buffers], 0)
+
+
 @functools.lru_cache(maxsize=4096)
 def _word(text: str) -> pa.Array:
-    return pa.array([text])
+    return strings([text])
 
 
 def constant(text: str, length: int) -> pa.DictionaryArray:
@@ -117,7 +134,7 @@ def odd_values(odd: Array, length: int, names: Sequence[str], digits: Sequence[i
     wanted = zip(odd[:, 2].tolist(), odd[:, 3].tolist(), odd[:, 1].tolist(), strict=True)
     texts = [_odd_text(date, time, digits[place & 0xFFFFFFFF]) for date, time, place in wanted]
     entries = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(texts, pa.string())],
+        [strings(keys), strings(texts)],
         fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())],
     )
     valid = np.packbits(counts > 0, bitorder="little")

@@ -187,7 +187,9 @@ D_GTID_NULL: Final = 30
 """Address of the validity bitmap of GTIDs."""
 D_BAD_COLUMN: Final = 31
 """Where decoding failed: the column's index."""
-DECODE_WORDS: Final = 33
+D_SCRATCH: Final = 33
+"""Address of room for a bit a column."""
+DECODE_WORDS: Final = 34
 
 GTID_TEXT: Final = 96
 

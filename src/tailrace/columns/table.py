@@ -69,6 +69,7 @@ class TableDecoder:
         self.template, self._names = self._columns_template(plans)
         self.row_bytes = float((len(plans) + 7) // 8 + sum(plan.least for plan in plans) + 1)
         """How many bytes an image takes, about; corrected as rows are seen."""
+        self._scratch = np.zeros(len(plans) // 8 + k.PADDING, np.uint8)
         self.text_bytes: dict[int, float] = {}
         """For columns of variable length, by index: bytes a row, as seen."""
 
@@ -116,6 +117,7 @@ class TableDecoder:
         frame[k.D_TRANSACTIONS] = transactions.ctypes.data
         frame[k.D_FILE_NUMBER] = file_number
         frame[k.D_COLUMNS] = len(self.table.columns)
+        frame[k.D_SCRATCH] = self._scratch.ctypes.data
         decode = kernel("decode_rows")
         images = 2 if seen & 2 else 1
         generous = False

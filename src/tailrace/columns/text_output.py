@@ -60,7 +60,7 @@ def write(
     lead = bit & 7 if bitmap else 0
     offsets = pa.allocate_buffer(4 * (lead + rows + 1))
     np.frombuffer(offsets, np.int32)[: lead + 1] = 0
-    text = pa.allocate_buffer(min(expected, _LARGEST) + 2 * f.ROOM, resizable=True)
+    text = pa.allocate_buffer(min(expected + 2 * f.ROOM, _LARGEST), resizable=True)
     frame[: f.WORDS_SHARED] = 0
     frame[f.ROWS] = rows
     frame[f.OUT_OFFSETS] = offsets.address + 4 * lead
@@ -79,7 +79,8 @@ def write(
                 "read the log in smaller batches"
             )
         text.resize(min(2 * text.size, _LARGEST))
-    text.resize(int(frame[f.USED]), shrink_to_fit=False)
+    used = int(frame[f.USED])
+    text.resize(used, shrink_to_fit=2 * used < text.size)
     valid = None
     if bitmap:
         valid = array.buffers()[0].slice(array.offset >> 3)

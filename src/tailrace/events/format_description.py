@@ -155,9 +155,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     def read_body(self, _context: DecodeContext, /) -> None:
         """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm]."""
-        body = self.body
-        if len(body) < _FIXED_SIZE:
-            raise TruncatedEvent(f"a format description of {len(body)} bytes lacks fields")
+        body = self.body  # frame_end has seen that it holds the fixed part
         binlog_version, _, created, header_length = _FIXED.unpack_from(body)
         if binlog_version != 4:
             raise EventDecodeError(

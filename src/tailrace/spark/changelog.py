@@ -8,6 +8,7 @@ that each file has one schema.
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError
+from tailrace.rows.schema import BLOB_TYPES
 from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.present import unlogged_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tailrace.rows.schema import TableSchema
 
 ROW_GROUP_ROWS: Final = 1 << 17
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -28,6 +34,9 @@ ROW_GROUP_BYTES: Final = 32 << 20
 KEPT_BYTES: Final = 96 << 20
 """Bytes of batches that are kept over all tables."""
 OPEN_FILES: Final = 64
+
+_BLOBS: Final = BLOB_TYPES | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
+"""What ``binlog_row_image=NOBLOB`` leaves out where it did not change."""
 
 OPERATIONS: Final = ("insert", "update", "delete", "snapshot")
 
@@ -38,8 +47,10 @@ class ChangeFile:
 
     ``columns`` are the table's columns as in these rows, ``key`` the names of its primary key's
     columns (none where it is unknown), ``names`` where the columns' names come from. ``first`` and
-    ``last`` are the rows' least and greatest ``_seq``. ``partial`` says that some row has an image
-    that is not full, and ``moved`` that such a row changed its key.
+    ``last`` are the rows' least and greatest ``_seq``. ``unlogged`` are columns that updates leave
+    out though they may have changed: generated ones, on some servers. ``partial`` says that some row has an image
+    that is not full, and ``moved`` that such a row changed its key. ``seconds`` is what it
+    took to decode and write them.
     """
 
     database: str
@@ -57,6 +68,8 @@ class ChangeFile:
     last: int
     partial: bool
     moved: bool
+    unlogged: tuple[str, ...]
+    seconds: float
 
     @property
     def name(self) -> str:
@@ -80,6 +93,8 @@ class _Open:
     last: int = 0
     partial: bool = False
     moved: bool = False
+    unlogged: set[str] = field(default_factory=set)
+    seconds: float = 0.0
 
 
 class ChangelogFiles:
@@ -106,12 +121,19 @@ class ChangelogFiles:
         self._kept = 0
         self._done: list[ChangeFile] = []
         self._files = 0
+        self._blobs: dict[tuple[str, str], frozenset[str]] = {}
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take one table's next changes."""
+    def meet(self, table: TableSchema) -> None:
+        """Take note of a table's columns before its first batch comes."""
+        blobs = {column.name for column in table.columns if column.type in _BLOBS}
+        name = table.database, table.table
+        self._blobs[name] = self._blobs.get(name, frozenset()) | blobs
+
+    def add(self, batch: pa.RecordBatch, seconds: float = 0.0) -> None:
+        """Take one table's next changes; ``seconds`` is what it took to decode them."""
         if not batch.num_rows:
             return
-        name = _text(batch, "_db"), _text(batch, "_table")
+        name = _names(batch)
         table = self._tables.get(name)
         if table is not None and not table.schema.equals(batch.schema, check_metadata=True):
             self._close(name)
@@ -120,6 +142,7 @@ class ChangelogFiles:
             table = self._tables[name] = _Open(batch.schema)
         self._tables.move_to_end(name)
         size = batch.nbytes
+        table.seconds += seconds
         table.kept.append(batch)
         table.kept_rows += batch.num_rows
         table.kept_bytes += size
@@ -143,6 +166,7 @@ class ChangelogFiles:
             self._close(name)
 
     def _write(self, table: _Open) -> None:
+        start = time.perf_counter()
         rows = pa.Table.from_batches(table.kept)
         self._kept -= table.kept_bytes
         table.memory += table.kept_bytes
@@ -152,6 +176,7 @@ class ChangelogFiles:
             table.file = ParquetFile(self._folder / f"{self._files:05}.parquet")
             self._files += 1
         table.file.write(rows)
+        table.seconds += time.perf_counter() - start
 
     def _note(self, table: _Open, rows: pa.Table) -> None:
         """Keep the figures that the driver needs of the rows."""
@@ -164,7 +189,11 @@ class ChangelogFiles:
         table.last = max(last, table.last)
         if rows.column("_present").null_count < rows.num_rows:
             table.partial = True
-            table.moved = table.moved or _moves(rows, _key(table.schema))
+            key = _key(table.schema)
+            table.moved = table.moved or _moves(rows, key)
+            table.unlogged |= unlogged_columns(
+                rows, key, self._blobs.get(_names(rows), frozenset())
+            )
 
     def _close(self, name: tuple[str, str]) -> None:
         table = self._tables.pop(name)
@@ -191,14 +220,16 @@ class ChangelogFiles:
                 last=table.last,
                 partial=table.partial,
                 moved=table.moved,
+                unlogged=tuple(sorted(table.unlogged)),
+                seconds=table.seconds,
             )
         )
 
 
-def _text(batch: pa.RecordBatch, name: str) -> str:
-    """The one value of a batch's ``_db`` or ``_table``."""
-    text: str = batch.column(name).slice(0, 1).to_pylist()[0]
-    return text
+def _names(batch: pa.RecordBatch | pa.Table) -> tuple[str, str]:
+    """The one database and table of the rows."""
+    first = batch.slice(0, 1)
+    return first.column("_db").to_pylist()[0], first.column("_table").to_pylist()[0]
 
 
 def _key(schema: pa.Schema) -> list[str]:

@@ -14,7 +14,7 @@ import functools
 import pickle
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    Job = Callable[[Any, "Report"], Any]
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 _RESULT: Final = pa.schema([("task", pa.int64()), ("result", pa.binary())])
 _PERIOD: Final = 0.2
@@ -52,13 +53,21 @@ class Report:
             self._path.write_text(str(amount))
 
 
+class Runner(Protocol):
+    """Runs a job for each of some arguments, in tasks or right here; the results in their order."""
+
+    def __call__(
+        self, job: Callable[[Argument, Report], Result], arguments: Sequence[Argument]
+    ) -> list[Result]: ...
+
+
 def run(
     spark: SparkSession,
-    job: Job,
-    arguments: Sequence[Any],
+    job: Callable[[Argument, Report], Result],
+    arguments: Sequence[Argument],
     folder: Path,
     progress: Callable[[int], None] | None = None,
-) -> list[Any]:
+) -> list[Result]:
     """Run ``job(argument, report)`` for each argument as a Spark task; the results in their order.
 
     ``job`` is a function of a module, arguments and results pickle. ``folder`` is made, and may be
@@ -77,6 +86,8 @@ def run(
     except OSError as error:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
     count = len(arguments)
+    if not count:
+        return []
     numbers = spark.range(0, count, 1, count)
     work = functools.partial(_work, job, folder)
     results = numbers.mapInArrow(work, "task long, result binary")
@@ -89,7 +100,9 @@ def run(
     return [by_task[number] for number in range(count)]
 
 
-def _work(job: Job, folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _work(
+    job: Callable[[Any, Report], Any], folder: Path, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task: the jobs of the numbers that the task is given."""
     for batch in batches:
         for number in batch.column(0).to_pylist():

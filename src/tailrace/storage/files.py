@@ -120,14 +120,19 @@ def _listed(index: Path) -> list[LogFile]:
 
 def _series(name: str, files: Iterable[LogFile]) -> LogSeries:
     """A series in the order of its numbers. Raises StorageError where one is missing between."""
-    ordered = sorted(files, key=lambda file: (file.number or 0, file.name))
-    for before, after in pairwise(ordered):
-        if before.number is None or after.number is None:
-            continue
-        if after.number == before.number:
+    numbered = sorted(((file.number or 0, file) for file in files), key=lambda pair: pair[0])
+    ordered = [file for _, file in numbered]
+    for file in ordered[:-1]:
+        if file.number is None:
+            raise StorageError(
+                f"{file.path}: no number says where it stands among {ordered[-1].name} and the"
+                " others; open it alone"
+            )
+    for (number, before), (next_number, after) in pairwise(numbered):
+        if next_number == number:
             raise StorageError(f"{before.path} and {after.path} have the same number")
-        if after.number != before.number + 1:
-            missing = f"{before.base}.{before.number + 1:0{len(before.name.rpartition('.')[2])}}"
+        if next_number != number + 1:
+            missing = f"{before.base}.{number + 1:0{len(before.name.rpartition('.')[2])}}"
             raise StorageError(
                 f"{Path(before.path).parent}: {missing} is missing between {before.name} and"
                 f" {after.name}; give the files before or after it alone, to read them without it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -33,7 +34,8 @@ class EventReader:
     """Iterates over ``(offset, bytes)`` of each event in a file; reads in large pieces.
 
     Checks the magic and each event's length; checksums are the decoder's. With ``start`` the
-    format description event comes first, then the events from that offset on.
+    format description event comes first (in a relay log all of them), then the events from that
+    offset on.
 
     ``torn_tail_offset`` is set where the file ends inside an event and was open when it was
     read (its server runs, or crashed): reading ends there. Elsewhere such an end raises
@@ -65,17 +67,36 @@ class EventReader:
                 raise self._error(TruncatedEvent, "the file holds nothing but its magic", 4)
             return
         yield first
+        begin = first[0] + len(first[1])
         second = next(walk, None)
-        if second is None:
-            return
-        if second[1][4] == EventType.START_ENCRYPTION:
-            self._refuse_encrypted(*second)
-        if self.start is None or self.start <= second[0]:
-            yield second
-        else:
-            self._check_start(stream, self.start)
-            walk = self._walk(stream, self.start)
+        if second is not None:
+            if second[1][4] == EventType.START_ENCRYPTION:
+                self._refuse_encrypted(*second)
+            walk = chain([second], walk)
+        if self.start is not None and self.start > len(MAGIC) and self.start != begin:
+            if self._relay:
+                walk = self._after_formats(walk, self.start)
+            else:
+                self._check_start(stream, self.start, begin)
+                walk = self._walk(stream, self.start)
         yield from walk
+
+    def _after_formats(
+        self, walk: Iterator[tuple[int, bytes]], start: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """A relay log from ``start`` on; before it only the formats of its sources."""
+        reached = False
+        end = 0
+        for offset, raw in walk:
+            if not reached and offset >= start:
+                if offset > start:
+                    break
+                reached = True
+            if reached or raw[4] == EventType.FORMAT_DESCRIPTION:
+                yield offset, raw
+            end = offset + len(raw)
+        if not reached and end != start:
+            raise StorageError(f"{self.file.path}: no event begins at {start}")
 
     def _walk(self, stream: FileIO, offset: int) -> Iterator[tuple[int, bytes]]:
         """The events from ``offset`` on, where the stream stands."""
@@ -191,17 +212,19 @@ class EventReader:
             header.type,
         )
 
-    def _check_start(self, stream: FileIO, start: int) -> None:
+    def _check_start(self, stream: FileIO, start: int, begin: int) -> None:
         """Go to where reading is to begin in mid-file; a header must fit there."""
         size = os.fstat(stream.fileno()).st_size
         if start > size:
             raise StorageError(f"{self.file.path}: it has {size} bytes and no position {start}")
         stream.seek(start)
         raw = stream.read(HEADER_SIZE)
+        fits = start >= begin
         if len(raw) == HEADER_SIZE:
             header = EventHeader.parse(raw)
-            if header.length < HEADER_SIZE or not self._fits(header, start):
-                raise StorageError(f"{self.file.path}: no event begins at {start}")
+            fits = fits and header.length >= HEADER_SIZE and self._fits(header, start)
+        if not fits:
+            raise StorageError(f"{self.file.path}: no event begins at {start}")
         stream.seek(start)
 
     def _error(

@@ -1,159 +1,216 @@
-"""Is a text JSON? As Python's parser sees it, which takes what RFC 8259 allows and no more."""
+"""Is a text JSON? As Python's parser sees it, which takes what RFC 8259 allows and no more.
+
+The grammar is an automaton: what a byte's class does in a state is one byte of a table.
+"""
 
 from __future__ import annotations
+
+from enum import IntEnum, auto
+from typing import Any, Final
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from tailrace.columns.kernels.memory import helper, put8, u8
 from tailrace.columns.text_frames import DEPTH
 
-_MOST_DIGITS = 4300  # of a whole number: what Python converts by default
 
-# What may stand behind a backslash beside u: bits by the byte's lowest six, below 64 and above.
-_LOW_ESCAPES = 1 << 0x22 | 1 << 0x2F
-_HIGH_ESCAPES = sum(1 << (byte & 63) for byte in b"\\bfnrt")
+class _S(IntEnum):
+    """What stands before the next byte."""
 
-# What may come next.
-_VALUE = 0
-_VALUE_OR_END = 1
-_MORE = 2
-_KEY = 4
-_KEY_OR_END = 5
-
-
-@helper
-def _behind_space(p: int, stop: int) -> int:
-    while p < stop and (u8(p) == 0x20 or u8(p) == 0x0A or u8(p) == 0x0D or u8(p) == 0x09):
-        p += 1
-    return p
-
-
-@helper
-def _behind_string(p: int, stop: int) -> int:
-    """The address behind a string whose first byte is at ``p``; 0 if it is none."""
-    while p < stop:
-        byte = u8(p)
-        p += 1
-        if byte == 0x22:
-            return p
-        if byte < 0x20:
-            return 0
-        if byte == 0x5C:
-            if p == stop:
-                return 0
-            byte = u8(p)
-            p += 1
-            if byte == 0x75:
-                if stop - p < 4:
-                    return 0
-                for i in range(4):
-                    digit = u8(p + i)
-                    letter = digit | 0x20
-                    if not (0x30 <= digit <= 0x39 or 0x61 <= letter <= 0x66):
-                        return 0
-                p += 4
-            elif byte > 0x7F or not (
-                (_LOW_ESCAPES if byte < 0x40 else _HIGH_ESCAPES) >> (byte & 63) & 1
-            ):
-                return 0
-    return 0
-
-
-@helper
-def _behind_digits(p: int, stop: int) -> int:
-    while p < stop and 0x30 <= u8(p) <= 0x39:
-        p += 1
-    return p
+    REFUSED = 0
+    END = auto()
+    """A whole value."""
+    VALUE = auto()
+    """A value has to come; FIRST: or the array's end."""
+    FIRST = auto()
+    KEY = auto()
+    """A key has to come; FIRST_KEY: or the object's end."""
+    FIRST_KEY = auto()
+    IN_KEY = auto()
+    COLON = auto()
+    STRING = auto()
+    MINUS = auto()
+    ZERO = auto()
+    WHOLE = auto()
+    POINT = auto()
+    FRACTION = auto()
+    E = auto()
+    SIGN = auto()
+    EXPONENT = auto()
+    # Behind a backslash and inside of \u, in strings; the same in keys, KEY_ESCAPE further.
+    ESCAPE = auto()
+    U1 = auto()
+    U2 = auto()
+    U3 = auto()
+    U4 = auto()
+    KEY_ESCAPE = auto()
+    KEY_U1 = auto()
+    KEY_U2 = auto()
+    KEY_U3 = auto()
+    KEY_U4 = auto()
+    # The letters of null, true and false that are still to come.
+    ULL = auto()
+    LL = auto()
+    L = auto()
+    RUE = auto()
+    UE = auto()
+    ALSE = auto()
+    LSE = auto()
+    SE = auto()
+    LAST_E = auto()
+    # Not states but what else is to be done.
+    OPEN_OBJECT = 64
+    OPEN_ARRAY = auto()
+    CLOSE_OBJECT = auto()
+    CLOSE_ARRAY = auto()
+    COMMA = auto()
 
 
-@helper
-def _behind_number(p: int, stop: int) -> int:
-    """The address behind a number; 0 if there is none, or one that Python refuses to convert."""
-    if u8(p) == 0x2D:
-        p += 1
-    end = _behind_digits(p, stop)
-    if end == p or (u8(p) == 0x30 and end > p + 1):
-        return 0
-    whole = end - p
-    p = end
-    if p < stop and u8(p) == 0x2E:
-        end = _behind_digits(p + 1, stop)
-        if end == p + 1:
-            return 0
-        p = end
-        whole = 0
-    if p < stop and u8(p) | 0x20 == 0x65:
-        p += 1
-        if p < stop and (u8(p) == 0x2B or u8(p) == 0x2D):
-            p += 1
-        end = _behind_digits(p, stop)
-        if end == p:
-            return 0
-        p = end
-        whole = 0
-    return 0 if whole > _MOST_DIGITS else p
+_CLASSES: Final = [
+    *(bytes([byte]) for byte in b'{}[],:"\\/-+.0abeEflnrstu '),
+    b"\t\n\r",
+    b"123456789",
+    b"cdABCDF",
+]
+_OTHER: Final = len(_CLASSES)
+"""A byte that only strings have."""
+_CONTROL: Final = _OTHER + 1
+_WIDTH: Final = 32
+"""Entries of a state in the table: one for each class."""
+_MOST_DIGITS: Final = 4300
+"""Of a whole number: what Python converts by default."""
 
 
-@helper
-def _behind_word(p: int, stop: int) -> int:
-    """The address behind ``null``, ``true`` or ``false``; 0 if it is none of them."""
-    size = 5 if u8(p) == 0x66 else 4
-    if stop - p < size:
-        return 0
-    word = 0
-    for i in range(size):
-        word = word << 8 | u8(p + i)
-    wanted = 0x66616C7365 if size == 5 else 0x6E756C6C if u8(p) == 0x6E else 0x74727565
-    return p + size if word == wanted else 0
+def _class_of(byte: int) -> int:
+    for number, members in enumerate(_CLASSES):
+        if byte in members:
+            return number
+    return _CONTROL if byte < 0x20 else _OTHER
+
+
+def _table() -> bytes:
+    """First the class of each byte, then for each state what each class does in it."""
+    moves = [[_S.REFUSED] * _WIDTH for _ in range(_S.OPEN_OBJECT)]
+
+    def on(states: list[_S], members: bytes, then: _S) -> None:
+        for state in states:
+            for byte in members:
+                moves[state][_class_of(byte)] = then
+
+    ends = [_S.END, _S.ZERO, _S.WHOLE, _S.FRACTION, _S.EXPONENT]
+    values = [_S.VALUE, _S.FIRST]
+    for state in (*values, _S.KEY, _S.FIRST_KEY, _S.COLON):
+        on([state], b" \t\n\r", state)
+    on(ends, b" \t\n\r", _S.END)
+    on(ends, b",", _S.COMMA)
+    on([*ends, _S.FIRST], b"]", _S.CLOSE_ARRAY)
+    on([*ends, _S.FIRST_KEY], b"}", _S.CLOSE_OBJECT)
+    on(values, b"{", _S.OPEN_OBJECT)
+    on(values, b"[", _S.OPEN_ARRAY)
+    on([_S.KEY, _S.FIRST_KEY], b'"', _S.IN_KEY)
+    on([_S.COLON], b":", _S.VALUE)
+    on(values, b'"', _S.STRING)
+    for inside, escape, behind in (
+        (_S.STRING, _S.ESCAPE, _S.END),
+        (_S.IN_KEY, _S.KEY_ESCAPE, _S.COLON),
+    ):
+        moves[inside][:_CONTROL] = [inside] * _CONTROL
+        on([inside], b"\t\n\r", _S.REFUSED)
+        on([inside], b'"', behind)
+        on([inside], b"\\", escape)
+        on([escape], b'"\\/bfnrt', inside)
+        on([escape], b"u", _S(escape + 1))
+        for step in range(1, 5):
+            then = inside if step == 4 else _S(escape + step + 1)
+            on([_S(escape + step)], b"0123456789abcdefABCDEF", then)
+    on(values, b"-", _S.MINUS)
+    on([*values, _S.MINUS], b"0", _S.ZERO)
+    on([*values, _S.MINUS, _S.WHOLE], b"123456789", _S.WHOLE)
+    on([_S.WHOLE], b"0", _S.WHOLE)
+    on([_S.ZERO, _S.WHOLE], b".", _S.POINT)
+    on([_S.POINT, _S.FRACTION], b"0123456789", _S.FRACTION)
+    on([_S.ZERO, _S.WHOLE, _S.FRACTION], b"eE", _S.E)
+    on([_S.E], b"+-", _S.SIGN)
+    on([_S.E, _S.SIGN, _S.EXPONENT], b"0123456789", _S.EXPONENT)
+    words = (
+        (b"null", (_S.ULL, _S.LL, _S.L)),
+        (b"true", (_S.RUE, _S.UE, _S.LAST_E)),
+        (b"false", (_S.ALSE, _S.LSE, _S.SE, _S.LAST_E)),
+    )
+    for word, states in words:
+        on(values, word[:1], states[0])
+        for state, byte, then in zip(states, word[1:], (*states[1:], _S.END), strict=True):
+            on([state], bytes([byte]), then)
+    return bytes(map(_class_of, range(256))) + bytes(move for row in moves for move in row)
+
+
+_TABLE: Final = _table()
+
+
+@intrinsic
+def _table_address(typingctx: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Give the address of the table, which lies in the machine code."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.ArrayType(ir.IntType(8), len(_TABLE))
+        table = ir.GlobalVariable(builder.module, kind, "tailrace.json.grammar")
+        table.linkage = "internal"
+        table.global_constant = True
+        table.initializer = ir.Constant(kind, bytearray(_TABLE))
+        return builder.ptrtoint(table, ir.IntType(64))
+
+    return types.int64(), codegen
+
+
+_VALUE = int(_S.VALUE)
+_KEY = int(_S.KEY)
+_END = int(_S.END)
+_FIRST = int(_S.FIRST)
+_FIRST_KEY = int(_S.FIRST_KEY)
+_WHOLE = int(_S.WHOLE)
+_POINT = int(_S.POINT)
+_E = int(_S.E)
+_OPEN_OBJECT = int(_S.OPEN_OBJECT)
+_OPEN_ARRAY = int(_S.OPEN_ARRAY)
+_CLOSE_OBJECT = int(_S.CLOSE_OBJECT)
+_CLOSE_ARRAY = int(_S.CLOSE_ARRAY)
 
 
 @helper
 def is_json(p: int, stop: int, levels: int) -> int:
     """1 for JSON of at most DEPTH levels; ``levels`` is the address of as many bytes."""
-    depth = 0
+    table = _table_address()
     state = _VALUE
-    while True:
-        p = _behind_space(p, stop)
-        if p == stop:
-            return depth == 0 and state == _MORE
-        byte = u8(p)
-        if state == _MORE:
-            if depth == 0:
+    depth = 0
+    digits = 0
+    while p <= stop:
+        # a blank behind the last byte ends a number
+        move = u8(table + 256 + _WIDTH * state + u8(table + (u8(p) if p < stop else 0x20)))
+        p += 1
+        if state == _WHOLE and digits > _MOST_DIGITS and move not in (_WHOLE, _POINT, _E):
+            return 0
+        digits = digits + 1 if move == _WHOLE else 0
+        if move < _OPEN_OBJECT:
+            if move == 0:
                 return 0
-            inside = u8(levels + depth - 1)
-            p += 1
-            if byte == 0x2C:
-                state = _KEY if inside == 0x7D else _VALUE
-            elif byte == inside:
-                depth -= 1
-            else:
-                return 0
-            continue
-        if (state == _KEY_OR_END and byte == 0x7D) or (state == _VALUE_OR_END and byte == 0x5D):
-            depth -= 1
-            state = _MORE
-            p += 1
-        elif state & _KEY:
-            p = _behind_string(p + 1, stop) if byte == 0x22 else 0
-            if p == 0:
-                return 0
-            p = _behind_space(p, stop)
-            if p == stop or u8(p) != 0x3A:
-                return 0
-            p += 1
-            state = _VALUE
-        elif byte & 0xDF == 0x5B:  # { or [
+            state = move
+        elif move <= _OPEN_ARRAY:
             if depth == DEPTH:
                 return 0
-            put8(levels + depth, byte + 2)
+            put8(levels + depth, move)
             depth += 1
-            state = _KEY_OR_END if byte == 0x7B else _VALUE_OR_END
-            p += 1
+            state = _FIRST_KEY if move == _OPEN_OBJECT else _FIRST
         else:
-            if byte == 0x22:
-                p = _behind_string(p + 1, stop)
-            elif byte == 0x2D or 0x30 <= byte <= 0x39:
-                p = _behind_number(p, stop)
+            inside = u8(levels + depth - 1) if depth else 0
+            if move <= _CLOSE_ARRAY:
+                if move - _CLOSE_OBJECT + _OPEN_OBJECT != inside:
+                    return 0
+                depth -= 1
+                state = _END
+            elif inside:
+                state = _KEY if inside == _OPEN_OBJECT else _VALUE
             else:
-                p = _behind_word(p, stop)
-            if p == 0:
                 return 0
-            state = _MORE
+    return depth == 0 and state == _END

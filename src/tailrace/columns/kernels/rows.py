@@ -87,6 +87,7 @@ from tailrace.columns.layout import (
     D_POSITION,
     D_ROW,
     D_ROWS,
+    D_SCRATCH,
     D_SEQUENCE,
     D_SERVER,
     D_STAMP,
@@ -312,29 +313,39 @@ def _prefix(p, size):
 
 
 @helper
+def _spread_nulls(p, end, present, count, target):
+    """Write a bit a column, set where it is absent or NULL; returns the size of the null bitmap.
+
+    The bitmap at ``p`` has bits for the columns that are ``present`` only.
+    """
+    seen = 0
+    for byte in range((count + 7) >> 3):
+        put8(target + byte, 0)
+    for index in range(count):
+        empty = 1
+        if (u8(present + (index >> 3)) >> (index & 7)) & 1:
+            if p + (seen >> 3) < end:
+                empty = (u8(p + (seen >> 3)) >> (seen & 7)) & 1
+            seen += 1
+        at = target + (index >> 3)
+        put8(at, u8(at) | (empty << (index & 7)))
+    return (seen + 7) >> 3
+
+
+@helper
 def _image(frame, columns, count, p, end, row, present, image):
     """Decode one row image at ``p``: the address behind it, or a reason to stop."""
-    bitmap = p
-    bits_present = count
+    bits = p
     if present:
-        bits_present = 0
-        for index in range(count):
-            bits_present += (u8(present + (index >> 3)) >> (index & 7)) & 1
-    p += (bits_present + 7) >> 3
+        bits = get(frame, D_SCRATCH)
+        p += _spread_nulls(p, end, present, count, bits)
+    else:
+        p += (count + 7) >> 3
     if p > end:
         return ROW_TOO_LONG
-    seen = nulls = 0
     for index in range(count):
         column = columns + index * (COLUMN_WORDS * 8)
-        if present and (u8(present + (index >> 3)) >> (index & 7)) & 1 == 0:
-            _no_value(column, row)
-            continue
-        if seen & 63 == 0:
-            nulls = i64(bitmap + (seen >> 3))
-        null = nulls & 1
-        nulls >>= 1
-        seen += 1
-        if null:
+        if (u8(bits + (index >> 3)) >> (index & 7)) & 1:
             _no_value(column, row)
             continue
         if p > end:
@@ -416,6 +427,10 @@ def _image(frame, columns, count, p, end, row, present, image):
             if reason != ALL_DECODED:
                 return reason
             p += 5 + ((argument + 1) >> 1)
+        elif kind == TIMESTAMP and be32(p) != 0:
+            stamp = be32(p) * 1_000_000 + fraction(p + 4, argument)
+            put64(values + row * 8, stamp)
+            p += 4 + ((argument + 1) >> 1)
         elif kind == ENUM_NAME:
             number = u8(p) if argument & 255 == 1 else u16(p)
             offsets = get(column, C_OFFSETS) + row * 4
@@ -435,7 +450,8 @@ def _image(frame, columns, count, p, end, row, present, image):
             put32(offsets + 4, used)
             p += argument & 255
         elif DATE <= kind <= TIME or OLD_DATETIME <= kind <= OLD_TIME:
-            size = _temporal(frame, column, kind, argument, p, row, (image << 32) | index)
+            place = (image << 32) | index
+            size = _temporal(frame, column, kind, argument, p, row, place)
             if size < 0:
                 put(frame, D_BAD_COLUMN, index)
                 return size
@@ -497,25 +513,21 @@ def _image(frame, columns, count, p, end, row, present, image):
 
 
 @helper
-def _gtid(frame, row, number, transaction):
-    """Put out the row's GTID as an index into the batch's GTIDs; False where these are full."""
-    out = get(frame, D_GTID) + row * 4
+def _gtid(frame, number, transaction):
+    """Index of a transaction's GTID among the batch's, or -1 where it has none, -2 for no room."""
     if get(transaction, T_KIND) == NO_GTID:
-        _clear_bit(get(frame, D_GTID_NULL), row)
-        put32(out, 0)
-        return True
+        return -1
     count = get(frame, D_GTID_COUNT)
     if get(frame, D_GTID_LAST) != number:
         if count >= get(frame, D_GTID_CAPACITY):
-            return False
+            return -2
         offsets = get(frame, D_GTID_OFFSETS) + count * 4
         texts = get(frame, D_GTIDS)
         put32(offsets + 4, gtid_text(transaction, texts + u32(offsets)) - texts)
         count += 1
         put(frame, D_GTID_COUNT, count)
         put(frame, D_GTID_LAST, number)
-    put32(out, count - 1)
-    return True
+    return count - 1
 
 
 @helper
@@ -582,13 +594,14 @@ def decode_rows(frame):
         operation = get(entry, E_OP) & 3
         end = get(entry, E_END)
         bare = get(entry, E_OP) & BARE
+        gtid = _gtid(frame, which, transaction)
         while p < end or bare:
             put(frame, D_ENTRY, index)
             put(frame, D_ROW, p)
             put(frame, D_NUMBER, number)
             put(frame, D_ROWS, row)
             odd = get(frame, D_ODD_COUNT)
-            if row >= capacity or not _gtid(frame, row, which, transaction):
+            if row >= capacity or gtid == -2:
                 return BATCH_FULL
             behind = _row(frame, entry, p, row)
             if behind < 0:
@@ -598,6 +611,9 @@ def decode_rows(frame):
                 return ROW_TOO_LONG
             p = behind
             bare = 0
+            if gtid < 0:
+                _clear_bit(get(frame, D_GTID_NULL), row)
+            put32(get(frame, D_GTID) + row * 4, max(gtid, 0))
             put8(get(frame, D_OP) + row, operation)
             put64(get(frame, D_STAMP) + row * 8, stamp)
             put64(get(frame, D_POSITION) + row * 8, position)

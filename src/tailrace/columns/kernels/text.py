@@ -68,7 +68,7 @@ def _group(p, size, index):
 
 @helper
 def inet6_text(p, size, target):
-    """16 bytes as MariaDB prints an INET6: the longest run of zero groups is left out."""
+    """16 bytes as MariaDB prints an INET6: the longest run of zero groups is left out, even of one."""
     best = best_size = 0
     run = 0
     for index in range(8):
@@ -76,8 +76,6 @@ def inet6_text(p, size, target):
         if run > best_size:
             best_size = run
             best = index - run + 1
-    if best_size < 2:
-        best_size = 0
     mapped = best == 0 and (best_size == 6 or (best_size == 5 and _group(p, size, 5) == 0xFFFF))
     index = 0
     while index < 8:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tailrace.spark.conform import Source
+from tailrace.spark.current.conform import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tailrace.columns import TableChange
-    from tailrace.spark.alters import Alteration
+    from tailrace.spark.current.alters import Alteration
 
 
 @dataclass(frozen=True)
@@ -94,20 +94,28 @@ def _take(
                 found[each] = Life([Segment(each, seq)], dropped=True)
         case "rename":
             new = change.renamed or name
-            life = found.get(name) or Life([Segment(name, seq)])
+            moved = found.get(name) or Life([Segment(name, seq)])
             if not wanted(name):
-                life.refused = f"it was named {name} before, which is not mirrored"
-            life.end(seq)
-            life.segments.append(Segment(new, seq))
+                moved.refused = f"it was named {name} before, which is not mirrored"
+            moved.end(seq)
+            moved.segments.append(Segment(new, seq))
             found[name] = Life([Segment(name, seq)], dropped=True)
-            found[new] = life
+            found[new] = moved
         case "alter":
-            if (life := found.get(name)) and (done := alterations.get(seq, {}).get(name)):
-                life.alterations.append((seq, done))
+            for altered, done in alterations.get(seq, {}).items():
+                if life := found.get(altered):
+                    life.alterations.append((seq, done))
+                    if done.moves_rows and not life.dropped:
+                        life.refused = (
+                            "rows came or went with a partition or tablespace (ALTER TABLE), which "
+                            "the log does not name"
+                        )
         case "unclear":
             for each in list(found):
                 if name in {each, "*.*"} and not found[each].dropped:
-                    found[each].refused = (
+                    found[
+                        each
+                    ].refused = (
                         "a statement changed it, or its columns, in a way that was not understood"
                     )
 

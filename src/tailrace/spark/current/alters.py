@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import EventDecodeError
@@ -20,13 +21,14 @@ from tailrace.schema.cursor import Cursor
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import Session
 from tailrace.schema.tokens import Kind, NotUnderstoodError, tokenize
-from tailrace.spark.conform import Source
+from tailrace.spark.current.conform import Source
 from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
+    from tailrace.schema.tokens import Token
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Alteration:
     renamed: Mapping[str, str]
     added: Mapping[str, Source]
     dropped: frozenset[str]
+    moves_rows: bool = False
+    """Rows come or go with the statement: with a partition, or a tablespace."""
 
     @property
     def matters(self) -> bool:
@@ -47,10 +51,11 @@ class Alteration:
         return bool(self.renamed or self.added or self.dropped)
 
 
-def alteration(split: Split, change: TableChange) -> Alteration:
-    """What the statement of an ``alter`` change of a split did to its table's columns.
+def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
+    """What the statement of an ``alter`` change of a split did, by table.
 
-    Raises LogError where the statement cannot be read any more.
+    It is one table, unless a partition was exchanged for another table. Raises LogError where the
+    statement cannot be read any more.
     """
     offset = change.seq >> 48 & ((1 << 44) - 1)
     event, context = _statement(split, offset)
@@ -59,7 +64,8 @@ def alteration(split: Split, change: TableChange) -> Alteration:
     added: dict[str, Source] = {}
     dropped: set[str] = set()
     if session is None:
-        return Alteration(renamed, added, frozenset())
+        return {}
+    tokens = tokenize(sql, session.flavour, session.sql_mode)
     for effect in effects(sql, event.database, session):
         if not isinstance(effect, AlterTable):
             continue
@@ -68,7 +74,7 @@ def alteration(split: Split, change: TableChange) -> Alteration:
         for clause in effect.clauses:
             match clause:
                 case PutColumn(column, None):
-                    added[column.name] = _default(sql, session, column, event.timestamp)
+                    added[column.name] = _default(tokens, session, column, event.timestamp)
                 case PutColumn(column, old) if old != column.name:
                     renamed[str(old)] = column.name
                 case RenameColumn(old, new):
@@ -77,7 +83,38 @@ def alteration(split: Split, change: TableChange) -> Alteration:
                     dropped.add(name)
                 case _:
                     pass
-    return Alteration(renamed, added, frozenset(dropped))
+    others = _exchanged(tokens, change.table.partition(".")[0])
+    moves = bool(others) or _moves_rows(tokens)
+    done = {change.table: Alteration(renamed, added, frozenset(dropped), moves)}
+    return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}
+
+
+_WITH_ROWS: Final = frozenset(
+    {("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
+    | {("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE"), ("DISCARD", "PARTITION")}
+    | {("IMPORT", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")}
+)
+
+
+def _moves_rows(tokens: Sequence[Token]) -> bool:
+    return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
+
+
+def _exchanged(tokens: Sequence[Token], database: str) -> list[str]:
+    """The table behind ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``."""
+    keys = [token.key for token in tokens]
+    if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(
+        pairwise(keys)
+    ):
+        return []
+    found = []
+    for place in range(1, len(keys)):
+        if keys[place] == "TABLE" and keys[place - 1] in {"WITH", "TO", "CONVERT"}:
+            cursor = Cursor(tokens)
+            cursor.at = place + 1
+            own, table = cursor.qualified()
+            found.append(f"{own or database}.{table}")
+    return found
 
 
 def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
@@ -91,9 +128,8 @@ def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
     raise EventDecodeError("the statement that stood here is gone", file=split.file, offset=offset)
 
 
-def _default(sql: str, session: Session, column: WrittenColumn, second: int) -> Source:
+def _default(tokens: list[Token], session: Session, column: WrittenColumn, second: int) -> Source:
     """What an added column has in rows that were there before."""
-    tokens = tokenize(sql, session.flavour, session.sql_mode)
     for place, token in enumerate(tokens):
         if token.value != column.name or token.kind not in {Kind.WORD, Kind.NAME}:
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.spark.manifest import SourceState
+from tailrace.spark.lake.manifest import SourceState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark import raw
-from tailrace.spark.conform import RefusedError, Source, conform, default
+from tailrace.spark.current import raw
+from tailrace.spark.current.conform import RefusedError, Source, conform, default
+from tailrace.spark.present import Bits, bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ STAMP: Final = "_ts"
 UNKNOWN: Final = "\0unknown"
 """A column that is true where a row has a default in it that the log does not tell."""
 
-Bits = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.int8]]
 
 
@@ -48,22 +48,25 @@ class Flat:
     operations: Bytes
     present: Bits | None
 
-    def filter(self, mask: Bits) -> Flat:
-        """The changes where ``mask`` is true."""
-        chosen = pa.array(mask)
-        return Flat(
-            self.rows.filter(chosen),
-            self.old.filter(chosen),
-            self.operations[mask],
-            None if self.present is None else self.present[mask],
-        )
+    def under_keys(self, key: tuple[str, ...]) -> pa.Table:
+        """The key that each change is found by: an insert's new one, any other's old one."""
+        fresh = (self.operations == INSERT) | (self.operations == SNAPSHOT)
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name in (*key, *map(raw.beside, key)):
+            if name in self.old.schema.names:
+                columns[name] = self.old.column(name)
+        found = pa.table(columns)
+        for name in (*key, *map(raw.beside, key)):
+            if name in self.rows.schema.names:
+                found = put(found, name, fresh, self.rows.column(name))
+        return found
 
 
 def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
     """Bring rows of one changelog file into the target's shape.
 
-    ``sources`` says for each of the target's columns where these rows have it. Raises `RefusedError`
-    where values cannot be carried over.
+    ``sources`` says for each of the target's columns where these rows have it. Raises
+    `RefusedError` where values cannot be carried over.
     """
     operations = np.concatenate(
         [np.zeros(0, np.int8)] + [_numbers(chunk) for chunk in changes.column("_op").chunks]
@@ -132,20 +135,7 @@ class _Images:
 
     def present(self, image: str) -> Bits:
         """Which of the file's columns each row's image has, a row of bits each."""
-        present = self._changes.column("_present").combine_chunks()
-        bitmaps = pc.struct_field(present, [image])
-        rows = len(bitmaps)
-        sizes = pc.fill_null(pc.binary_length(bitmaps), 0).to_numpy(zero_copy_only=False)
-        width = int(sizes.max(initial=0))
-        bits = np.full((rows, width * 8), True)  # NULL: the image is full
-        chosen = np.flatnonzero(sizes)
-        if len(chosen):
-            data = b"".join(bitmaps.take(pa.array(chosen)).to_pylist())
-            found = np.frombuffer(data, np.uint8).reshape(-1, width)
-            bits[chosen] = np.unpackbits(found, axis=1, bitorder="little").astype(np.bool_)
-        empty = present.is_valid().to_numpy(zero_copy_only=False) & (sizes == 0)
-        bits[empty] = False
-        return bits
+        return bits(self._changes.column("_present"), image, len(self.order))
 
 
 def _with_absent(
@@ -163,8 +153,7 @@ def _with_absent(
         if name is None:
             continue
         place = order[name]
-        has = after[:, place] if place < after.shape[1] else np.full(len(updates), False)
-        spare = before[:, place] if place < before.shape[1] else np.full(len(updates), False)
+        has, spare = after[:, place], before[:, place]
         kept = updates & ~has & spare
         present[:, index] = has | kept
         if kept.any():
@@ -183,7 +172,7 @@ def _check_keys(
 ) -> None:
     for name in target.key:
         place = order.get(sources[name].name or "")
-        if place is None or place >= before.shape[1] or not before[rows, place].all():
+        if place is None or not before[rows, place].all():
             raise RefusedError(f"the images of its changes lack the key column {name}")
 
 
@@ -194,3 +183,40 @@ def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Ta
     if index < 0:
         return rows.append_column(name, pc.if_else(chosen, values, None))
     return rows.set_column(index, name, pc.if_else(chosen, values, rows.column(index)))
+
+
+_OLD: Final = "\0old."
+_OPERATION: Final = "\0op"
+_PRESENT: Final = "\0present"
+
+
+def pack(flat: Flat) -> pa.Table:
+    """All of it as one table, for a spill file."""
+    table = flat.rows.append_column(_OPERATION, pa.array(flat.operations))
+    for name in flat.old.schema.names:
+        table = table.append_column(f"{_OLD}{name}", flat.old.column(name))
+    if flat.present is not None:
+        packed = np.packbits(flat.present, axis=1, bitorder="little")
+        width = packed.shape[1]
+        bits = pa.Array.from_buffers(
+            pa.binary(width), len(packed), [None, pa.py_buffer(packed.tobytes())]
+        )
+        table = table.append_column(_PRESENT, bits)
+    return table
+
+
+def unpack(table: pa.Table, target: Target) -> Flat:
+    """What `pack` made a table of."""
+    names = table.schema.names
+    old = {name.removeprefix(_OLD): table.column(name) for name in names if name.startswith(_OLD)}
+    present: Bits | None = None
+    if _PRESENT in names:
+        bits = table.column(_PRESENT).combine_chunks()
+        width = bits.type.byte_width
+        data = np.frombuffer(bits.buffers()[1], np.uint8)[bits.offset * width :]
+        rows = data[: len(bits) * width].reshape(len(bits), width)
+        unpacked = np.unpackbits(rows, axis=1, bitorder="little", count=len(target.columns))
+        present = unpacked.astype(np.bool_)
+    ours = [name for name in names if name.startswith((_OLD, _OPERATION, _PRESENT))]
+    operations = table.column(_OPERATION).to_numpy()
+    return Flat(table.drop_columns(ours), pa.table(old), operations, present)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tailrace.spark import raw
-from tailrace.spark.conform import RefusedError
-from tailrace.spark.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
-from tailrace.spark.fold import key_columns
-from tailrace.spark.keys import Numbers, dense
+from tailrace.spark.current import raw
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
+from tailrace.spark.current.fold import key_columns
+from tailrace.spark.current.keys import Numbers, dense
 
 if TYPE_CHECKING:
-    from tailrace.spark.flat import Bits, Target
+    from tailrace.spark.current.flat import Bits, Target
 
 
 def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
@@ -71,6 +71,12 @@ def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
     return pa.table(columns), int(np.count_nonzero(orphans))
 
 
+def as_changes(rows: pa.Table, target: Target) -> Flat:
+    """Rows of a current state as if they had been inserted."""
+    none = {name: pa.nulls(rows.num_rows, rows.schema.field(name).type) for name in target.key}
+    return Flat(rows, pa.table(none), np.full(rows.num_rows, SNAPSHOT, np.int8), None)
+
+
 def _marks(mask: Bits) -> pa.Array:
     return pa.array(np.full(len(mask), True), mask=~mask)
 
@@ -93,7 +99,7 @@ def _with_whole_keys(flat: Flat, target: Target) -> Flat:
 
 
 def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:
-    whole = present[begins].all(axis=0).tolist()
+    whole: list[bool] = np.all(present[begins], axis=0).tolist()
     if not all(whole):
         names = [name for name, there in zip(target.columns.names, whole, strict=True) if not there]
         raise RefusedError(

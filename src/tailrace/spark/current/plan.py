@@ -9,45 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.conform import RefusedError
-from tailrace.spark.flat import Target
-from tailrace.spark.lineage import final_columns, sources_for
+import pyarrow as pa
+
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.flat import Target
+from tailrace.spark.current.lineage import final_columns, sources_for
+from tailrace.spark.current.pieces import Base, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.spark.changelog import ChangeFile
-    from tailrace.spark.conform import Source
-    from tailrace.spark.lineage import Life, Segment
-    from tailrace.spark.manifest import Current
+    from tailrace.spark.current.conform import Source
+    from tailrace.spark.current.lineage import Life, Segment
+    from tailrace.spark.lake.manifest import Current
 
 BUCKET_BYTES: Final = 128 << 20
 """Bytes that a bucket's rows and changes take in memory, about."""
 _MOST_BUCKETS: Final = 1 << 12
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Changes to fold: those of a file with ``_seq`` from ``low`` to before ``high`` (None: all).
-
-    ``sources`` says where its rows have the target's columns, ``key`` is their key, by the names of
-    the target's columns.
-    """
-
-    path: str
-    sources: Mapping[str, Source]
-    key: tuple[str, ...]
-    low: int | None = None
-    high: int | None = None
-
-
-@dataclass(frozen=True)
-class Base:
-    """Files of the committed current state by bucket, and where they have the target's columns."""
-
-    paths: tuple[str | None, ...]
-    sources: Mapping[str, Source]
-    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +35,7 @@ class TablePlan:
 
     ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
     target's columns, or are in other buckets. ``partial`` says that some images are not full,
-    ``notes`` what a reader should know.
+    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target.
     """
 
     target: Target
@@ -66,6 +45,7 @@ class TablePlan:
     reshaped: bool
     partial: bool
     notes: tuple[str, ...] = ()
+    unlogged: tuple[str, ...] = ()
 
 
 def plan_table(
@@ -90,6 +70,9 @@ def plan_table(
     if shape is None:
         return None
     target, notes = shape
+    unlogged = {name for _, file in found for name in file.unlogged}
+    unlogged |= set(known[0].unlogged if known is not None else ())
+    target, notes = _without(target, unlogged, notes)
     if not target.key:
         raise RefusedError(_no_key([file for _, file in found]))
     _check_names(target)
@@ -110,7 +93,9 @@ def plan_table(
             memory += sum(each.memory for each in known[0].files if each is not None)
         buckets = _bucket_count(memory, before if base is not None else None)
     reshaped = reshaped or (base is not None and (buckets != before or not one_key))
-    return TablePlan(target, pieces, base, buckets, reshaped, partial, notes)
+    return TablePlan(
+        target, pieces, base, buckets, reshaped, partial, notes, tuple(sorted(unlogged))
+    )
 
 
 def _overlapping(
@@ -153,6 +138,21 @@ def _shape(
     return Target(final, _renamed_key(key, sources)), notes
 
 
+def _without(
+    target: Target, unlogged: set[str], notes: tuple[str, ...]
+) -> tuple[Target, tuple[str, ...]]:
+    """Leave columns out whose values the log does not hold; a note says so."""
+    out = [name for name in target.columns.names if name in unlogged]
+    if not out:
+        return target, notes
+    kept = pa.schema([field for field in target.columns if field.name not in unlogged])
+    note = (
+        f"{', '.join(out)}: left out of the current state, since updates in the log leave "
+        "them out (generated columns)"
+    )
+    return Target(kept, target.key), (*notes, note)
+
+
 def _pieces(
     life: Life, found: Sequence[tuple[Segment, ChangeFile]], target: Target
 ) -> Iterator[Piece]:
@@ -175,9 +175,7 @@ def _pieces(
             low = high
 
 
-def _base(
-    life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target
-) -> Base:
+def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
     current, paths = known
     alterations = [done for _, done in life.alterations]
     sources = sources_for(target.columns.names, current.columns.names, alterations)

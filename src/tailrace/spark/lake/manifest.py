@@ -39,7 +39,7 @@ class SourceState:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table, by its name in the table's folder."""
+    """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow."""
 
     name: str
     rows: int
@@ -53,7 +53,8 @@ class Current:
 
     ``columns`` are those of the table and ``key`` its key's, by which the rows are bucketed. Where
     there can be no current state, ``refused`` says why and there is no file. ``unseen`` counts rows
-    whose insert is not in the log.
+    whose insert is not in the log; ``unlogged`` are columns that are left out, since the log does
+    not tell what updates made of them.
     """
 
     columns: pa.Schema
@@ -62,6 +63,7 @@ class Current:
     refused: str | None = None
     unseen: int = 0
     notes: tuple[str, ...] = ()
+    unlogged: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -71,8 +73,13 @@ class Current:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table in the lake; ``dropped`` where the source has it no more (its changelog stays)."""
+    """A table in the lake; ``dropped`` where the source has it no more (its changelog stays).
 
+    ``columns`` are all that its changelog has, with the newest types.
+    """
+
+    database: str
+    table: str
     source: str
     names: str
     columns: pa.Schema
@@ -145,6 +152,8 @@ def _schema(text: str) -> pa.Schema:
 def _table(value: dict[str, Any]) -> TableState:
     current = value["current"]
     return TableState(
+        value["database"],
+        value["table"],
         value["source"],
         value["names"],
         _schema(value["columns"]),
@@ -163,4 +172,5 @@ def _current(value: dict[str, Any]) -> Current:
         value["refused"],
         value["unseen"],
         tuple(value["notes"]),
+        tuple(value["unlogged"]),
     )

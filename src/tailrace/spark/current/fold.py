@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tailrace.spark import raw
-from tailrace.spark.flat import DELETE, UPDATE, Flat
-from tailrace.spark.keys import Numbers, dense
+from tailrace.spark.current import raw
+from tailrace.spark.current.flat import DELETE, UPDATE, Flat
+from tailrace.spark.current.keys import Numbers, dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest import Manifest
+from tailrace.spark.lake.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

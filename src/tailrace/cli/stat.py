@@ -1,0 +1,149 @@
+"""``tailrace stat``: what is in logs, counted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.options import (
+    From,
+    SchemaFile,
+    SkipChecksums,
+    Sources,
+    Tables,
+    Until,
+    readers,
+    say_how_it_ended,
+    standard_output,
+)
+from tailrace.cli.values import time_text
+from tailrace.statistics import Statistics
+
+if TYPE_CHECKING:
+    from tailrace.cli.lines import Output
+
+
+def stat(
+    *sources: Sources,
+    as_: Annotated[
+        Literal["text", "json"], Parameter(name="--as", help="Tables, or one JSON object a log.")
+    ] = "text",
+    tables: Tables = (),
+    from_: From = None,
+    until: Until = None,
+    schema: SchemaFile = None,
+    skip_checksums: SkipChecksums = False,
+) -> int:
+    """Count what is in logs: rows by table, events by type, the largest transactions."""
+    stream = standard_output()
+    output = output_to(stream)
+    chosen = readers(
+        sources,
+        tables=tables,
+        start=from_,
+        end=until,
+        schema=schema,
+        skip_checksums=skip_checksums,
+    )
+    for reader in chosen:
+        found = Statistics()
+        found.read(reader)
+        if as_ == "json":
+            stream.write(json.dumps(_record(reader.series.name, found), ensure_ascii=False) + "\n")
+        else:
+            _print(output, reader.series.name, found)
+        output.close()
+        say_how_it_ended(reader)
+    return 0
+
+
+def _record(name: str, found: Statistics) -> dict[str, Any]:
+    return {
+        "log": name,
+        "files": found.files,
+        "bytes": found.bytes,
+        "transactions": found.transactions,
+        "first": found.first or None,
+        "last": found.last or None,
+        "statement_changes": found.statement_changes,
+        "taken_back": found.taken_back,
+        "unfinished": found.unfinished,
+        "tables": {
+            table: {
+                "inserts": counts.insert,
+                "updates": counts.update,
+                "deletes": counts.delete,
+                "bytes": counts.bytes,
+            }
+            for table, counts in sorted(found.tables.items())
+        },
+        "events": {
+            name: {"events": counts.events, "bytes": counts.bytes}
+            for name, counts in sorted(found.events.items())
+        },
+        "largest_transactions": [
+            {
+                "position": str(each.start),
+                "gtid": each.gtid,
+                "rows": each.rows,
+                "bytes": each.bytes,
+                "seconds": each.seconds,
+            }
+            for each in found.largest
+        ],
+    }
+
+
+def _print(output: Output, name: str, found: Statistics) -> None:
+    files = f"{found.files} file{'' if found.files == 1 else 's'}"
+    text = f"{name}: {files}, {size(found.bytes)}, {found.transactions:,} transactions"
+    if found.first:
+        first, last = time_text(found.first * 1_000_000), time_text(found.last * 1_000_000)
+        text += f", {first} to {last} UTC"
+    output.line((text, "file"))
+    for number, what in (
+        (found.statement_changes, "changes logged as statements: their rows are not counted"),
+        (found.taken_back, "rows events taken back, not counted"),
+        (found.unfinished, "rows events of a transaction without an end, not counted"),
+    ):
+        if number:
+            output.line((f"{number:,} {what}", "alarm"))
+    output.table(
+        "Tables",
+        ("table", "inserts", "updates", "deletes", "bytes"),
+        [
+            (
+                printable(table),
+                f"{counts.insert:,}",
+                f"{counts.update:,}",
+                f"{counts.delete:,}",
+                size(counts.bytes),
+            )
+            for table, counts in sorted(found.tables.items())
+        ],
+    )
+    output.table(
+        "Events",
+        ("event", "events", "bytes"),
+        [
+            (name, f"{counts.events:,}", size(counts.bytes))
+            for name, counts in sorted(found.events.items(), key=lambda item: -item[1].bytes)
+        ],
+    )
+    output.table(
+        "Largest transactions",
+        ("position", "GTID", "rows", "bytes", "seconds"),
+        [
+            (
+                str(each.start),
+                each.gtid or "-",
+                f"{each.rows:,}",
+                size(each.bytes),
+                f"{each.seconds:.3f}",
+            )
+            for each in found.largest
+        ],
+    )

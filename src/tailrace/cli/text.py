@@ -1,0 +1,151 @@
+"""``tailrace log --as text``: transactions with their statements and rows, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.cli.lines import printable
+from tailrace.cli.values import row_pieces, statement_lines, time_text
+from tailrace.constants import EventType
+from tailrace.events import (
+    AnnotateRowsEvent,
+    FormatDescription,
+    FormatDescriptionEvent,
+    IncidentEvent,
+    IntVarEvent,
+    QueryEvent,
+    RandEvent,
+    RotateEvent,
+    RowsEvent,
+    RowsQueryEvent,
+    StopEvent,
+    UserVarEvent,
+    XaPrepareEvent,
+)
+from tailrace.rows.row import RowSet
+from tailrace.transactions import Boundary, TransactionKind
+
+if TYPE_CHECKING:
+    from tailrace.cli.lines import Output
+    from tailrace.events import Event
+    from tailrace.reader import Group, Reader, Step
+
+_SILENT: Final = frozenset({b"BEGIN", b"COMMIT"})
+_ROWS_OF_OLD: Final = frozenset(
+    {
+        EventType.PRE_GA_WRITE_ROWS,
+        EventType.PRE_GA_UPDATE_ROWS,
+        EventType.PRE_GA_DELETE_ROWS,
+        EventType.PARTIAL_ROW_DATA,
+    }
+)
+
+
+class TextView:
+    """Writes the steps of a reader as text.
+
+    A transaction's first line gives position, GTID and time of commit; its statements and rows
+    follow. Rows are shown as they were logged, also where they were taken back, which its last
+    line then says. With ``only_rows`` (tables were asked for) statements are left out, and
+    transactions without rows of those tables.
+    """
+
+    def __init__(self, out: Output, *, only_rows: bool = False) -> None:
+        self._out = out
+        self._only_rows = only_rows
+        self._group: Group | None = None
+        self._shown: Group | None = None
+        self._file: str | None = None
+
+    def show(self, reader: Reader) -> None:
+        """Write all of a reader's steps."""
+        for step in reader:
+            self._step(step, reader)
+        if reader.inside and self._shown is not None:
+            self._note("the log ends inside this transaction", "alarm")
+        self._file = None
+
+    def _step(self, step: Step, reader: Reader) -> None:
+        event = step.event
+        if event.file != self._file:
+            self._heading(event, reader.format)
+        self._group = step.group
+        if isinstance(event, RowsEvent):
+            self._rows(step, event)
+        elif not self._only_rows:
+            self._other(event)
+        if step.boundary is Boundary.END:
+            self._end(step, event)
+
+    def _heading(self, event: Event, format_: FormatDescription) -> None:
+        self._file = event.file
+        text = f"-- {event.file}: {format_.flavour} {printable(format_.server_version)}"
+        if isinstance(event, FormatDescriptionEvent):
+            text += f", begun {time_text(event.timestamp * 1_000_000)}"
+        self._out.line((text, "file"))
+
+    def _transaction(self) -> None:
+        """A transaction's first line, before the first thing of it that is shown."""
+        group = self._group
+        if group is None or group is self._shown:
+            return
+        self._shown = group
+        time = group.began * 1_000_000 if group.time is None else group.time
+        self._out.line(
+            (str(group.start), "place"),
+            ("  ", ""),
+            (group.gtid or "no GTID", "gtid" if group.gtid else "quiet"),
+            ("  ", ""),
+            (time_text(time), "time"),
+        )
+
+    def _rows(self, step: Step, event: RowsEvent) -> None:
+        if step.schema is None:
+            return
+        self._transaction()
+        for row in RowSet(event, step.schema):
+            self._out.line(*row_pieces(row, step.schema))
+
+    def _other(self, event: Event) -> None:
+        match event:
+            case QueryEvent():
+                if event.sql_bytes not in _SILENT:
+                    self._statement(event.sql, event.database)
+            case RowsQueryEvent() | AnnotateRowsEvent():
+                self._transaction()
+                for line in statement_lines(event.sql):
+                    self._out.line((f"  --{line[1:]}", "quiet"))
+            case IntVarEvent():
+                self._note(f"set {event.kind.name.lower()} = {event.value}")
+            case RandEvent():
+                self._note(f"set rand_seed = {event.seed1}, {event.seed2}")
+            case UserVarEvent():
+                self._note(f"set @{printable(event.variable)} = {printable(str(event.value))}")
+            case IncidentEvent():
+                self._note(f"incident: {printable(event.message)}", "alarm")
+            case RotateEvent():
+                self._out.line((f"-- goes on in {printable(event.next_file)}", "quiet"))
+            case StopEvent():
+                self._out.line(("-- the server was shut down", "quiet"))
+            case _ if event.header.type in _ROWS_OF_OLD:
+                self._note(f"{event.name}: rows in events of this type cannot be decoded", "alarm")
+
+    def _statement(self, sql: str, database: str) -> None:
+        self._transaction()
+        first, *more = statement_lines(sql)
+        where = (f"  {printable(database)}:", "quiet") if database else ("", "")
+        self._out.line(where, (first if not database else first[1:], ""))
+        for line in more:
+            self._out.line((line, ""))
+
+    def _note(self, text: str, role: str = "quiet") -> None:
+        self._transaction()
+        self._out.line((f"  {text}", role))
+
+    def _end(self, step: Step, event: Event) -> None:
+        if self._shown is not self._group:
+            return
+        if step.kind is TransactionKind.ROLLBACK:
+            self._note("rolled back", "alarm")
+        elif step.kind is TransactionKind.XA_PREPARE and isinstance(event, XaPrepareEvent):
+            self._note(f"XA PREPARE {event.xid}: committed or rolled back later")

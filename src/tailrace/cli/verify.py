@@ -1,0 +1,106 @@
+"""``tailrace log --verify``: read all, check all, a line a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.cli.lines import printable
+from tailrace.constants import ChecksumAlgorithm
+from tailrace.errors import TailraceError
+from tailrace.events import FormatDescriptionEvent, RowsEvent
+from tailrace.reader import Reader
+from tailrace.rows.row import RowSet
+from tailrace.rows.schema import Logical
+from tailrace.storage import LogSeries
+from tailrace.transactions import Boundary
+
+if TYPE_CHECKING:
+    from tailrace.cli.lines import Output
+    from tailrace.position import Position
+    from tailrace.reader import Step
+    from tailrace.rows.image import Image
+    from tailrace.rows.schema import TableSchema
+    from tailrace.schema import Catalogue
+
+
+@dataclass(slots=True)
+class _Counts:
+    events: int = 0
+    transactions: int = 0
+    rows: int = 0
+    checksums: bool = False
+    ends_inside: bool = False
+
+
+def verify_series(
+    series: LogSeries, out: Output, *, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
+    """Check each file of a series: checksums, events, their order, rows; says if all is well.
+
+    A file that is not in order does not keep those behind it from being checked. Text whose
+    character set nobody says is not judged.
+    """
+    good = True
+    for number, file in enumerate(series.files):
+        name = printable(file.path)
+        alone = LogSeries(series.name, (file,))
+        counts = _Counts()
+        try:
+            reader = Reader(alone, catalogue=catalogue, verify_checksums=verify_checksums)
+            for step in reader:
+                _count(step, counts)
+            catalogue = reader.catalogue
+        except TailraceError as error:
+            good = False
+            text = " ".join(str(error).split())
+            text = text.replace(f"{file.path}: ", "", 1) if text.startswith(file.path) else text
+            out.line((f"{name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+            continue
+        counts.ends_inside = reader.inside and number == len(series.files) - 1
+        out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
+    return good
+
+
+def _count(step: Step, counts: _Counts) -> None:
+    event = step.event
+    counts.events += 1
+    counts.transactions += step.boundary is Boundary.END
+    if isinstance(event, RowsEvent) and step.schema is not None:
+        judged = _judged(step.schema)
+        for row in RowSet(event, step.schema):
+            counts.rows += 1
+            _decode(row.before, judged)
+            _decode(row.after, judged)
+    elif isinstance(event, FormatDescriptionEvent):
+        description = event.description
+        counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
+    else:
+        event.fields()
+
+
+def _judged(schema: TableSchema) -> list[int]:
+    """The columns whose bytes must decode: all but text of an unknown character set."""
+    return [
+        column.index
+        for column in schema.columns
+        if column.logical is not Logical.TEXT or column.collation is not None
+    ]
+
+
+def _decode(image: Image | None, columns: list[int]) -> None:
+    if image is not None:
+        for index in columns:
+            image.at(index)
+
+
+def _summary(counts: _Counts, torn_tail: Position | None) -> str:
+    text = (
+        f"in order, {counts.events:,} events, {counts.transactions:,} transactions, "
+        f"{counts.rows:,} rows, {'checksums' if counts.checksums else 'no checksums'}"
+    )
+    if torn_tail is not None:
+        text += f"; ends inside an event at {torn_tail.offset}: it is still written, or was cut off"
+    if counts.ends_inside:
+        text += "; ends inside a transaction"
+    return text

@@ -1,0 +1,247 @@
+"""The changes that a log holds, one by one: rows that were committed and not taken back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from tailrace.constants import EventType
+from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
+from tailrace.events import QueryEvent, RowsEvent
+from tailrace.log import Log
+from tailrace.position import Position, file_number
+from tailrace.rollbacks import Rollbacks
+from tailrace.rows.as_json import Origin, change_json
+from tailrace.rows.row import RowSet
+from tailrace.schema.classify import classify
+from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.events import Event
+    from tailrace.reader import Group, Reader, Step
+    from tailrace.rows.schema import TableSchema
+    from tailrace.storage import LogSeries
+
+_MOST_HELD: Final = 64 << 20
+"""Bytes of a transaction's events that are held until its end is seen."""
+_LOADED: Final = frozenset(
+    {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
+)
+_OLD_ROWS: Final = frozenset(
+    {
+        EventType.PRE_GA_WRITE_ROWS,
+        EventType.PRE_GA_UPDATE_ROWS,
+        EventType.PRE_GA_DELETE_ROWS,
+        EventType.PARTIAL_ROW_DATA,
+    }
+)
+_LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
+_SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
+_ROLLBACK: Final = re.compile(
+    r"\s*ROLLBACK\b(?:\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?))?\s*\Z", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The rows of one event, changed in one way in one table.
+
+    ``first`` is the number of the first row in ``_seq``.
+    """
+
+    event: RowsEvent
+    schema: TableSchema
+    group: Group
+    first: int
+
+    def rows(self) -> RowSet:
+        """The rows, decoded one by one."""
+        return RowSet(self.event, self.schema)
+
+    def json_lines(self) -> Iterator[str]:
+        """A change record a row (`tailrace.rows.as_json`), without line ends."""
+        event, schema, first = self.event, self.schema, self.first
+        origin = Origin(
+            file=event.file or "",
+            file_number=file_number(event.file or "") or 0,
+            offset=event.offset or 0,
+            ts=self.group.time_of(event),
+            gtid=self.group.gtid,
+            server_id=event.header.server_id,
+        )
+        for row in self.rows():
+            yield change_json(row, schema, origin, first + row.number)
+
+
+class Changes:
+    """Iterates over the changes that a reader meets and that hold, in the log's order.
+
+    Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
+    transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
+    events of both. A transaction is held until its end is seen, up to 64 MiB; for a larger one
+    the log is read ahead once.
+
+    ``statements`` says what to do about changes that were logged as statements: ``error`` raises
+    `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError where
+    the server says that it lost events, UnsupportedType for rows that cannot be decoded, and what
+    `Reader` raises.
+    """
+
+    def __init__(self, reader: Reader, *, statements: Literal["error", "skip"] = "error") -> None:
+        self.reader = reader
+        self.statements = statements
+        self.skipped_statements = 0
+        self.taken_back = 0
+        self.unfinished = 0
+        self._held: list[Change] = []
+        self._size = 0
+        self._savepoints: dict[str, int] = {}
+        self._ahead: Ahead | None = None
+        self._streaming = False
+
+    def __iter__(self) -> Iterator[Change]:
+        for step in self.reader:
+            yield from self.feed(step)
+        self.finish()
+
+    def feed(self, step: Step) -> Iterator[Change]:
+        """Take in a step of the reader; gives the changes that hold by now."""
+        event, boundary, group, kind, schema, first = step
+        if schema is not None and group is not None and isinstance(event, RowsEvent):
+            change = Change(event, schema, group, first)
+            if event.inner_index is not None:
+                yield change  # a payload is of a transaction that was committed
+                return
+            self._held.append(change)
+            self._size += event.header.length
+        elif isinstance(event, QueryEvent):
+            self._statement(event)
+        elif event.header.type in _LOOKED_AT:
+            self._refuse(event)
+        if boundary is Boundary.END:
+            yield from self._end(kind)
+        elif boundary is Boundary.OUTSIDE:
+            self._forget()
+        elif self._streaming or self._size > _MOST_HELD:
+            self._streaming = True
+            yield from self._release()
+
+    def finish(self) -> None:
+        """The log is over: what is held has no end in it."""
+        self._forget()
+
+    def _end(self, kind: TransactionKind | None) -> Iterator[Change]:
+        if kind is TransactionKind.ROLLBACK:
+            self.taken_back += len(self._held)
+        elif kind is TransactionKind.XA_PREPARE or self._streaming:
+            yield from self._release()
+        else:
+            yield from self._held
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held = []
+        self._size = 0
+        self._savepoints.clear()
+        self._streaming = False
+
+    def _forget(self) -> None:
+        """What is held has no end in the log."""
+        self.unfinished += len(self._held)
+        self._begin()
+
+    def _release(self) -> Iterator[Change]:
+        """Of what is held, that which holds by what stands behind it."""
+        if self._ahead is None:
+            self._ahead = Ahead.read(self.reader.series)
+        for change in self._held:
+            if self._ahead.takes_back(change.event):
+                self.taken_back += 1
+            elif self._ahead.unfinished(change.event):
+                self.unfinished += 1
+            else:
+                yield change
+        self._held = []
+        self._size = 0
+
+    def _statement(self, event: QueryEvent) -> None:
+        raw = event.sql_bytes
+        if raw in {b"BEGIN", b"COMMIT"}:
+            return
+        sql = event.sql
+        if (found := _ROLLBACK.match(sql)) is not None and found[1] is not None:
+            self._roll_back_to(event, found[1].lower())
+        elif found := _SAVEPOINT.match(sql):
+            self._savepoints[found[1].lower()] = len(self._held)
+        elif classify(sql).changes_rows:
+            self._not_logged(event, f"the statement «{' '.join(sql.split())[:60]}»")
+
+    def _roll_back_to(self, event: QueryEvent, name: str) -> None:
+        if event.inner_index is not None:
+            raise event.error("rows inside a compressed transaction are taken back", BoundaryError)
+        if self._streaming:
+            return  # reading ahead has told which rows
+        kept = self._savepoints.get(name)
+        if kept is None:
+            raise event.error("no savepoint of that name stands before it", BoundaryError)
+        self.taken_back += len(self._held) - kept
+        del self._held[kept:]
+
+    def _refuse(self, event: Event) -> None:
+        if event.header.type in _LOADED:
+            self._not_logged(event, "LOAD DATA")
+        elif event.header.type == EventType.INCIDENT:
+            raise event.error("the server lost events here: copy the tables anew", BoundaryError)
+        else:
+            raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
+
+    def _not_logged(self, event: Event, what: str) -> None:
+        if self.statements == "skip":
+            self.skipped_statements += 1
+            return
+        error: LogError = event.error(
+            f"the log holds {what} and not the rows that it changed (binlog_format is not ROW); "
+            "--statements skip passes over such",
+            StatementChange,
+        )
+        raise error
+
+
+class Ahead:
+    """What stands behind rows that are asked about: were they taken back, was their end logged?"""
+
+    def __init__(self, rollbacks: Rollbacks, end: Position) -> None:
+        self._ranges = rollbacks.ranges
+        self._end = end
+
+    @classmethod
+    def read(cls, series: LogSeries) -> Ahead:
+        """Go through a series; rows are not decoded."""
+        rollbacks = Rollbacks()
+        parser = BoundaryParser()
+        log = Log(series, verify_checksums=False, expand_payloads=False)
+        end = Position(series.files[0].name, 0)
+        began = 0
+        for event in log:
+            inside = parser.inside
+            boundary = parser.feed(event)
+            if not inside:
+                began = event.offset or 0
+            rollbacks.feed(event, began)
+            if boundary is Boundary.END:
+                end = Position(event.file or "", event.end_offset or 0)
+        return cls(rollbacks, end)
+
+    def takes_back(self, event: RowsEvent) -> bool:
+        """Whether the rows were taken back."""
+        offset = event.offset or 0
+        return any(
+            file == event.file and start <= offset < end for file, start, end in self._ranges
+        )
+
+    def unfinished(self, event: RowsEvent) -> bool:
+        """Whether the rows' transaction has no end in the logs."""
+        return Position(event.file or "", event.offset or 0) >= self._end

@@ -1,0 +1,1 @@
+"""The current state of tables, folded from their changes: pyarrow and numpy, no Spark inside."""

@@ -1,0 +1,218 @@
+"""What tasks do to make a table's current state: cut changes into buckets, put rows together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.errors import PipelineError
+from tailrace.spark.current import partial
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.flat import Target, pack, unpack
+from tailrace.spark.current.fold import alive, as_entries, entries, key_columns, merge
+from tailrace.spark.current.keys import buckets
+from tailrace.spark.current.pieces import Base, Piece, base_rows, changes
+from tailrace.spark.current.rows import empty_rows, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tailrace.spark.tasks import Report
+
+_PENDING_ROWS: Final = 1 << 20
+"""Entries that are folded into the rest at once, at least."""
+_SPILL_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class CutJob:
+    """Cut a piece of changes, or a base, into buckets: spill files in ``folder``."""
+
+    target: Target
+    source: Piece | Base
+    buckets: int
+    partial: bool
+    folder: Path
+
+
+@dataclass(frozen=True)
+class FoldJob:
+    """Put the rows of a table, or of one bucket, together and write them to ``out``.
+
+    Upon the rows of ``base`` come ``pieces``, or else ``spills`` that were cut, in log order.
+    """
+
+    target: Target
+    base: Base | None
+    pieces: tuple[Piece, ...]
+    spills: tuple[str, ...]
+    partial: bool
+    out: Path
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Figures of the file that a `FoldJob` wrote. ``unseen`` counts rows that changed before the
+    log shows how they came to be. ``refused`` says why there is no file.
+    """
+
+    path: str = ""
+    rows: int = 0
+    size: int = 0
+    memory: int = 0
+    unseen: int = 0
+    seconds: float = 0.0
+    refused: str | None = None
+
+
+def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
+    """Write spill files for each bucket that has any changes; or say why it cannot be done."""
+    del report
+    try:
+        job.folder.mkdir(parents=True)
+        paths: dict[int, list[str]] = {}
+        for number, (table, key) in enumerate(_spillable(job)):
+            places = buckets(key, job.buckets)
+            for bucket in np.unique(places).tolist():
+                path = job.folder / f"{bucket}.{number}.arrow"
+                _spill(path, table.filter(pa.array(places == bucket)))
+                paths.setdefault(bucket, []).append(str(path))
+    except RefusedError as error:
+        return str(error)
+    except OSError as error:
+        raise PipelineError(f"cannot write {job.folder}: {error}") from error
+    return paths
+
+
+def _spill(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _spillable(job: CutJob) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
+    """What to spill, and its rows' keys."""
+    key = job.target.key
+    if job.partial:
+        for table in _packed(job):
+            yield table, key_columns([unpack(table, job.target).under_keys(key)], key)
+        return
+    pending: list[pa.Table] = []
+    size = 0
+    for table in _entries(job):
+        pending.append(table)
+        size += table.nbytes
+        if size >= _SPILL_BYTES:
+            merged = merge(pending, key)
+            yield merged, key_columns([merged], key)
+            pending, size = [], 0
+    if pending:
+        merged = merge(pending, key)
+        yield merged, key_columns([merged], key)
+
+
+def _packed(job: CutJob) -> Iterator[pa.Table]:
+    if isinstance(job.source, Base):
+        for rows in base_rows(job.source, job.target):
+            yield pack(partial.as_changes(rows, job.target))
+        return
+    for flat in changes(job.source, job.target, whole=False):
+        yield pack(flat)
+
+
+def _entries(job: CutJob) -> Iterator[pa.Table]:
+    if isinstance(job.source, Base):
+        yield from map(as_entries, base_rows(job.source, job.target))
+        return
+    for flat in changes(job.source, job.target, whole=True):
+        yield entries(flat, job.target.key)
+
+
+def fold(job: FoldJob, report: Report) -> Folded:
+    """Put rows together and write them."""
+    del report
+    start = time.perf_counter()
+    try:
+        rows, unseen = _spilled_rows(job) if job.spills else _rows(job)
+        origins = (*job.pieces, *((job.base,) if job.base is not None else ()))
+        size, memory = write_rows(rows, job.target, job.out, origins)
+    except RefusedError as error:
+        return Folded(refused=str(error))
+    seconds = time.perf_counter() - start
+    return Folded(str(job.out), rows.num_rows, size, memory, unseen, seconds)
+
+
+def _rows(job: FoldJob) -> tuple[pa.Table, int]:
+    """Fold the pieces upon the base, run by run of pieces with the same key."""
+    rows = empty_rows(job.target)
+    if job.base is not None:
+        rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
+    unseen = 0
+    for key, run in _runs(job.pieces):
+        target = Target(job.target.columns, key)
+        more = 0
+        if job.partial:
+            for piece in run:
+                for flat in changes(piece, target, whole=False):
+                    rows, more = partial.apply(rows, flat, target)
+                    unseen += more
+        else:
+            pieces = (
+                entries(flat, key) for piece in run for flat in changes(piece, target, whole=True)
+            )
+            rows, more = _merged(rows, pieces, key)
+            unseen += more
+    return rows, unseen
+
+
+def _runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece]]]:
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and piece.key != run[-1].key:
+            yield run[-1].key, run
+            run = []
+        run.append(piece)
+    if run:
+        yield run[-1].key, run
+
+
+def _merged(
+    rows: pa.Table, pieces: Iterable[pa.Table], key: tuple[str, ...]
+) -> tuple[pa.Table, int]:
+    """Fold entries upon rows, many at once."""
+    merged = as_entries(rows)
+    pending: list[pa.Table] = []
+    waiting = 0
+    for piece in pieces:
+        pending.append(piece)
+        waiting += piece.num_rows
+        if waiting >= max(_PENDING_ROWS, merged.num_rows):
+            merged = merge([merged, *pending], key)
+            pending, waiting = [], 0
+    return alive(merge([merged, *pending], key))
+
+
+def _spilled_rows(job: FoldJob) -> tuple[pa.Table, int]:
+    rows = empty_rows(job.target)
+    if job.base is not None:
+        rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
+    spills = (_read_spill(path) for path in job.spills)
+    if not job.partial:
+        return _merged(rows, spills, job.target.key)
+    unseen = 0
+    for table in spills:
+        rows, more = partial.apply(rows, unpack(table, job.target), job.target)
+        unseen += more
+    return rows, unseen
+
+
+def _read_spill(path: str) -> pa.Table:
+    try:
+        with pa.memory_map(path) as file:
+            return pa.ipc.open_file(file).read_all()
+    except OSError as error:
+        raise PipelineError(f"cannot read {path}: {error}") from error

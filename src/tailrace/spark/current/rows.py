@@ -1,0 +1,70 @@
+"""The rows of a current state, in the shape in which they are kept in the lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.spark.current import raw
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN
+from tailrace.spark.parquet import ParquetFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tailrace.spark.current.flat import Target
+    from tailrace.spark.current.pieces import Base, Piece
+
+ROW_GROUP: Final = 1 << 18
+RAW: Final = "_raw"
+OURS: Final = (STAMP, SEQ, RAW)
+"""The fields of a current state behind the table's own columns."""
+
+
+def empty_rows(target: Target) -> pa.Table:
+    """No rows, in the shape that rows have while they are folded."""
+    ours = [
+        pa.field(SEQ, pa.decimal128(38, 0)),
+        pa.field(STAMP, pa.timestamp("us", "UTC")),
+    ]
+    return pa.schema([*target.columns, *ours]).empty_table()
+
+
+def write_rows(
+    rows: pa.Table, target: Target, path: Path, origins: Iterable[Piece | Base]
+) -> tuple[int, int]:
+    """Write rows, by key; the file's size and the bytes that the rows take in memory.
+
+    Raises `RefusedError` where a row has a default that the log does not tell; ``origins`` know
+    why.
+    """
+    if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
+        raise RefusedError(_why_unknown(origins))
+    texts = {
+        name: rows.column(raw.beside(name))
+        for name in target.columns.names
+        if raw.beside(name) in rows.schema.names
+    }
+    columns = {name: rows.column(name) for name in (*target.columns.names, STAMP, SEQ)}
+    columns[RAW] = pa.chunked_array([raw.as_map(rows.num_rows, texts)])
+    table = pa.table(columns)
+    order = pc.sort_indices(table, [(name, "ascending") for name in target.key])
+    file = ParquetFile(path)
+    for start in range(0, max(table.num_rows, 1), ROW_GROUP):
+        file.write(table.take(order.slice(start, ROW_GROUP)))
+    return file.close(), table.nbytes
+
+
+def _why_unknown(origins: Iterable[Piece | Base]) -> str:
+    for origin in origins:
+        for name, source in origin.sources.items():
+            if source.unknown is not None:
+                return (
+                    f"its column {name} was added to rows that were there, and what they have in "
+                    f"it is not in the log: {source.unknown}"
+                )
+    return "a column was added to rows that were there with values that are not in the log"

@@ -1,0 +1,157 @@
+"""What is in logs, counted: tables, events, transactions."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from tailrace.events import TransactionPayloadEvent
+from tailrace.records import Changes
+from tailrace.transactions import Boundary
+
+if TYPE_CHECKING:
+    from tailrace.position import Position
+    from tailrace.reader import Group, Reader, Step
+    from tailrace.records import Change
+
+
+@dataclass(slots=True)
+class TableCounts:
+    """Rows by operation, and the bytes of their events (in a compressed transaction: inflated)."""
+
+    insert: int = 0
+    update: int = 0
+    delete: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """Events of a type; ``bytes`` are those in the file, 0 for events from inside a payload."""
+
+    events: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    """One transaction: where it begins, its rows, its bytes in the file and how long it took.
+
+    ``seconds`` is from its first statement's begin to its commit, as far as the log's clocks say.
+    """
+
+    start: Position
+    gtid: str | None
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counts of a series of logs. ``tables`` count the rows that were committed.
+
+    ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
+    """
+
+    most: int = 10
+    files: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    statement_changes: int = 0
+    taken_back: int = 0
+    unfinished: int = 0
+    first: int = 0
+    last: int = 0
+    tables: dict[str, TableCounts] = field(default_factory=dict)
+    events: dict[str, EventCounts] = field(default_factory=dict)
+    _largest: list[tuple[int, int, TransactionCounts]] = field(default_factory=list)
+    _order: Any = field(default_factory=count)
+    _current: TransactionCounts | None = None
+    _group: Group | None = None
+
+    def read(self, reader: Reader) -> None:
+        """Count all that a reader gives."""
+        changes = Changes(reader, statements="skip")
+        names: Counter[str] = Counter()
+        for step in reader:
+            event = step.event
+            self._count_event(step)
+            names[event.file or ""] += 1
+            for change in changes.feed(step):
+                self._count_change(change)
+        changes.finish()
+        self._close()
+        used = [file for file in reader.series.files if file.name in names]
+        self.files += len(used)
+        self.bytes += sum(file.size for file in used)
+        self.statement_changes += changes.skipped_statements
+        self.taken_back += changes.taken_back
+        self.unfinished += changes.unfinished
+
+    @property
+    def largest(self) -> list[TransactionCounts]:
+        """The largest transactions by bytes, the largest first."""
+        ordered = sorted(self._largest, key=lambda item: (-item[0], item[1]))
+        return [transaction for _, _, transaction in ordered]
+
+    def _count_event(self, step: Step) -> None:
+        event = step.event
+        known = self.events.get(event.name)
+        if known is None:
+            known = self.events[event.name] = EventCounts()
+        known.events += 1
+        length = 0 if event.inner_index is not None else event.header.length
+        known.bytes += length
+        if event.timestamp:
+            self.first = min(self.first or event.timestamp, event.timestamp)
+            self.last = max(self.last, event.timestamp)
+        self.transactions += step.boundary is Boundary.END
+        if step.group is not self._group:
+            self._close()
+            self._group = step.group
+            if step.group is not None:
+                self._current = TransactionCounts(step.group.start, step.group.gtid)
+                if step.group.time is not None:
+                    self._current.last = step.group.time
+        if self._current is not None and step.group is not None:
+            self._count_in_transaction(self._current, step, length)
+
+    @staticmethod
+    def _count_in_transaction(current: TransactionCounts, step: Step, length: int) -> None:
+        current.bytes += length
+        stamp = step.event.timestamp * 1_000_000
+        if stamp and not isinstance(step.event, TransactionPayloadEvent):
+            current.first = min(current.first or stamp, stamp)
+            current.last = max(current.last, stamp)
+
+    def _count_change(self, change: Change) -> None:
+        schema = change.schema
+        name = f"{schema.database}.{schema.table}"
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = TableCounts()
+        kind = change.event.kind
+        rows = len(change.rows())
+        setattr(table, kind, getattr(table, kind) + rows)
+        table.bytes += change.event.header.length
+        if self._current is not None:
+            self._current.rows += rows
+
+    def _close(self) -> None:
+        """The transaction under way is over: is it among the largest?"""
+        current = self._current
+        self._current = None
+        if current is None:
+            return
+        current.seconds = max(0, current.last - current.first) / 1_000_000
+        item = (current.bytes, -next(self._order), current)
+        if len(self._largest) < self.most:
+            heapq.heappush(self._largest, item)
+        else:
+            heapq.heappushpop(self._largest, item)

@@ -1,0 +1,51 @@
+"""Whatever the bytes: an event, or an error of the tree."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tailrace.constants import EventType
+from tailrace.errors import LogError
+from tailrace.events import RowsEvent, TransactionPayloadEvent, event_name
+from tests.events.cases import CASES
+from tests.events.cases_mariadb import MARIADB_CASES
+from tests.events.made import context, raw_event, table_map_body
+
+FLAVOURS = st.sampled_from(["mysql", "mariadb"])
+CODES = st.sampled_from([int(code) for code in EventType]) | st.integers(0, 255)
+SAMPLES = [case for case in (*CASES.values(), *MARIADB_CASES.values()) if case.body]
+
+
+def read_all(flavour: str, code: int, body: bytes, flags: int = 0) -> None:
+    made = context(flavour)
+    with suppress(LogError):
+        made.decode(raw_event(EventType.TABLE_MAP, table_map_body(b"\3\3", table_id=0)))
+        event = made.decode(raw_event(code, body, flags=flags))
+        assert event.name == event_name(code)
+        event.fields()
+        if isinstance(event, TransactionPayloadEvent):
+            list(event)
+        if isinstance(event, RowsEvent):
+            _ = event.row_data
+
+
+@settings(max_examples=1500)
+@given(FLAVOURS, CODES, st.binary(max_size=90), st.sampled_from([0, 0x80]))
+@example("mysql", EventType.WRITE_ROWS, bytes(10) + b"\2\3", 0)
+def test_random_bodies(flavour: str, code: int, body: bytes, flags: int) -> None:
+    read_all(flavour, code, body, flags)
+
+
+@settings(max_examples=1500)
+@given(
+    st.sampled_from(SAMPLES),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),
+)
+def test_damaged_events(case: object, changes: list[tuple[int, int]]) -> None:
+    body = bytearray(case.body)  # type: ignore[attr-defined]
+    for at, value in changes:
+        body[at % len(body)] = value
+    read_all(case.flavour, case.code, bytes(body))  # type: ignore[attr-defined]

@@ -1,0 +1,59 @@
+"""What a random schema is logged with."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tools.servers import Server
+
+Names = Literal["ddl", "given", "log"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Variables to set, and where the columns' names are to come from.
+
+    ``ddl``: the CREATE TABLE is in the log; ``given``: it is not, and is given as a schema;
+    ``log``: it is not, and the log's metadata is FULL.
+    """
+
+    image: str
+    names: Names
+    globals_: dict[str, str] = field(default_factory=dict)
+    session: dict[str, str] = field(default_factory=dict)
+    partial_json: bool = False
+
+    def __str__(self) -> str:
+        every = {**self.globals_, **self.session}
+        listed = " ".join(f"{name}={value}" for name, value in every.items())
+        return f"names={self.names} {listed}"
+
+
+def choose(rng: random.Random, server: Server) -> Settings:
+    """Random settings of the server's flavour."""
+    image = rng.choice(("FULL", "FULL", "MINIMAL", "NOBLOB"))
+    names: Names = rng.choice(("ddl", "ddl", "given", "log"))
+    flag = lambda: rng.choice(("ON", "OFF"))  # noqa: E731 - three words
+    globals_ = {"binlog_checksum": rng.choice(("CRC32", "CRC32", "NONE"))}
+    session = {"binlog_row_image": image}
+    partial_json = False
+    if server.flavour == "mysql":
+        metadata = rng.choice(("FULL", "MINIMAL"))
+        session["binlog_transaction_compression"] = flag()
+        session["binlog_rows_query_log_events"] = flag()
+        partial_json = image != "MINIMAL" and rng.random() < 0.4
+        session["binlog_row_value_options"] = "'PARTIAL_JSON'" if partial_json else "''"
+    else:
+        metadata = rng.choice(("FULL", "MINIMAL", "NO_LOG", "NO_LOG"))
+        globals_["log_bin_compress"] = flag()
+        globals_["log_bin_compress_min_len"] = "10"
+        session["binlog_annotate_row_events"] = flag()
+        if server.name != "mariadb-10.11":
+            globals_["binlog_legacy_event_pos"] = flag()
+            if rng.random() < 0.2:
+                session["binlog_row_image"] = image = "FULL_NODUP"
+    globals_["binlog_row_metadata"] = "FULL" if names == "log" else metadata
+    return Settings(image, names, globals_, session, partial_json)

@@ -1,0 +1,143 @@
+"""What Tailrace, by each of its ways, and mysqlbinlog say of a log's rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tailrace.columns import changes
+from tailrace.columns.splits import find_rollbacks
+from tailrace.events import QueryEvent, RowsEvent
+from tailrace.log import Log
+from tailrace.rows.as_json import Origin, change_json
+from tailrace.rows.row import RowSet
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.given import load
+from tools.campaign import selected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage import LogSeries
+    from tools.campaign.replay import Texts
+    from tools.campaign.selected import Declared, Writer
+
+Change = tuple[str, str, "Texts | None", "Texts | None"]
+"""Table (``database.table``), operation, and the images as SELECT's texts."""
+Columns = dict[str, dict[str, "Declared"]]
+"""By table and column name."""
+
+_COUNTED = re.compile(rb"^### (INSERT INTO|UPDATE|DELETE FROM) (`(?:[^`]|``)*`\.`(?:[^`]|``)*`)", re.M)
+_OPERATIONS = {b"INSERT INTO": "insert", b"UPDATE": "update", b"DELETE FROM": "delete"}
+
+
+def json_lines(series: LogSeries, schema: Path | None) -> Iterator[str]:
+    """The change records by the object path, as ``tailrace log --as json`` writes them."""
+    known = Catalogue()
+    if schema is not None:
+        known.given(load(schema))
+    undone = find_rollbacks(series).ranges
+    log = Log(series)
+    for event in log:
+        if isinstance(event, QueryEvent):
+            known.apply_event(event, log.format.flavour)
+        elif isinstance(event, RowsEvent) and not event.is_dummy:
+            file, offset = event.file or "", event.offset or 0
+            if any(file == name and start <= offset < end for name, start, end in undone):
+                continue
+            table = known.resolve(event.table_map, log.format.flavour)
+            origin = Origin(file, 1, offset, None, None, event.header.server_id)
+            for row in RowSet(event, table):
+                yield change_json(row, table, origin)
+
+
+def json_changes(lines: Iterator[str], columns: Columns) -> Iterator[Change]:
+    """Change records as lines of JSON, to texts."""
+    writers: dict[tuple[str, str], Writer] = {}
+    for line in lines:
+        record = selected.parse(line)
+        table = f"{record['_db']}.{record['_table']}"
+
+        def text(name: str, value: Any, table: str = table) -> str | None:
+            if value is None:
+                return None
+            writer = writers.get((table, name))
+            if writer is None:
+                declared = columns.get(table, {}).get(name)
+                writer = str if declared is None else selected.from_json(declared)
+                writers[table, name] = writer
+            return writer(value)
+
+        images = [
+            None
+            if record[image] is None
+            else {name: text(name, value) for name, value in record[image].items()}
+            for image in ("before", "after")
+        ]
+        yield table, record["_op"], images[0], images[1]
+
+
+def arrow_changes(series: LogSeries, schema: Path | None, columns: Columns) -> Iterator[Change]:
+    """`tailrace.changes`, to texts, in the order of ``_seq``."""
+    found: list[tuple[int, Change]] = []
+    for batch in changes(series, schema=schema):
+        table = batch.schema.metadata[b"tailrace.table"].decode()
+        names = [field.name for field in batch.schema.field("after").type]
+        declared = [columns.get(table, {}).get(name) for name in names]
+        writers = [str if each is None else selected.from_arrow(each) for each in declared]
+        plain = {
+            name: batch.column(name).to_pylist()
+            for name in ("_op", "_db", "_table", "_seq", "_present", "_raw")
+        }
+        images = [
+            (
+                image,
+                batch.column(image).is_valid().to_pylist(),
+                [
+                    [None if value is None else write(value) for value in child.to_pylist()]
+                    for child, write in zip(batch.column(image).flatten(), writers, strict=True)
+                ],
+            )
+            for image in ("before", "after")
+        ]
+        for row in range(batch.num_rows):
+            raw = dict(plain["_raw"][row] or ())
+            present = plain["_present"][row]
+            texts = [
+                _image(names, image, valid[row], [v[row] for v in values], present, raw)
+                for image, valid, values in images
+            ]
+            change = (table, plain["_op"][row], texts[0], texts[1])
+            found.append((int(plain["_seq"][row]), change))
+    found.sort(key=lambda each: each[0])
+    for _, change in found:
+        yield change
+
+
+def _image(
+    names: list[str],
+    image: str,
+    valid: bool,
+    values: list[str | None],
+    present: dict[str, bytes] | None,
+    raw: dict[str, str],
+) -> Texts | None:
+    if not valid:
+        return None
+    bits = -1 if present is None else int.from_bytes(present[image], "little")
+    return {
+        name: raw.get(f"{image}.{name}", value)
+        for index, (name, value) in enumerate(zip(names, values, strict=True))
+        if bits >> index & 1
+    }
+
+
+def counted(output: bytes) -> Counter[tuple[str, str]]:
+    """How many rows of each table and operation ``mysqlbinlog -v`` shows."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for verb, name in _COUNTED.findall(output):
+        database, _, table = name.decode().strip("`").partition("`.`")
+        counts[f"{database}.{table}".replace("``", "`"), _OPERATIONS[verb]] += 1
+    return counts

@@ -1,0 +1,249 @@
+"""A random schema on a server: tables, transactions, and the log that holds them."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from tailrace.storage import LogSeries
+from tailrace.storage.file import LogFile
+from tools.campaign.columns import Types
+from tools.campaign.selected import Declared, canonical, expression
+from tools.campaign.settings import Settings, choose
+from tools.campaign.tables import RandomTable
+from tools.dumps import quoted, raw_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pymysql.cursors import Cursor
+
+    from tools.campaign.replay import Texts
+    from tools.servers import Server
+
+
+@dataclass
+class Selected:
+    """What SELECT says of a table at the end, and what its columns are."""
+
+    columns: dict[str, Declared]
+    rows: list[Texts]
+    defaults: Texts
+    generated: frozenset[str]
+
+
+@dataclass
+class Recorded:
+    """A schema's log and its tables' contents; ``statements`` for a reproducer."""
+
+    label: str
+    settings: Settings
+    series: LogSeries
+    schema: str
+    tables: dict[str, Selected] = field(default_factory=dict)
+    statements: list[str] = field(default_factory=list)
+    refused: int = 0
+
+
+class Workload:
+    """Makes schemas on one server, each with a log of its own; see `record`."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.types = Types(server)
+
+    @contextmanager
+    def record(self, seed: int, number: int) -> Iterator[Recorded]:
+        """Write schema ``number`` of this seed; the log is gone when the block ends."""
+        rng = random.Random(f"{seed}/{self.server.name}/{number}")
+        settings = choose(rng, self.server)
+        database = f"random_{number}"
+        server = self.server
+        for name, value in settings.globals_.items():
+            server.execute(f"SET GLOBAL {name} = {value}")
+        before = server.rotate().name
+        recorded = Recorded(
+            f"{server.name} seed {seed} schema {number}",
+            settings,
+            LogSeries("random", ()),
+            "",
+        )
+        try:
+            with server.connect() as connection, connection.cursor() as cursor:
+                self._run(rng, cursor, database, recorded)
+            last = server.rotate().name
+            paths = [path for path in server.binlogs() if before < path.name <= last]
+            recorded.series = LogSeries("random", tuple(LogFile.at(path) for path in paths))
+            yield recorded
+        finally:
+            server.execute("SET sql_log_bin = 0")
+            server.execute(f"DROP DATABASE IF EXISTS {database}")
+            server.execute("SET sql_log_bin = 1")
+            server.execute(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+
+    def _run(
+        self, rng: random.Random, cursor: Cursor, database: str, recorded: Recorded
+    ) -> None:
+        settings = recorded.settings
+        cursor.execute("SET sql_mode = ''")
+        for name, value in settings.session.items():
+            cursor.execute(f"SET SESSION {name} = {value}")
+        logged = settings.names == "ddl"
+        if not logged:
+            cursor.execute("SET sql_log_bin = 0")
+        cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {database}")
+        plain = settings.names == "log"
+        tables = [
+            self._create(rng, cursor, f"t{number}", recorded, plain=plain)
+            for number in range(rng.choice((1, 1, 2, 3)))
+        ]
+        cursor.execute("SET sql_log_bin = 1")
+        self._change(rng, cursor, tables, recorded, alters=logged and settings.image == "FULL")
+        for table in tables:
+            recorded.tables[f"{database}.{table.name}"] = self._select(cursor, database, table)
+            if settings.names == "given":
+                cursor.execute(f"SHOW CREATE TABLE {quoted(table.name)}")
+                row = cursor.fetchone() or ("", "")
+                recorded.schema += f"USE {database};\n{row[1]};\n"
+
+    def _create(
+        self, rng: random.Random, cursor: Cursor, name: str, recorded: Recorded, *, plain: bool
+    ) -> RandomTable:
+        while True:
+            table = RandomTable(rng, self.types, name, plain=plain)
+            sql = table.create()
+            try:
+                cursor.execute(sql)
+            except pymysql.err.Error:  # a row too large, a key too long: make another
+                recorded.refused += 1
+                continue
+            recorded.statements.append(sql)
+            return table
+
+    def _execute(self, cursor: Cursor, sql: str, recorded: Recorded) -> bool:
+        recorded.statements.append(sql)
+        try:
+            cursor.execute(sql)
+        except pymysql.err.Error as error:  # duplicate keys and the like: part of life
+            recorded.statements[-1] += f" -- {error}"
+            recorded.refused += 1
+            return False
+        return True
+
+    def _change(
+        self,
+        rng: random.Random,
+        cursor: Cursor,
+        tables: list[RandomTable],
+        recorded: Recorded,
+        *,
+        alters: bool,
+    ) -> None:
+        for table in tables:
+            self._execute(cursor, table.insert(), recorded)
+        for _ in range(rng.randint(3, 12)):
+            inside = rng.random() < 0.6
+            chosen = [table for table in tables if table.transactional]
+            if not inside or not chosen:
+                table = rng.choice(tables)
+                if alters and rng.random() < 0.15:
+                    self._alter(cursor, table, recorded)
+                else:
+                    self._execute(cursor, self._statement(rng, table, recorded), recorded)
+                continue
+            self._execute(cursor, "BEGIN", recorded)
+            for step in range(rng.randint(1, 5)):
+                if step and rng.random() < 0.15:
+                    self._execute(cursor, "SAVEPOINT s", recorded)
+                    sql = self._statement(rng, rng.choice(chosen), recorded)
+                    self._execute(cursor, sql, recorded)
+                    self._execute(cursor, "ROLLBACK TO s", recorded)
+                self._execute(cursor, self._statement(rng, rng.choice(chosen), recorded), recorded)
+            self._execute(cursor, rng.choice(("COMMIT",) * 5 + ("ROLLBACK",)), recorded)
+
+    def _alter(self, cursor: Cursor, table: RandomTable, recorded: Recorded) -> None:
+        before = list(table.columns), {id(c): vars(c).copy() for c in table.columns}
+        self._execute(cursor, table.empty(), recorded)
+        if not self._execute(cursor, table.alter(), recorded):
+            table.columns = before[0]
+            for column in table.columns:
+                vars(column).update(before[1][id(column)])
+        self._execute(cursor, table.insert(), recorded)
+
+    def _statement(self, rng: random.Random, table: RandomTable, recorded: Recorded) -> str:
+        pick = rng.random()
+        settings = recorded.settings
+        resets = self.types.mysql or settings.image == "FULL"
+        if pick < 0.35:
+            return table.insert()
+        if pick < 0.65:
+            return table.update(partial_json=settings.partial_json)
+        if pick < 0.75:
+            return table.delete()
+        if pick < 0.85:
+            return table.copy()
+        if resets and pick < 0.93:  # MariaDB's other images leave out what REPLACE resets
+            return table.insert("REPLACE")
+        return table.upsert() if resets else table.insert("INSERT IGNORE")
+
+    def _select(self, cursor: Cursor, database: str, table: RandomTable) -> Selected:
+        documents = {c.name for c in table.columns if c.kind.family == "json"}
+        cursor.execute(
+            "SELECT column_name, column_type, column_default IS NOT NULL, extra, is_nullable "
+            "FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+            "ORDER BY ordinal_position",
+            (database, table.name),
+        )
+        described = [
+            (str(name), "json" if name in documents else _type(kind), bool(has_default), str(extra).upper(), nullable == "YES")
+            for name, kind, has_default, extra, nullable in cursor.fetchall()
+        ]
+        shown = ", ".join(expression(name, kind) for name, kind, *_ in described)
+        place = f"{quoted(database)}.{quoted(table.name)}"
+        rows, binary = raw_rows(self.server, f"SELECT {shown} FROM {place}")
+        columns = {
+            name: Declared(name, kind, is_binary)
+            for (name, kind, *_), is_binary in zip(described, binary, strict=True)
+        }
+        generated = frozenset(
+            name
+            for name, _, _, extra, _ in described
+            if "VIRTUAL" in extra or "STORED" in extra or "PERSISTENT" in extra
+        )
+        defaults: Texts = dict.fromkeys(
+            name for name, _, _, _, nullable in described if nullable and name not in generated
+        )
+        asked = [
+            (name, kind)
+            for name, kind, has_default, extra, _ in described
+            if has_default and name not in generated and "AUTO_INCREMENT" not in extra
+        ]
+        if asked:
+            shown = ", ".join(
+                expression(name, kind).replace(quoted(name), f"DEFAULT({quoted(name)})")
+                for name, kind in asked
+            )
+            found, _ = raw_rows(
+                self.server,
+                f"SELECT {shown} FROM (SELECT 1) AS one LEFT JOIN {place} ON TRUE LIMIT 1",
+            )
+            for (name, _), text in zip(asked, found[0] if found else [], strict=True):
+                defaults[name] = canonical(columns[name], text)
+        texts = [
+            {
+                column.name: canonical(column, text)
+                for column, text in zip(columns.values(), row, strict=True)
+            }
+            for row in rows
+        ]
+        return Selected(columns, texts, defaults, generated)
+
+
+def _type(kind: object) -> str:
+    text = kind.decode() if isinstance(kind, bytes) else str(kind)
+    return text if text.startswith(("enum", "set")) else text.lower()
