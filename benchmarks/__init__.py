@@ -1,1 +1,1 @@
-"""Benchmarks: ``./run python -m benchmarks NAME`` makes its own logs on a real server and compares."""
+"""``./run python -m benchmarks NAME`` makes its own logs on a real server, and compares."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import logs
 from benchmarks.measure import Series, Worker, command, compare, pin, ratio
 from tools.servers import Server, binlog_tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SETUP = "from tailrace.columns import changes"
 _FRESH = "import tailrace, sys\nfor batch in tailrace.changes(sys.argv[1]): pass"
@@ -22,7 +25,9 @@ def run(*, quick: bool) -> None:
     pin()
     for name, path in paths.items():
         _one(name, path, rounds=3 if quick else 7)
-    print(f"\nmysql-replication (Python, live server, one-row transactions): {incumbent:,.0f} rows/s")
+    print(
+        f"\nmysql-replication (Python, live server, one-row transactions): {incumbent:,.0f} rows/s"
+    )
 
 
 def _one(name: str, path: Path, rounds: int) -> None:

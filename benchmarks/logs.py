@@ -88,7 +88,27 @@ def _tables(server: Server, rows: int) -> None:
     _loop(server, body + " end case;", rows)
 
 
-_MAKERS: Final = {"bulk": (_bulk, 1_000_000), "single": (_single, 60_000), "tables": (_tables, 60_000)}
+def _huge(server: Server, rows: int) -> None:
+    """One transaction, into a table that stores nothing: rows are logged all the same."""
+    server.execute(_TABLE.format(name="bench.orders").rstrip() + " engine = blackhole")
+    server.execute("create table bench.digits (d int primary key)")
+    server.execute("insert into bench.digits values (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
+    server.rotate()
+    source = " cross join ".join(f"bench.digits d{i}" for i in range(7))
+    number = "(" + " + ".join(f"d{i}.d * {10**i}" for i in range(7)) + ")"
+    row = _ROW.format(n=f"({number} + d7.d * 10000000)")
+    more = f"(select d from bench.digits where d < {rows // 10_000_000}) d7"
+    server.execute(
+        f"insert into bench.orders ({_COLUMNS}) select {row} from {source} cross join {more}"
+    )
+
+
+_MAKERS: Final = {
+    "bulk": (_bulk, 1_000_000),
+    "single": (_single, 60_000),
+    "tables": (_tables, 60_000),
+    "huge": (_huge, 20_000_000),
+}
 
 
 def log(name: str, *, rows: int | None = None, options: dict[str, str] | None = None) -> Path:

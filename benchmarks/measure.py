@@ -7,8 +7,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(slots=True)
@@ -74,7 +78,7 @@ class Worker:
 
 def peak_of(pid: int) -> int:
     """The largest resident memory of a running process so far, in bytes."""
-    with open(f"/proc/{pid}/status") as status:
+    with Path(f"/proc/{pid}/status").open() as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 

@@ -1,6 +1,6 @@
 """Numbers of the formats: event types, column types, flags, flavours.
 
-Source: MySQL ``libs/mysql/binlog/event``, MariaDB ``sql/log_event.h``; facts sheet sections 1 and 3.
+Source: MySQL ``libs/mysql/binlog/event``, MariaDB ``sql/log_event.h``; facts sheet 1 and 3.
 """
 
 from __future__ import annotations

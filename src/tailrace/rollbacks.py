@@ -73,8 +73,8 @@ class Rollbacks:
             name = (int(ended[4]), bytes.fromhex(ended[2]), bytes.fromhex(ended[3]))
             prepared = self._prepared.pop(name, None)
             if prepared is not None and ended[1].upper() == "ROLLBACK":
-                start, end = prepared
-                self.ranges.append((start.file, start.offset, end))
+                prepared_at, end = prepared
+                self.ranges.append((prepared_at.file, prepared_at.offset, end))
 
 
 def is_rollback(event: Event) -> bool:
@@ -85,7 +85,7 @@ def is_rollback(event: Event) -> bool:
 
 
 _ENDS: Final = re.compile(
-    r"\s*(?:ROLLBACK(?!\s+(?:WORK\s+)?TO\b)|COMMIT|XA\s+(?:COMMIT|ROLLBACK))\b", re.I
+    r"\s*(?:ROLLBACK(?!\s+(?:WORK\s+)?TO\b)|COMMIT|XA\s+(?:COMMIT|ROLLBACK))\b", re.IGNORECASE
 )
 _GOES_ON: Final = re.compile(r"\bSTART\s+TRANSACTION\s*\Z", re.IGNORECASE)
 

@@ -40,16 +40,20 @@ class EventCounts:
 class TransactionCounts:
     """One transaction: where it begins, its rows, its bytes in the file and how long it took.
 
-    ``seconds`` is from its first statement's begin to its commit, as far as the log's clocks say.
+    ``first`` and ``last`` are seconds UTC: the first statement's begin, the commit.
     """
 
     start: Position
     gtid: str | None
     rows: int = 0
     bytes: int = 0
-    seconds: float = 0.0
     first: int = 0
     last: int = 0
+
+    @property
+    def seconds(self) -> int:
+        """How long it took, by whole seconds: the log says no more of a statement's begin."""
+        return max(0, self.last - self.first)
 
 
 @dataclass(slots=True)
@@ -118,14 +122,14 @@ class Statistics:
             if step.group is not None:
                 self._current = TransactionCounts(step.group.start, step.group.gtid)
                 if step.group.time is not None:
-                    self._current.last = step.group.time
+                    self._current.last = step.group.time // 1_000_000
         if self._current is not None and step.group is not None:
             self._count_in_transaction(self._current, step, length)
 
     @staticmethod
     def _count_in_transaction(current: TransactionCounts, step: Step, length: int) -> None:
         current.bytes += length
-        stamp = step.event.timestamp * 1_000_000
+        stamp = step.event.timestamp
         if stamp and not isinstance(step.event, TransactionPayloadEvent):
             current.first = min(current.first or stamp, stamp)
             current.last = max(current.last, stamp)
@@ -149,7 +153,6 @@ class Statistics:
         self._current = None
         if current is None:
             return
-        current.seconds = max(0, current.last - current.first) / 1_000_000
         item = (current.bytes, -next(self._order), current)
         if len(self._largest) < self.most:
             heapq.heappush(self._largest, item)

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import layout as k
-from tailrace.columns.read import changes
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
+from tailrace.columns.read import changes
 from tailrace.columns.splits import find_rollbacks
 from tailrace.columns.table import TableDecoder
 from tailrace.events import (

@@ -143,6 +143,7 @@ KINDS = [
             (38, 0),
             (38, 30),
             (30, 30),
+            (38, 38),
         )
     ),
     *(kind for digits in (0, 1, 3, 6) for kind in kinds_of_time(digits)),
@@ -335,14 +336,14 @@ def test_unknown_type() -> None:
 
 def test_long_values_grow() -> None:
     """Escapes, base64 and line ends over many times the first guess of room."""
-    text = Kind(T.VARCHAR, 80, pa.string(), st.none(), logical=Logical.TEXT)
     blob = Kind(T.BLOB, 4, pa.binary(), st.none(), logical=Logical.BINARY)
     long = ["\x02" * 100_000, "é\n" * 50_000, ""]
-    assert one(text, *long) == [f'{{"c":{text_json(value)}}}' for value in long]
+    assert one(TEXT, *long) == [f'{{"c":{text_json(value)}}}' for value in long]
     many = [bytes(range(256)) * 500, b"", b"a", b"ab"]
     assert one(blob, *many) == [f'{{"c":{blob.expected(value)}}}' for value in many]
 
 
+TEXT = Kind(T.VARCHAR, 80, pa.string(), st.none(), logical=Logical.TEXT)
 DECLARED = Kind(T.BLOB, 4, pa.string(), st.none(), JsonText, Logical.JSON)
 
 

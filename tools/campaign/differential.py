@@ -90,19 +90,25 @@ def _as_way_row(table: Selected, row: Texts, documents: bool) -> Texts:
     }
 
 
-def witness(server: Server, recorded: Recorded) -> None:
-    """Hold the numbers of rows by table and operation against ``mysqlbinlog -v``."""
+def witness(server: Server, recorded: Recorded, schema: Path | None) -> int:
+    """Hold the numbers of rows by table and operation against ``mysqlbinlog -v``.
+
+    Gives 0 where the two do not compare: rows that were taken back, types that it cannot print.
+    """
     if find_rollbacks(recorded.series).ranges:
-        return
+        return 0
     output = b""
     for file in recorded.series.files:
         output += server.mysqlbinlog("-v", "--base64-output=DECODE-ROWS", file.path).stdout
+    if b"Don't know how to handle column type" in output:
+        return 0  # GEOMETRY: it leaves out the rest of the event's rows
     ours: Counter[tuple[str, str]] = Counter()
-    for table, operation, _, _ in arrow_changes(recorded.series, None, {}):
+    for table, operation, _, _ in arrow_changes(recorded.series, schema, {}):
         ours[table, operation] += 1
     theirs = counted(output)
     if ours != theirs:
         raise AssertionError(f"mysqlbinlog counts {dict(theirs)}, Tailrace {dict(ours)}")
+    return 1
 
 
 def run(
@@ -142,8 +148,7 @@ def _one(
         try:
             check(recorded, schema, report)
             if witness_every and number % witness_every == 0:
-                witness(workload.server, recorded)
-                report.witnessed += 1
+                report.witnessed += witness(workload.server, recorded, schema)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
             where = traceback.extract_tb(error.__traceback__)[-1]
             text = f"{recorded.label}: {type(error).__name__}: {error} ({where.name})"

@@ -214,7 +214,8 @@ class RandomTable:
         rng = self._rng
         if self.counted and rng.random() < 0.5:
             return f" WHERE id = {rng.randint(1, max(self._next, 2))}"
-        return rng.choice((" WHERE RAND() < 0.4", f" LIMIT {rng.randint(1, 5)}", " WHERE 1"))
+        seeded = f" WHERE RAND({rng.randint(0, 999)}) < 0.4"
+        return rng.choice((seeded, f" LIMIT {rng.randint(1, 5)}", " WHERE 1"))
 
     def alter(self) -> str:
         """An ALTER TABLE; `empty` goes before it."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from tailrace.cli import app
 from tailrace.columns import changes
-from tailrace.columns.splits import find_rollbacks
-from tailrace.events import QueryEvent, RowsEvent
-from tailrace.log import Log
-from tailrace.rows.as_json import Origin, change_json
-from tailrace.rows.row import RowSet
-from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.given import load
 from tools.campaign import selected
 
 if TYPE_CHECKING:
@@ -34,23 +30,14 @@ _OPERATIONS = {b"INSERT INTO": "insert", b"UPDATE": "update", b"DELETE FROM": "d
 
 
 def json_lines(series: LogSeries, schema: Path | None) -> Iterator[str]:
-    """The change records by the object path, as ``tailrace log --as json`` writes them."""
-    known = Catalogue()
+    """What ``tailrace log --as json`` prints, the command run in this process."""
+    arguments = ["log", *(file.path for file in series.files), "--as", "json"]
     if schema is not None:
-        known.given(load(schema))
-    undone = find_rollbacks(series).ranges
-    log = Log(series)
-    for event in log:
-        if isinstance(event, QueryEvent):
-            known.apply_event(event, log.format.flavour)
-        elif isinstance(event, RowsEvent) and not event.is_dummy:
-            file, offset = event.file or "", event.offset or 0
-            if any(file == name and start <= offset < end for name, start, end in undone):
-                continue
-            table = known.resolve(event.table_map, log.format.flavour)
-            origin = Origin(file, 1, offset, None, None, event.header.server_id)
-            for row in RowSet(event, table):
-                yield change_json(row, table, origin)
+        arguments += ["--schema", str(schema)]
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        app(arguments, print_error=False, exit_on_error=False, result_action="return_value")
+    yield from out.getvalue().split("\n")[:-1]
 
 
 def json_changes(lines: Iterator[str], columns: Columns) -> Iterator[Change]:

@@ -107,9 +107,7 @@ class Workload:
         for table in tables:
             recorded.tables[f"{database}.{table.name}"] = self._select(cursor, database, table)
             if settings.names == "given":
-                cursor.execute(f"SHOW CREATE TABLE {quoted(table.name)}")
-                row = cursor.fetchone() or ("", "")
-                recorded.schema += f"USE {database};\n{row[1]};\n"
+                recorded.schema += self._definition(database, table)
 
     def _create(
         self, rng: random.Random, cursor: Cursor, name: str, recorded: Recorded, *, plain: bool
@@ -191,49 +189,37 @@ class Workload:
             return table.insert("REPLACE")
         return table.upsert() if resets else table.insert("INSERT IGNORE")
 
+    def _definition(self, database: str, table: RandomTable) -> str:
+        """The table as mysqldump --no-data would write it."""
+        place = f"{quoted(database)}.{quoted(table.name)}"
+        rows, _ = raw_rows(self.server, f"SHOW CREATE TABLE {place}")
+        header = "" if self.types.mysql else "-- MariaDB dump\n"
+        return f"{header}USE {database};\n{rows[0][1]};\n"
+
     def _select(self, cursor: Cursor, database: str, table: RandomTable) -> Selected:
         documents = {c.name for c in table.columns if c.kind.family == "json"}
         cursor.execute(
-            "SELECT column_name, column_type, column_default IS NOT NULL, extra, is_nullable "
-            "FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+            "SELECT column_name, column_type, extra FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
             "ORDER BY ordinal_position",
             (database, table.name),
         )
         described = [
-            (str(name), "json" if name in documents else _type(kind), bool(has_default), str(extra).upper(), nullable == "YES")
-            for name, kind, has_default, extra, nullable in cursor.fetchall()
+            (str(name), "json" if name in documents else _type(kind), str(extra).upper())
+            for name, kind, extra in cursor.fetchall()
         ]
         shown = ", ".join(expression(name, kind) for name, kind, *_ in described)
         place = f"{quoted(database)}.{quoted(table.name)}"
         rows, binary = raw_rows(self.server, f"SELECT {shown} FROM {place}")
         columns = {
             name: Declared(name, kind, is_binary)
-            for (name, kind, *_), is_binary in zip(described, binary, strict=True)
+            for (name, kind, _), is_binary in zip(described, binary, strict=True)
         }
         generated = frozenset(
             name
-            for name, _, _, extra, _ in described
+            for name, _, extra in described
             if "VIRTUAL" in extra or "STORED" in extra or "PERSISTENT" in extra
         )
-        defaults: Texts = dict.fromkeys(
-            name for name, _, _, _, nullable in described if nullable and name not in generated
-        )
-        asked = [
-            (name, kind)
-            for name, kind, has_default, extra, _ in described
-            if has_default and name not in generated and "AUTO_INCREMENT" not in extra
-        ]
-        if asked:
-            shown = ", ".join(
-                expression(name, kind).replace(quoted(name), f"DEFAULT({quoted(name)})")
-                for name, kind in asked
-            )
-            found, _ = raw_rows(
-                self.server,
-                f"SELECT {shown} FROM (SELECT 1) AS one LEFT JOIN {place} ON TRUE LIMIT 1",
-            )
-            for (name, _), text in zip(asked, found[0] if found else [], strict=True):
-                defaults[name] = canonical(columns[name], text)
+        defaults = self._defaults(cursor, place, table, columns)
         texts = [
             {
                 column.name: canonical(column, text)
@@ -242,6 +228,26 @@ class Workload:
             for row in rows
         ]
         return Selected(columns, texts, defaults, generated)
+
+    def _defaults(
+        self, cursor: Cursor, place: str, table: RandomTable, columns: dict[str, Declared]
+    ) -> Texts:
+        """What a row has in columns that an INSERT leaves out: that of a twin of the table."""
+        rng = random.Random(1)
+        needed = [c for c in table.columns if not c.nullable and c.default is None]
+        names = ", ".join(quoted(column.name) for column in needed)
+        literals = ", ".join(column.kind.literal(rng) for column in needed)
+        twin = f"{place[:-1]}twin`"
+        cursor.execute("SET sql_log_bin = 0")
+        cursor.execute(f"CREATE TABLE {twin} LIKE {place}")
+        cursor.execute(f"INSERT INTO {twin} ({names}) VALUES ({literals})")
+        left_out = {c.name for c in table.columns if c not in needed and not c.generated}
+        asked = [column for column in columns.values() if column.name in left_out]
+        if not asked:
+            return {}
+        shown = ", ".join(expression(column.name, column.type) for column in asked)
+        rows, _ = raw_rows(self.server, f"SELECT {shown} FROM {twin}")
+        return {c.name: canonical(c, text) for c, text in zip(asked, rows[0], strict=True)}
 
 
 def _type(kind: object) -> str:

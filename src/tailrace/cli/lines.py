@@ -92,7 +92,12 @@ class TerminalOutput:
 
         table = Table(title=title, title_justify="left", title_style="bold")
         for header, to_right in zip(headers, numeric(headers, rows), strict=True):
-            table.add_column(header, justify="right" if to_right else "left", no_wrap=to_right)
+            table.add_column(
+                header,
+                justify="right" if to_right else "left",
+                no_wrap=to_right,
+                overflow="fold",
+            )
         for row in rows:
             table.add_row(*row)
         self._console.print(table)

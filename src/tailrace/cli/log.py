@@ -41,7 +41,7 @@ def log(
     *sources: Sources,
     as_: Annotated[
         Literal["text", "json"],
-        Parameter(name="--as", help="``json``: a change record a line."),
+        Parameter(name="--as", help="``text`` (default), or ``json``: a change record a line."),
     ] = "text",
     events: Annotated[
         bool, Parameter(negative=(), help="With ``--as json``: all events, with their fields.")
@@ -58,7 +58,7 @@ def log(
         Literal["error", "skip"],
         Parameter(
             help="What to do in JSON about changes that were logged as statements, whose rows are "
-            "not in the log."
+            "not in the log: ``error`` (default) or ``skip``."
         ),
     ] = "error",
     skip_checksums: SkipChecksums = False,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def stat(
     *sources: Sources,
     as_: Annotated[
-        Literal["text", "json"], Parameter(name="--as", help="Tables, or one JSON object a log.")
+        Literal["text", "json"],
+        Parameter(name="--as", help="``text`` (default), or ``json``: an object a log."),
     ] = "text",
     tables: Tables = (),
     from_: From = None,
@@ -142,7 +143,7 @@ def _print(output: Output, name: str, found: Statistics) -> None:
                 each.gtid or "-",
                 f"{each.rows:,}",
                 size(each.bytes),
-                f"{each.seconds:.3f}",
+                f"{each.seconds:,}",
             )
             for each in found.largest
         ],

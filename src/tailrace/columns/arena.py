@@ -40,7 +40,7 @@ class Arena:
         self._regions: list[Region] = []
         self._memory: Array = np.empty(0, np.uint8)
         self._address = 0
-        self._buffer: pa.Buffer | None = None
+        self._buffer: pa.Buffer = pa.py_buffer(b"")
 
     def fixed(self, row: int, behind: int = 0) -> Region:
         """Room for ``row`` bytes a row, and ``behind`` more."""

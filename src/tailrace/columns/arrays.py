@@ -155,7 +155,7 @@ def _odd_text(date: int, time: int, digits: int) -> str:
 def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.Array:
     """The ``_present`` column, out of two bitmaps of the same size for each row."""
     size = len(before) // length if length else 0
-    offsets = pa.py_buffer(np.arange(0, (length + 1) * size, size or 1, np.int32)[: length + 1])
+    offsets = pa.py_buffer(np.arange(length + 1, dtype=np.int32) * np.int32(size))
     children = [
         pa.Array.from_buffers(pa.binary(), length, [None, offsets, pa.py_buffer(bits)])
         for bits in (before, after)

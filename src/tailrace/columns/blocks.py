@@ -85,7 +85,7 @@ class Blocks:
         self.offset += consumed
         self.size = rest
         self._file.seek(self.offset + rest)
-        view = memoryview(self.data)
+        view = self.data.data
         while self.size < wanted:
             count = self._file.readinto(view[self.size : wanted])
             if not count:

@@ -42,7 +42,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterator
 
     import pyarrow as pa
 
@@ -231,18 +231,15 @@ class LogDecoder:
 
     def _error(self, reason: int) -> Exception:
         type_code = ctypes.string_at(int(self._frame[k.CURSOR]) + 4, 1)[0]
-        place = {
-            "file": self.file,
-            "offset": self._offset(),
-            "event_type": event_name(type_code),
-        }
         if reason == k.NO_TABLE_MAP:
             try:
                 self._decode(self._raw())
             except MissingTableMap as error:
                 return error
         error_type, message = _ERRORS.get(reason, _ERRORS[k.BAD_EVENT])
-        return error_type(message, **place)
+        return error_type(
+            message, file=self.file, offset=self._offset(), event_type=event_name(type_code)
+        )
 
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at an event that the kernel does not know, and go on behind it."""
@@ -276,7 +273,7 @@ class LogDecoder:
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
         format_ = self.context.format
-        if format_ is not None and format_.post_header(EventType.TABLE_MAP, 8) == 6:  # noqa: PLR2004
+        if format_ is not None and format_.post_header(EventType.TABLE_MAP, 8) == 6:
             raise UnsupportedType(f"{self.file}: logs of MySQL before 5.1.16 cannot be decoded")
         self._known.clear()
         self._frame[k.GENERATION] += 1
@@ -367,8 +364,8 @@ class LogDecoder:
             return
         start = " ".join(sql.split())[:60]
         raise StatementChange(
-            f"{self.file} at {event.offset}: the log holds the statement «{start}» and not the rows "
-            "that it changed (binlog_format is not ROW); --statements skip passes over such"
+            f"{self.file} at {event.offset}: the log holds the statement «{start}» and not the "
+            "rows that it changed (binlog_format is not ROW); --statements skip passes over such"
         )
 
     def _decompress_rows(self) -> None:
@@ -402,7 +399,7 @@ class LogDecoder:
         frame = self._frame
         saved, context = frame.copy(), self.context
         self.context = DecodeContext(context.format)
-        frame[k.FIXED_POSITION] = event.offset
+        frame[k.FIXED_POSITION] = event.offset or 0
         frame[k.CHECKSUM_BYTES] = 0
         held, seen, large = bytearray(), 0, False
         for piece in event.pieces():
@@ -424,7 +421,7 @@ class LogDecoder:
             frame[word] = saved[word]
         self.context = context
 
-    def _inner(self, held: bytearray, seen: int) -> Iterator[pa.RecordBatch]:
+    def _inner(self, held: bytearray, seen: int) -> Generator[pa.RecordBatch, None, int]:
         """Plan what is whole of a piece of payload; returns how many bytes that is."""
         frame = self._frame
         data = self._keep(held)

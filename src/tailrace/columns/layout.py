@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+BEGIN: Final = int.from_bytes(b"BEGI", "little")
+"""The first four bytes of the statement BEGIN, and below of COMMIT."""
+COMMIT: Final = int.from_bytes(b"COMM", "little")
+
 PADDING: Final = 64
 """Bytes of slack behind every buffer that a kernel reads or writes."""
 
-# --- the plan's frame ---------------------------------------------------------------------------
+# --- the plan's frame ----------------------------------------------------------------------------
 CURSOR: Final = 0
 """Address of the next event; where the kernel stopped, the event it stopped at."""
 END: Final = 1
@@ -86,7 +90,7 @@ BAD_EVENT: Final = -3
 NO_TABLE_MAP: Final = -4
 WRONG_WIDTH: Final = -5
 
-# --- an entry: one rows event -------------------------------------------------------------------
+# --- an entry: one rows event --------------------------------------------------------------------
 E_ROWS: Final = 0
 E_END: Final = 1
 E_BEFORE: Final = 2
@@ -105,7 +109,7 @@ E_NEXT: Final = 9
 """Index of the same slot's next entry; -1 after the last."""
 ENTRY_WORDS: Final = 10
 
-# --- a transaction --------------------------------------------------------------------------------
+# --- a transaction -------------------------------------------------------------------------------
 T_STAMP: Final = 0
 """Commit time in microseconds; -1 where only the events' seconds tell."""
 T_KIND: Final = 1
@@ -122,7 +126,7 @@ T_TAG: Final = 8
 """Four words: up to 32 bytes."""
 TRANSACTION_WORDS: Final = 12
 
-# --- known table maps and slots ---------------------------------------------------------------------
+# --- known table maps and slots ------------------------------------------------------------------
 K_HASH: Final = 0
 K_BODY: Final = 1
 K_SIZE: Final = 2
@@ -141,7 +145,7 @@ SLOT_WORDS: Final = 8
 IGNORED: Final = -1
 """The slot of tables that nobody asked for."""
 
-# --- the row decoder's frame ------------------------------------------------------------------------
+# --- the row decoder's frame ---------------------------------------------------------------------
 D_ENTRIES: Final = 0
 D_ENTRY: Final = 1
 """Index of the entry being decoded; -1 when all are done."""
@@ -200,7 +204,7 @@ ROW_TOO_LONG: Final = -10
 """A row runs over its event's end."""
 BAD_VALUE: Final = -11
 
-# --- a column of the row decoder ----------------------------------------------------------------------
+# --- a column of the row decoder -----------------------------------------------------------------
 C_KIND: Final = 0
 C_ARGUMENT: Final = 1
 C_VALUES: Final = 2
@@ -231,7 +235,7 @@ O_TIME: Final = 3
 """microseconds of the day; -1 for a value without a time of day"""
 ODD_WORDS: Final = 4
 
-# --- what to do with a column: its kind -----------------------------------------------------------------
+# --- what to do with a column: its kind ----------------------------------------------------------
 SKIP_FIXED: Final = 0
 SKIP_VARIABLE: Final = 1
 INT8: Final = 2

@@ -1,8 +1,8 @@
 """Kernels as machine code: compiled by Numba once a machine, kept on disk, loaded without Numba.
 
 Importing Numba and letting it read its own cache costs a fresh process half a second; an object
-file handed to LLVM's loader costs some milliseconds. So each kernel is compiled to one object file
-in a cache folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``)
+file handed to LLVM's loader costs some milliseconds. So each kernel becomes an object file in a
+cache folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``)
 whose name tells what it was made from: the kernels' sources, the versions of Numba and llvmlite,
 and the processor. A stale file is never loaded, since its name differs.
 
@@ -30,8 +30,6 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from tailrace.errors import StorageError
-
 Function = Callable[..., int]
 
 KERNELS: dict[str, tuple[str, int]] = {
@@ -45,6 +43,8 @@ KERNELS: dict[str, tuple[str, int]] = {
 }
 """Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
 
+_IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import", re.MULTILINE)
+_DIGEST = hashlib.sha256().digest_size
 _lock = threading.Lock()
 _loaded: dict[str, Function] = {}
 _engine: Any = None
@@ -63,7 +63,7 @@ def kernel(name: str) -> Function:
 def compile_all(*, say: Callable[[str], None] | None = None) -> float:
     """Compile every kernel that is not cached yet; return the seconds it took."""
     start = time.perf_counter()
-    missing = [name for name in KERNELS if not _object_path(name).exists()]
+    missing = [name for name in KERNELS if _kept(_object_path(name)) is None]
     if missing and say:
         say(f"compiling {len(missing)} kernels (once on this machine)")
     for name in KERNELS:
@@ -73,27 +73,23 @@ def compile_all(*, say: Callable[[str], None] | None = None) -> float:
 
 def _load(name: str) -> Function:
     path = _object_path(name)
-    try:
-        data = path.read_bytes()
-    except OSError:
+    data = _kept(path)
+    if data is None:
         data = _compile(name)
         _keep(path, data)
     engine = _execution_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     address = engine.get_function_address(_symbol(name))
-    if not address:
-        path.unlink(missing_ok=True)
-        message = f"kernel file {path} is damaged; it is removed, run the command again"
-        raise StorageError(message)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * KERNELS[name][1])
     return prototype(address)
 
 
 def _compile(name: str) -> bytes:
-    import numba  # noqa: PLC0415 - only where nothing is cached
+    from numba.core import config  # noqa: PLC0415 - only where nothing is cached
+    from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
-    numba.config.LOOP_VECTORIZE = numba.config.SLP_VECTORIZE = 0  # no gain here, and slow to do
+    vars(config).update(LOOP_VECTORIZE=0, SLP_VECTORIZE=0)  # no gain here, and slow to do
 
     if sys.stderr.isatty():
         print(f"tailrace: compiling kernel {name} (once on this machine)", file=sys.stderr)  # noqa: T201 - said on the terminal
@@ -101,7 +97,7 @@ def _compile(name: str) -> bytes:
 
     module, arity = KERNELS[name]
     function = getattr(importlib.import_module(f"tailrace.columns.kernels.{module}"), name)
-    if not isinstance(function, numba.core.dispatcher.Dispatcher):
+    if not isinstance(function, Dispatcher):
         function = helper(function)
     compiled = next(iter(function.overloads.values()))
     # Numba has no public way to the code without its wrappers for Python, so: its library object.
@@ -128,12 +124,22 @@ def _symbol(name: str) -> str:
     return f"tailrace_{name}"
 
 
+def _kept(path: Path) -> bytes | None:
+    """The object code in a cache file, or None where there is none or it is damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, data = content[:_DIGEST], content[_DIGEST:]
+    return data if hashlib.sha256(data).digest() == digest else None
+
+
 def _keep(path: Path, data: bytes) -> None:
-    """Write the object file under its name in one step; a folder that cannot be written is fine."""
+    """Write a cache file in one step; a folder that cannot be written is fine."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
+            file.write(hashlib.sha256(data).digest() + data)
         Path(file.name).replace(path)
 
 
@@ -174,11 +180,13 @@ def _sources(module: str) -> list[bytes]:
     """The sources of a kernel's module and of all that it imports of this package."""
     folder = Path(__file__).parent
     found: dict[str, bytes] = {}
-    wanted = [f"kernels.{module}"]
+    wanted = ["layout", f"kernels.{module}"]
     while wanted:
         name = wanted.pop()
         if name not in found:
             found[name] = (folder / (name.replace(".", "/") + ".py")).read_bytes()
-            imports = re.findall(rb"^from tailrace\.columns\.([\w.]+) import", found[name], re.M)
+            imports = re.findall(
+                rb"^from tailrace\.columns\.([\w.]+) import", found[name], re.MULTILINE
+            )
             wanted += [each.decode() for each in imports]
     return [found[name] for name in sorted(found)]

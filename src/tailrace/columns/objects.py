@@ -122,7 +122,7 @@ def _images(
     found = list(images)
     children = []
     for column, plan in table.asked:
-        values = []
+        values: list[Any] = []
         for number, image in enumerate(found):
             value = None if image is None else image.as_tuple()[column.index]
             if value is None or value is ABSENT:
@@ -139,7 +139,7 @@ def _images(
 
 
 def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
-    """An object path's value as ``plan.type`` holds it, or None and the text that it cannot hold."""
+    """A value of the object path as ``plan.type`` holds it, or None and the text it cannot hold."""
     arrow = plan.type
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(

@@ -14,7 +14,7 @@ import numpy as np
 from tailrace.columns.layout import PADDING
 
 _FREE_REFERENCES: Final = 3
-"""References to a buffer that only the pool holds: its list, the loop's name, the call's argument."""
+"""References to a buffer that only the pool holds: its list, the loop's name, the argument."""
 _WASTE: Final = 4
 """A buffer may be so many times as large as what was asked for."""
 

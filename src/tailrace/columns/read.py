@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
@@ -17,6 +16,7 @@ from tailrace.storage import LogSeries, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 

@@ -260,7 +260,7 @@ class _Scan:
         else:
             self._rollbacks.feed(event, int(frame[k.SCAN_BEGAN]))
             if ends_transaction(event):
-                frame[k.SAFE] = event.end_offset
+                frame[k.SAFE] = event.end_offset or 0
             if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
                 self._define(event)
         frame[k.CURSOR] += len(raw)

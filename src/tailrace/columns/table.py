@@ -106,7 +106,7 @@ class TableDecoder:
         file: str,
         file_number: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Decode the rows events that are linked from the entry ``head`` on, ``size`` bytes of rows.
+        """Decode the rows events linked from the entry ``head`` on, ``size`` bytes of rows.
 
         ``seen`` tells which operations and images are among them (S_SEEN). Raises
         `EventDecodeError` with the place of the event that cannot be decoded.

@@ -48,7 +48,10 @@ def enum_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]
 
 
 def set_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
-    """SET: the names with commas, in the declared order, or the bits where they are unknown."""
+    """SET: the names with commas, in the declared order, or the bits where they are unknown.
+
+    As ``SELECT`` has it, no comma is at the beginning: an empty name that comes first is not seen.
+    """
     if members is None:
         return lambda data: int.from_bytes(data, "little")
     names = members
@@ -57,6 +60,6 @@ def set_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
         bits = int.from_bytes(data, "little")
         if bits >> len(names):
             raise EventDecodeError(f"value {bits:#x} of a SET with {len(names)} names")
-        return ",".join(name for index, name in enumerate(names) if bits >> index & 1)
+        return ",".join(name for index, name in enumerate(names) if bits >> index & 1).lstrip(",")
 
     return load_set

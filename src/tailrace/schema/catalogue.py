@@ -140,6 +140,10 @@ class Catalogue:
         states = self._tables | self._given
         return [states[key] for key in sorted(states)]
 
+    def unknown(self) -> dict[Key, str]:
+        """The tables of which something was told that was not understood, and the reasons."""
+        return dict(self._unknown)
+
     def _state(self, database: str, table: str) -> TableState | None:
         key = (database, table)
         return self._given_state(key) or self._tables.get(key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableState
 
 _LARGEST: Final = 64 << 20
-_MARIADB: Final = re.compile(r"mariadb|/\*M!", re.IGNORECASE)
+_MARIADB: Final = re.compile(r"mariadb|/\*M!|_uca1400_", re.IGNORECASE)
 _DELIMITER: Final = re.compile(r"delimiter[ \t]+(\S+)[^\n]*", re.IGNORECASE)
 _USE: Final = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|(\S+))\s*", re.IGNORECASE)
 _BYTES: Final = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes
@@ -79,6 +79,8 @@ def parse(text: str, flavour: Flavour | None = None) -> list[TableState]:
             if _BYTES.search(statement):
                 raise SchemaError(f"not UTF-8: {statement[:60]!r}")
             _take(catalogue, statement, database, session)
+    for (_, table), reason in catalogue.unknown().items():
+        raise SchemaError(f"table {table} is not understood: {reason}; leave it out")
     states = catalogue.states()
     if not states:
         raise SchemaError("there is no CREATE TABLE in it")

@@ -47,10 +47,10 @@ class ChangeFile:
 
     ``columns`` are the table's columns as in these rows, ``key`` the names of its primary key's
     columns (none where it is unknown), ``names`` where the columns' names come from. ``first`` and
-    ``last`` are the rows' least and greatest ``_seq``. ``unlogged`` are columns that updates leave
-    out though they may have changed: generated ones, on some servers. ``partial`` says that some row has an image
-    that is not full, and ``moved`` that such a row changed its key. ``seconds`` is what it
-    took to decode and write them.
+    ``last`` are the rows' least and greatest ``_seq``. ``partial`` says that some row has an image
+    that is not full, ``moved`` that such a row changed its key, and ``unlogged`` names columns that
+    updates leave out though they may have changed: generated ones, on some servers. ``seconds`` is
+    what it took to decode and write the rows.
     """
 
     database: str

@@ -53,5 +53,6 @@ def unlogged_columns(rows: pa.Table, key: Sequence[str], blobs: Collection[str])
     after = bits(updates.column("_present"), "after", len(names))
     ours = np.array([name not in key for name in names])
     more_than_key = before[:, ours].any(axis=1)
-    left_out = (~before & ~after)[more_than_key].any(axis=0).tolist()
+    lacking = (~before & ~after)[more_than_key]
+    left_out: list[bool] = np.any(lacking, axis=0).tolist()
     return {name for name, out in zip(names, left_out, strict=True) if out and name not in blobs}

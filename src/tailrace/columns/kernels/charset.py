@@ -33,10 +33,10 @@ from tailrace.columns.text_frames import (
 
 
 @intrinsic
-def _copy16_high(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _copy16_high(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 16 bytes; give a bit for each that is above 127."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
         value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
         builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
@@ -112,7 +112,7 @@ def _gb18030_four(p: int, table: int) -> int:
 
 
 @helper
-def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
+def _by_table(out: int, p: int, stop: int, safe: int, frame: int, limit: int) -> int:
     """Write one value of a set that has tables."""
     single = get(frame, SINGLE)
     double = get(frame, DOUBLE)

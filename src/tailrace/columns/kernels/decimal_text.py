@@ -145,12 +145,13 @@ def put_decimal128(out: int, p: int, scale: int, unit: int) -> int:
     if not _above(_TEN19, q1):
         return BAD_NUMBER
     digits = out + 64
-    _put_padded(_put_padded(digits, q1, 19), rest, 19)
-    point = 38 - scale
+    put8(digits, 0x30)
+    _put_padded(_put_padded(digits + 1, q1, 19), rest, 19)
+    point = 39 - scale
     at = 0
     while at < point - 1 and u8(digits + at) == 0x30:
         at += 1
-    for i in range(at, 38):
+    for i in range(at, 39):
         if i == point:
             put8(out, 0x2E)
             out += 1

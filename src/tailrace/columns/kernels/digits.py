@@ -18,20 +18,20 @@ ZEROS = 0x3030303030303030
 
 
 @intrinsic
-def low_zeros(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
+def low_zeros(typingctx: Any, value: Any) -> Any:
     """Count the zero bits below the lowest set one; the value must not be 0."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), codegen
 
 
 @intrinsic
-def divide(typingctx: Any, value: Any, by: Any) -> Any:  # noqa: ARG001
+def divide(typingctx: Any, value: Any, by: Any) -> Any:
     """Divide as unsigned 64-bit numbers, so that a constant divisor becomes a multiplication."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.udiv(args[0], args[1])
 
     return types.int64(types.int64, types.int64), codegen

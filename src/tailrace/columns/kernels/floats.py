@@ -37,10 +37,10 @@ _POWERS: Final = b"".join(
 
 
 @intrinsic
-def powers(typingctx: Any) -> Any:  # noqa: ARG001 - numba's signature
+def powers(typingctx: Any) -> Any:
     """Give the address of the table of powers: 16 bytes each, low word first, from `LEAST` up."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = bytearray(_POWERS)
         kind = ir.ArrayType(ir.IntType(8), len(data))
         table = ir.GlobalVariable(builder.module, kind, "tailrace.powers.of.ten")
@@ -102,7 +102,7 @@ def shortest(mantissa: int, exponent: int, hidden: int) -> tuple[int, int]:
 
 
 @helper
-def put_float(out: int, bits: int, hidden: int, least: int, most: int, python: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
+def put_float(out: int, bits: int, hidden: int, least: int, most: int, python: int) -> int:
     """Write a finite double (``hidden`` 52) or float (23), shortest; 26 bytes at most.
 
     ``least`` and ``most`` bound where the decimal point may stand from the first digit for a text

@@ -150,10 +150,10 @@ _TABLE: Final = _table()
 
 
 @intrinsic
-def _table_address(typingctx: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _table_address(typingctx: Any) -> Any:
     """Give the address of the table, which lies in the machine code."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.ArrayType(ir.IntType(8), len(_TABLE))
         table = ir.GlobalVariable(builder.module, kind, "tailrace.json.grammar")
         table.linkage = "internal"

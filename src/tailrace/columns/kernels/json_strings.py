@@ -18,10 +18,10 @@ from tailrace.columns.text_frames import MORE, NOT_UTF8
 
 
 @intrinsic
-def copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001 - numba's signature
+def copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 16 bytes; give a bit for each that a JSON string can't hold as it is, or above 127."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
         value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
         builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
@@ -189,10 +189,10 @@ def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
 
 
 @intrinsic
-def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001
+def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 16 bytes, line ends as spaces."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
         value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
         feed = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x0A] * 16))

@@ -166,7 +166,7 @@ def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
 
 
 @helper
-def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
+def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) -> int:
     """Write one document; give the address behind it, or `MORE` or an error in its place.
 
     A container being written is ``base`` (its first byte), ``stop`` (its end), ``key`` and

@@ -7,12 +7,14 @@ bytes asked for where a kernel says so; buffers handed to kernels carry that muc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _I8 = ir.IntType(8)
 _I64 = ir.IntType(64)
@@ -27,8 +29,8 @@ def _load(bits: int, *, signed: bool = False, swap: bool = False) -> Any:
     kind = ir.IntType(bits)
 
     @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             value = builder.load(_pointer(builder, args[0], kind), align=1)
             if swap:
                 value = builder.bswap(value)
@@ -45,7 +47,7 @@ def _store(bits: int) -> Any:
     kind = ir.IntType(bits)
 
     @intrinsic
-    def store(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    def store(typingctx: Any, address: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             value = args[1]
             if bits < 64:
@@ -62,7 +64,7 @@ def _copy(size: int) -> Any:
     kind = ir.VectorType(_I8, size)
 
     @intrinsic
-    def copy(typingctx: Any, target: Any, source: Any) -> Any:  # noqa: ARG001
+    def copy(typingctx: Any, target: Any, source: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             value = builder.load(_pointer(builder, args[1], kind), align=1)
             builder.store(value, _pointer(builder, args[0], kind), align=1)
@@ -92,20 +94,20 @@ copy32 = _copy(32)
 
 
 @intrinsic
-def f64_of(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+def f64_of(typingctx: Any, bits: Any) -> Any:
     """Reinterpret 64 bits as a double."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
 
 
 @intrinsic
-def umulh(typingctx: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+def umulh(typingctx: Any, a: Any, b: Any) -> Any:
     """High 64 bits of the product of two words taken as unsigned."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
@@ -114,30 +116,30 @@ def umulh(typingctx: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
 
 
 @intrinsic
-def popcount(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+def popcount(typingctx: Any, value: Any) -> Any:
     """Set bits of a 64-bit word."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
 
     return types.int64(types.int64), codegen
 
 
 @intrinsic
-def bswap64(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+def bswap64(typingctx: Any, value: Any) -> Any:
     """The eight bytes of a word in reverse order."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bswap(args[0])
 
     return types.int64(types.int64), codegen
 
 
 @intrinsic
-def get(typingctx: Any, frame: Any, word: Any) -> Any:  # noqa: ARG001
+def get(typingctx: Any, frame: Any, word: Any) -> Any:
     """A word of a frame."""
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, 8)))
         return builder.load(_pointer(builder, address, _I64), align=1)
 
@@ -145,7 +147,7 @@ def get(typingctx: Any, frame: Any, word: Any) -> Any:  # noqa: ARG001
 
 
 @intrinsic
-def put(typingctx: Any, frame: Any, word: Any, value: Any) -> Any:  # noqa: ARG001
+def put(typingctx: Any, frame: Any, word: Any, value: Any) -> Any:
     """Set a word of a frame."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -160,8 +162,8 @@ def _pieces(low_bits: int, high_bits: int) -> Any:
     """Make an intrinsic that loads ``low_bits`` and, behind them, ``high_bits``."""
 
     @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             low = builder.load(_pointer(builder, args[0], ir.IntType(low_bits)), align=1)
             behind = builder.add(args[0], ir.Constant(_I64, low_bits // 8))
             high = builder.load(_pointer(builder, behind, ir.IntType(high_bits)), align=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tailrace.columns import layout as k
 from tailrace.columns.kernels.memory import be16, be64, helper, i32, i64, put8, u8, umulh
-from tailrace.columns.layout import NO_DATE
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -50,12 +50,13 @@ def packed_time(p, digits):
 
 @helper
 def date_days(months, day, calendar):
-    """Days since 1970-01-01 of a day of a month, or NO_DATE for one that is not in the calendar.
+    """Days since 1970-01-01 of a day of a month, or k.NO_DATE for one that is not in the calendar.
 
-    ``months`` is year * 13 + month, ``calendar`` the address of `tailrace.columns.calendar`'s table.
+    ``months`` is year * 13 + month, ``calendar`` the address of the table of
+    `tailrace.columns.calendar`.
     """
     entry = i32(calendar + months * 4)
-    return (entry >> 5) + day - 1 if 0 < day <= entry & 31 else NO_DATE
+    return (entry >> 5) + day - 1 if 0 < day <= entry & 31 else k.NO_DATE
 
 
 @helper
@@ -97,7 +98,7 @@ def decimal128(p, argument, powers):
                 high = high * factor + umulh(low, factor)
                 low = low * factor
                 total = low + group
-                # The carry of an unsigned addition: both had, or one had and the sum has not, bit 63.
+                # The carry of an unsigned addition: bit 63 was set and the sum has it no more.
                 if low < 0 and total >= 0:
                     high += 1
                 low = total

@@ -1,7 +1,7 @@
 """Walk the events of a block: check them, and note for each rows event how it is to be decoded.
 
 What carries no rows is passed over here; what is rare (format descriptions, statements other than
-BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
+k.BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
 Event layouts: facts sheet sections 1 and 2.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tailrace.columns import layout as k
 from tailrace.columns.kernels.crc import crc32
 from tailrace.columns.kernels.memory import (
     get,
@@ -24,86 +25,7 @@ from tailrace.columns.kernels.memory import (
     u32,
     umulh,
 )
-from tailrace.columns.layout import (
-    AT_COMPRESSED,
-    AT_EVENT,
-    AT_PARTIAL,
-    AT_TABLE_MAP,
-    BAD_CHECKSUM,
-    BAD_EVENT,
-    BAD_LENGTH,
-    BARE,
-    BASE,
-    CHECKSUM_BYTES,
-    COMPRESSED_ROWS,
-    COMPRESSED_SIZE,
-    CRC_TABLES,
-    CURSOR,
-    DONE,
-    E_AFTER,
-    E_BEFORE,
-    E_END,
-    E_NEXT,
-    E_OP,
-    E_POSITION,
-    E_ROW,
-    E_ROWS,
-    E_STAMP,
-    E_TRANSACTION,
-    END,
-    ENTRIES,
-    ENTRY_CAPACITY,
-    ENTRY_COUNT,
-    ENTRY_WORDS,
-    FIRST_CURSOR,
-    FIRST_ENTRY,
-    FIXED_POSITION,
-    FULL,
-    GENERATION,
-    HAS_GTIDS,
-    IDS,
-    IDS_MASK,
-    IGNORED,
-    K_BODY,
-    K_HASH,
-    K_SIZE,
-    K_SLOT,
-    KNOWN,
-    KNOWN_MASK,
-    KNOWN_WORDS,
-    LIMIT,
-    MARIADB_GTID,
-    MUTED,
-    MYSQL_GTID,
-    NO_GTID,
-    NO_TABLE_MAP,
-    S_BYTES,
-    S_COLUMNS,
-    S_HEAD,
-    S_SEEN,
-    S_TAIL,
-    SAFE,
-    SKIPPED_ROWS_EVENTS,
-    SLOT_WORDS,
-    SLOTS,
-    T_DOMAIN,
-    T_KIND,
-    T_NUMBER,
-    T_SERVER,
-    T_STAMP,
-    T_TAG,
-    T_TAG_SIZE,
-    T_UUID,
-    TRANSACTION_CAPACITY,
-    TRANSACTION_COUNT,
-    TRANSACTION_WORDS,
-    TRANSACTIONS,
-    VERIFY,
-    WRONG_WIDTH,
-)
 
-BEGIN: Final = int.from_bytes(b"BEGI", "little")
-COMMIT: Final = int.from_bytes(b"COMM", "little")
 _MULTIPLIER: Final = 0x1E3779B97F4A7C15
 _DUMMY_TABLE: Final = 0xFFFFFF
 
@@ -144,30 +66,30 @@ def _same_bytes(a, b, size):
 def _known_slot(frame, body, size):
     """Slot of a table map's body (behind id and flags): its word's address, or 0 if not known."""
     mixed = hash_bytes(body, size)
-    mask = get(frame, KNOWN_MASK)
+    mask = get(frame, k.KNOWN_MASK)
     place = mixed & mask
     while True:
-        entry = get(frame, KNOWN) + place * (KNOWN_WORDS * 8)
-        stored = i64(entry + K_SIZE * 8)
+        entry = get(frame, k.KNOWN) + place * (k.KNOWN_WORDS * 8)
+        stored = i64(entry + k.K_SIZE * 8)
         if stored == 0:
             return 0
         if (
             stored == size
-            and i64(entry + K_HASH * 8) == mixed
-            and _same_bytes(i64(entry + K_BODY * 8), body, size)
+            and i64(entry + k.K_HASH * 8) == mixed
+            and _same_bytes(i64(entry + k.K_BODY * 8), body, size)
         ):
-            return entry + K_SLOT * 8
+            return entry + k.K_SLOT * 8
         place = (place + 1) & mask
 
 
 @helper
 def _map_table(frame, table_id, slot):
     """Let ``table_id`` mean ``slot`` until the statement ends; False where the table is full."""
-    mask = get(frame, IDS_MASK)
-    generation = get(frame, GENERATION)
+    mask = get(frame, k.IDS_MASK)
+    generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
     for _ in range(mask + 1):
-        entry = get(frame, IDS) + place * 24
+        entry = get(frame, k.IDS) + place * 24
         if i64(entry + 8) != generation or i64(entry) == table_id:
             put64(entry, table_id)
             put64(entry + 8, generation)
@@ -180,11 +102,11 @@ def _map_table(frame, table_id, slot):
 @helper
 def _slot_of(frame, table_id):
     """The slot that ``table_id`` means in this statement, or -2."""
-    mask = get(frame, IDS_MASK)
-    generation = get(frame, GENERATION)
+    mask = get(frame, k.IDS_MASK)
+    generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
     for _ in range(mask + 1):
-        entry = get(frame, IDS) + place * 24
+        entry = get(frame, k.IDS) + place * 24
         if i64(entry + 8) != generation:
             return -2
         if i64(entry) == table_id:
@@ -254,14 +176,14 @@ def _empty_bitmap(p, width):
 @helper
 def _new_transaction(frame, p, stamp, kind):
     """Append a transaction and return its address."""
-    count = get(frame, TRANSACTION_COUNT)
-    transaction = get(frame, TRANSACTIONS) + count * (TRANSACTION_WORDS * 8)
-    put(frame, TRANSACTION_COUNT, count + 1)
-    put64(transaction + T_STAMP * 8, stamp)
-    put64(transaction + T_KIND * 8, kind)
-    put64(transaction + T_TAG_SIZE * 8, 0)
-    put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
-    put(frame, FIRST_CURSOR, p)
+    count = get(frame, k.TRANSACTION_COUNT)
+    transaction = get(frame, k.TRANSACTIONS) + count * (k.TRANSACTION_WORDS * 8)
+    put(frame, k.TRANSACTION_COUNT, count + 1)
+    put64(transaction + k.T_STAMP * 8, stamp)
+    put64(transaction + k.T_KIND * 8, kind)
+    put64(transaction + k.T_TAG_SIZE * 8, 0)
+    put(frame, k.FIRST_ENTRY, get(frame, k.ENTRY_COUNT))
+    put(frame, k.FIRST_CURSOR, p)
     return transaction
 
 
@@ -269,22 +191,22 @@ def _new_transaction(frame, p, stamp, kind):
 def _gtid(frame, p, body, end, anonymous):
     """GTID_LOG_EVENT and its anonymous twin (facts sheet 2.5)."""
     if end - body < 25:
-        return BAD_EVENT
+        return k.BAD_EVENT
     stamp = u32(p) * 1000000
     stamps = body + 42
     if end - stamps >= 7:
         immediate = u32(stamps) | (le24(stamps + 4) << 32)
         if immediate >> 55:
             if end - stamps < 14:
-                return BAD_EVENT
+                return k.BAD_EVENT
             stamp = u32(stamps + 7) | (le24(stamps + 11) << 32)
         else:
             stamp = immediate
-    transaction = _new_transaction(frame, p, stamp, NO_GTID if anonymous else MYSQL_GTID)
-    put64(transaction + T_UUID * 8, i64(body + 1))
-    put64(transaction + T_UUID * 8 + 8, i64(body + 9))
-    put64(transaction + T_NUMBER * 8, i64(body + 17))
-    return DONE
+    transaction = _new_transaction(frame, p, stamp, k.NO_GTID if anonymous else k.MYSQL_GTID)
+    put64(transaction + k.T_UUID * 8, i64(body + 1))
+    put64(transaction + k.T_UUID * 8 + 8, i64(body + 9))
+    put64(transaction + k.T_NUMBER * 8, i64(body + 17))
+    return k.DONE
 
 
 @helper
@@ -294,13 +216,13 @@ def _tagged_gtid(frame, p, body, end):
     size, at = _varint(at, end)
     last_field, at = _varint(at, end)
     if version != 1 or size < 0 or size > end - body or last_field < 0 or last_field > 12:
-        return BAD_EVENT
+        return k.BAD_EVENT
     end = body + size
-    transaction = _new_transaction(frame, p, u32(p) * 1000000, MYSQL_GTID)
+    transaction = _new_transaction(frame, p, u32(p) * 1000000, k.MYSQL_GTID)
     while at < end:
         field, at = _varint(at, end)
         if field < 0:
-            return BAD_EVENT
+            return k.BAD_EVENT
         if field > 7:
             break
         value = 0
@@ -308,61 +230,61 @@ def _tagged_gtid(frame, p, body, end):
             for index in range(16):
                 value, at = _varint(at, end)
                 if value < 0 or value > 255:
-                    return BAD_EVENT
-                word = transaction + (T_UUID + (index >> 3)) * 8
+                    return k.BAD_EVENT
+                word = transaction + (k.T_UUID + (index >> 3)) * 8
                 shift = 8 * (index & 7)
                 before = 0 if shift == 0 else i64(word)
                 put64(word, before | (value << shift))
         elif field == 3:
             value, at = _varint(at, end)
             if value < 0 or value > 32 or end - at < value:
-                return BAD_EVENT
-            put64(transaction + T_TAG_SIZE * 8, value)
+                return k.BAD_EVENT
+            put64(transaction + k.T_TAG_SIZE * 8, value)
             for index in range(4):
                 word = 0
                 for byte in range(8):
                     if index * 8 + byte < value:
                         word |= u8(at + index * 8 + byte) << (8 * byte)
-                put64(transaction + (T_TAG + index) * 8, word)
+                put64(transaction + (k.T_TAG + index) * 8, word)
             at += value
         else:
             value, at = _varint(at, end)
             if field == 2:
-                put64(transaction + T_NUMBER * 8, value >> 1)
+                put64(transaction + k.T_NUMBER * 8, value >> 1)
             elif field in (6, 7):
-                put64(transaction + T_STAMP * 8, value)
-    return DONE
+                put64(transaction + k.T_STAMP * 8, value)
+    return k.DONE
 
 
 @helper
 def _mariadb_gtid(frame, p, body, end):
     if end - body < 13:
-        return BAD_EVENT
-    transaction = _new_transaction(frame, p, u32(p) * 1000000, MARIADB_GTID)
-    put64(transaction + T_NUMBER * 8, i64(body))
-    put64(transaction + T_DOMAIN * 8, u32(body + 8))
-    put64(transaction + T_SERVER * 8, u32(p + 5))
-    return DONE
+        return k.BAD_EVENT
+    transaction = _new_transaction(frame, p, u32(p) * 1000000, k.MARIADB_GTID)
+    put64(transaction + k.T_NUMBER * 8, i64(body))
+    put64(transaction + k.T_DOMAIN * 8, u32(body + 8))
+    put64(transaction + k.T_SERVER * 8, u32(p + 5))
+    return k.DONE
 
 
 @helper
 def _query(frame, p, body, end):
-    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    """Pass over k.BEGIN and COMMIT; Python looks at every other statement."""
     if end - body < 13:
-        return BAD_EVENT
+        return k.BAD_EVENT
     text = body + 13 + u16(body + 11) + u8(body + 8) + 1
     size = end - text
     if size < 0:
-        return BAD_EVENT
-    if size == 5 and u32(text) == BEGIN and u8(text + 4) == 78:
-        if get(frame, HAS_GTIDS) == 0:
-            put(frame, FIRST_ENTRY, get(frame, ENTRY_COUNT))
-            put(frame, FIRST_CURSOR, p)
-        return DONE
-    if size == 6 and u32(text) == COMMIT and u16(text + 4) == 0x5449:
-        put(frame, SAFE, end + get(frame, CHECKSUM_BYTES) + get(frame, BASE))
-        return DONE
-    return AT_EVENT
+        return k.BAD_EVENT
+    if size == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
+        if get(frame, k.HAS_GTIDS) == 0:
+            put(frame, k.FIRST_ENTRY, get(frame, k.ENTRY_COUNT))
+            put(frame, k.FIRST_CURSOR, p)
+        return k.DONE
+    if size == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
+        put(frame, k.SAFE, end + get(frame, k.CHECKSUM_BYTES) + get(frame, k.BASE))
+        return k.DONE
+    return k.AT_EVENT
 
 
 @helper
@@ -371,39 +293,39 @@ def _rows(frame, p, body, end, kind):
     version_2 = 30 <= kind <= 32 or kind >= 169
     compressed = kind >= 166
     if end - body < (10 if version_2 else 8):
-        return BAD_EVENT
+        return k.BAD_EVENT
     table_id = le48(body)
     flags = u16(body + 6)
     at = body + 8
     if version_2:
         extra = u16(at)
         if extra < 2 or end - at < extra:
-            return BAD_EVENT
+            return k.BAD_EVENT
         at += extra
     width, at = _length_encoded(at, end)
     operation = (kind - 23) if kind < 30 else (kind - 30 if kind <= 32 else (kind - 166) % 3)
     images = 2 if operation == 1 else 1
     if width < 0 or (end - at) < images * ((width + 7) >> 3):
-        return BAD_EVENT
+        return k.BAD_EVENT
     slot = _slot_of(frame, table_id)
     dummy = table_id == _DUMMY_TABLE and width == 0
     if slot == -2 and not dummy:
-        return NO_TABLE_MAP
+        return k.NO_TABLE_MAP
     bitmap = (width + 7) >> 3
     first, second = at, at + bitmap
     at += images * bitmap
     rows, rows_end = at, end
-    if slot >= 0 and not dummy and not get(frame, MUTED):
-        state = get(frame, SLOTS) + slot * (SLOT_WORDS * 8)
-        if i64(state + S_COLUMNS * 8) != width:
-            return WRONG_WIDTH
+    if slot >= 0 and not dummy and not get(frame, k.MUTED):
+        state = get(frame, k.SLOTS) + slot * (k.SLOT_WORDS * 8)
+        if i64(state + k.S_COLUMNS * 8) != width:
+            return k.WRONG_WIDTH
         if compressed:
-            if get(frame, COMPRESSED_SIZE) < 0:
-                put(frame, COMPRESSED_ROWS, rows)
-                return AT_COMPRESSED
-            rows = get(frame, COMPRESSED_ROWS)
-            rows_end = rows + get(frame, COMPRESSED_SIZE)
-            put(frame, COMPRESSED_SIZE, -1)
+            if get(frame, k.COMPRESSED_SIZE) < 0:
+                put(frame, k.COMPRESSED_ROWS, rows)
+                return k.AT_COMPRESSED
+            rows = get(frame, k.COMPRESSED_ROWS)
+            rows_end = rows + get(frame, k.COMPRESSED_SIZE)
+            put(frame, k.COMPRESSED_SIZE, -1)
         seen = 1 << operation
         before = first if operation > 0 else 0
         after = (second if operation == 1 else first) if operation < 2 else 0
@@ -415,93 +337,93 @@ def _rows(frame, p, body, end, kind):
             seen |= 8
             # INSERT INTO t () VALUES () with a minimal image: one row, of no columns and no bytes.
             if rows == rows_end and _empty_bitmap(before, width) and _empty_bitmap(after, width):
-                operation |= BARE
-        count = get(frame, ENTRY_COUNT)
-        entry = get(frame, ENTRIES) + count * (ENTRY_WORDS * 8)
-        put64(entry + E_ROWS * 8, rows)
-        put64(entry + E_END * 8, rows_end)
-        put64(entry + E_BEFORE * 8, before)
-        put64(entry + E_AFTER * 8, after)
-        put64(entry + E_OP * 8, operation)
-        fixed = get(frame, FIXED_POSITION)
-        offset = p + get(frame, BASE)
-        put64(entry + E_POSITION * 8, offset if fixed < 0 else fixed)
-        put64(entry + E_ROW * 8, 0 if fixed < 0 else offset)
-        put64(entry + E_TRANSACTION * 8, get(frame, TRANSACTION_COUNT) - 1)
-        put64(entry + E_STAMP * 8, (u32(p + 5) << 32) | u32(p))
-        put64(entry + E_NEXT * 8, -1)
-        tail = i64(state + S_TAIL * 8)
-        if i64(state + S_HEAD * 8) < 0:
-            put64(state + S_HEAD * 8, count)
+                operation |= k.BARE
+        count = get(frame, k.ENTRY_COUNT)
+        entry = get(frame, k.ENTRIES) + count * (k.ENTRY_WORDS * 8)
+        put64(entry + k.E_ROWS * 8, rows)
+        put64(entry + k.E_END * 8, rows_end)
+        put64(entry + k.E_BEFORE * 8, before)
+        put64(entry + k.E_AFTER * 8, after)
+        put64(entry + k.E_OP * 8, operation)
+        fixed = get(frame, k.FIXED_POSITION)
+        offset = p + get(frame, k.BASE)
+        put64(entry + k.E_POSITION * 8, offset if fixed < 0 else fixed)
+        put64(entry + k.E_ROW * 8, 0 if fixed < 0 else offset)
+        put64(entry + k.E_TRANSACTION * 8, get(frame, k.TRANSACTION_COUNT) - 1)
+        put64(entry + k.E_STAMP * 8, (u32(p + 5) << 32) | u32(p))
+        put64(entry + k.E_NEXT * 8, -1)
+        tail = i64(state + k.S_TAIL * 8)
+        if i64(state + k.S_HEAD * 8) < 0:
+            put64(state + k.S_HEAD * 8, count)
         else:
-            put64(get(frame, ENTRIES) + (tail * ENTRY_WORDS + E_NEXT) * 8, count)
-        put64(state + S_TAIL * 8, count)
-        put64(state + S_BYTES * 8, i64(state + S_BYTES * 8) + rows_end - rows)
-        put64(state + S_SEEN * 8, i64(state + S_SEEN * 8) | seen)
-        put(frame, ENTRY_COUNT, count + 1)
-    elif slot == IGNORED:
-        put(frame, SKIPPED_ROWS_EVENTS, get(frame, SKIPPED_ROWS_EVENTS) + 1)
+            put64(get(frame, k.ENTRIES) + (tail * k.ENTRY_WORDS + k.E_NEXT) * 8, count)
+        put64(state + k.S_TAIL * 8, count)
+        put64(state + k.S_BYTES * 8, i64(state + k.S_BYTES * 8) + rows_end - rows)
+        put64(state + k.S_SEEN * 8, i64(state + k.S_SEEN * 8) | seen)
+        put(frame, k.ENTRY_COUNT, count + 1)
+    elif slot == k.IGNORED:
+        put(frame, k.SKIPPED_ROWS_EVENTS, get(frame, k.SKIPPED_ROWS_EVENTS) + 1)
     if flags & 1:
-        put(frame, GENERATION, get(frame, GENERATION) + 1)
-    return DONE
+        put(frame, k.GENERATION, get(frame, k.GENERATION) + 1)
+    return k.DONE
 
 
 def plan_events(frame):
     """Walk from the cursor on; return why it stopped (see `tailrace.columns.layout`)."""
-    end_of_block = get(frame, END)
-    limit = get(frame, LIMIT)
-    tail = get(frame, CHECKSUM_BYTES)
-    verify = get(frame, VERIFY) and tail
-    tables = get(frame, CRC_TABLES)
-    p = get(frame, CURSOR)
+    end_of_block = get(frame, k.END)
+    limit = get(frame, k.LIMIT)
+    tail = get(frame, k.CHECKSUM_BYTES)
+    verify = get(frame, k.VERIFY) and tail
+    tables = get(frame, k.CRC_TABLES)
+    p = get(frame, k.CURSOR)
     while p < limit:
-        put(frame, CURSOR, p)
+        put(frame, k.CURSOR, p)
         if end_of_block - p < 19:
-            return DONE
+            return k.DONE
         size = u32(p + 9)
         if size < 19 + tail or size > 0x40000000:
-            return BAD_LENGTH
+            return k.BAD_LENGTH
         if end_of_block - p < size:
-            return DONE
-        if get(frame, ENTRY_COUNT) >= get(frame, ENTRY_CAPACITY) or get(
-            frame, TRANSACTION_COUNT
-        ) >= get(frame, TRANSACTION_CAPACITY):
-            return FULL
+            return k.DONE
+        if get(frame, k.ENTRY_COUNT) >= get(frame, k.ENTRY_CAPACITY) or get(
+            frame, k.TRANSACTION_COUNT
+        ) >= get(frame, k.TRANSACTION_CAPACITY):
+            return k.FULL
         kind = u8(p + 4)
         if kind == 15:
-            return AT_EVENT
+            return k.AT_EVENT
         end = p + size - tail
         if verify and crc32(p, size - 4, tables) != u32(end):
-            return BAD_CHECKSUM
+            return k.BAD_CHECKSUM
         body = p + 19
-        reason = DONE
+        reason = k.DONE
         if 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171:
             reason = _rows(frame, p, body, end, kind)
         elif kind == 19:
             if end - body < 8:
-                return BAD_EVENT
+                return k.BAD_EVENT
             place = _known_slot(frame, body + 8, end - body - 8)
             if place == 0:
-                return AT_TABLE_MAP
+                return k.AT_TABLE_MAP
             if not _map_table(frame, le48(body), i64(place)):
-                return BAD_EVENT
+                return k.BAD_EVENT
         elif kind == 16:
-            put(frame, SAFE, p + size + get(frame, BASE))
+            put(frame, k.SAFE, p + size + get(frame, k.BASE))
         elif kind == 2:
             reason = _query(frame, p, body, end)
         elif kind in (33, 34):
-            put(frame, HAS_GTIDS, 1)
+            put(frame, k.HAS_GTIDS, 1)
             reason = _gtid(frame, p, body, end, kind == 34)
         elif kind == 42:
             reason = _tagged_gtid(frame, p, body, end)
         elif kind == 162:
             reason = _mariadb_gtid(frame, p, body, end)
         elif kind == 39:
-            return AT_PARTIAL
+            return k.AT_PARTIAL
         elif kind not in (29, 160):
-            return AT_EVENT
-        if reason != DONE:
+            return k.AT_EVENT
+        if reason != k.DONE:
             return reason
         p += size
-    put(frame, CURSOR, p)
-    return DONE
+    put(frame, k.CURSOR, p)
+    return k.DONE

@@ -8,6 +8,7 @@ at the next column or the row's end then refuses.
 
 from __future__ import annotations
 
+from tailrace.columns import layout as k
 from tailrace.columns.kernels.memory import (
     be32,
     copy32,
@@ -42,111 +43,6 @@ from tailrace.columns.kernels.text import (
     set_text,
     uuid_text,
 )
-from tailrace.columns.layout import (
-    ALL_DECODED,
-    BAD_VALUE,
-    BARE,
-    BATCH_FULL,
-    BITS,
-    BITS64,
-    C_ARGUMENT,
-    C_KIND,
-    C_NULLS,
-    C_OFFSETS,
-    C_ROOM,
-    C_TABLE,
-    C_VALID,
-    C_VALUES,
-    C_WIDTH,
-    COLUMN_WORDS,
-    D_AFTER,
-    D_AFTER_PRESENT,
-    D_AFTER_VALID,
-    D_BAD_COLUMN,
-    D_BEFORE,
-    D_BEFORE_PRESENT,
-    D_BEFORE_VALID,
-    D_CAPACITY,
-    D_COLUMNS,
-    D_ENTRIES,
-    D_ENTRY,
-    D_FILE_NUMBER,
-    D_GTID,
-    D_GTID_CAPACITY,
-    D_GTID_COUNT,
-    D_GTID_LAST,
-    D_GTID_NULL,
-    D_GTID_OFFSETS,
-    D_GTIDS,
-    D_NUMBER,
-    D_ODD,
-    D_ODD_CAPACITY,
-    D_ODD_COUNT,
-    D_OP,
-    D_PARTIAL_VALID,
-    D_POSITION,
-    D_ROW,
-    D_ROWS,
-    D_SCRATCH,
-    D_SEQUENCE,
-    D_SERVER,
-    D_STAMP,
-    D_TRANSACTIONS,
-    DATE,
-    DATETIME,
-    DECIMAL,
-    DECIMAL_TEXT,
-    E_AFTER,
-    E_BEFORE,
-    E_END,
-    E_NEXT,
-    E_OP,
-    E_POSITION,
-    E_ROW,
-    E_ROWS,
-    E_STAMP,
-    E_TRANSACTION,
-    ENTRY_WORDS,
-    ENUM_NAME,
-    FLOAT32,
-    INET4,
-    INT8,
-    INT16,
-    INT24,
-    INT32,
-    INT64,
-    LE_BYTES,
-    LE_BYTES64,
-    NO_DATE,
-    NO_GTID,
-    NOTHING,
-    O_DATE,
-    O_PLACE,
-    O_ROW,
-    O_TIME,
-    ODD_WORDS,
-    OLD_DATETIME,
-    OLD_TIME,
-    OLD_TIMESTAMP,
-    PADDED,
-    ROW_TOO_LONG,
-    SET_NAMES,
-    SKIP_FIXED,
-    SKIP_VARIABLE,
-    STRING,
-    T_KIND,
-    T_STAMP,
-    TIME,
-    TIMESTAMP,
-    TRANSACTION_WORDS,
-    UINT8,
-    UINT16,
-    UINT24,
-    UINT32,
-    UINT64,
-    UUID,
-    YEAR,
-)
 
 
 @helper
@@ -158,14 +54,14 @@ def _clear_bit(bitmap, row):
 @helper
 def _no_value(column, row):
     """Put out NULL."""
-    width = get(column, C_WIDTH)
+    width = get(column, k.C_WIDTH)
     if width == 0:
         return
-    _clear_bit(get(column, C_VALID), row)
-    put(column, C_NULLS, 1)
-    values = get(column, C_VALUES)
+    _clear_bit(get(column, k.C_VALID), row)
+    put(column, k.C_NULLS, 1)
+    values = get(column, k.C_VALUES)
     if width < 0:
-        offsets = get(column, C_OFFSETS) + row * 4
+        offsets = get(column, k.C_OFFSETS) + row * 4
         put32(offsets + 4, u32(offsets))
     elif width == 8:
         put64(values + row * 8, 0)
@@ -183,74 +79,74 @@ def _no_value(column, row):
 @helper
 def _no_image(columns, count, row):
     for index in range(count):
-        _no_value(columns + index * (COLUMN_WORDS * 8), row)
+        _no_value(columns + index * (k.COLUMN_WORDS * 8), row)
 
 
 @helper
 def _odd(frame, row, place, date, time):
     """Note a value that its column's type cannot hold; False where there is no room."""
-    count = get(frame, D_ODD_COUNT)
-    if count >= get(frame, D_ODD_CAPACITY):
+    count = get(frame, k.D_ODD_COUNT)
+    if count >= get(frame, k.D_ODD_CAPACITY):
         return False
-    odd = get(frame, D_ODD) + count * (ODD_WORDS * 8)
-    put(odd, O_ROW, row)
-    put(odd, O_PLACE, place)
-    put(odd, O_DATE, date)
-    put(odd, O_TIME, time)
-    put(frame, D_ODD_COUNT, count + 1)
+    odd = get(frame, k.D_ODD) + count * (k.ODD_WORDS * 8)
+    put(odd, k.O_ROW, row)
+    put(odd, k.O_PLACE, place)
+    put(odd, k.O_DATE, date)
+    put(odd, k.O_TIME, time)
+    put(frame, k.D_ODD_COUNT, count + 1)
     return True
 
 
 @helper
 def _date(frame, column, row, place, months, day, time):
-    """Put out a date, or a DATETIME where ``time`` (microseconds of the day) is not negative."""
-    found = date_days(months, day, get(column, C_TABLE))
-    if found == NO_DATE:
+    """Put out a date, or a k.DATETIME where ``time`` (microseconds of the day) is not negative."""
+    found = date_days(months, day, get(column, k.C_TABLE))
+    if found == k.NO_DATE:
         _no_value(column, row)
         odd = (months << 5) | day
-        return ALL_DECODED if _odd(frame, row, place, odd, time) else BATCH_FULL
+        return k.ALL_DECODED if _odd(frame, row, place, odd, time) else k.BATCH_FULL
     if time < 0:
-        put32(get(column, C_VALUES) + row * 4, found)
+        put32(get(column, k.C_VALUES) + row * 4, found)
     else:
-        put64(get(column, C_VALUES) + row * 8, found * DAY + time)
-    return ALL_DECODED
+        put64(get(column, k.C_VALUES) + row * 8, found * DAY + time)
+    return k.ALL_DECODED
 
 
 @helper
 def _temporal(frame, column, kind, argument, p, row, place):
-    """One value of a date or time type that is not DATETIME; its size or a reason to stop."""
-    out = get(column, C_VALUES) + row * 8
-    if kind == TIMESTAMP or kind == OLD_TIMESTAMP:  # noqa: PLR1714 - numba: no tuples here
-        seconds = be32(p) if kind == TIMESTAMP else u32(p)
+    """One value of a date or time type that is not k.DATETIME; its size or a reason to stop."""
+    out = get(column, k.C_VALUES) + row * 8
+    if kind in (k.TIMESTAMP, k.OLD_TIMESTAMP):
+        seconds = be32(p) if kind == k.TIMESTAMP else u32(p)
         part = fraction(p + 4, argument)
         if seconds == 0 and part == 0:
             _no_value(column, row)
             if not _odd(frame, row, place, 0, 0):
-                return BATCH_FULL
+                return k.BATCH_FULL
         else:
             put64(out, seconds * 1_000_000 + part)
         return 4 + ((argument + 1) >> 1)
-    if kind == TIME:
+    if kind == k.TIME:
         put64(out, packed_time(p, argument))
         return 3 + ((argument + 1) >> 1)
-    if kind == DATE:
+    if kind == k.DATE:
         value = le24(p)
         month = (value >> 5) & 15
         if month > 12:
-            return BAD_VALUE
+            return k.BAD_VALUE
         reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
-        return 3 if reason == ALL_DECODED else reason
-    if kind == OLD_DATETIME:
+        return 3 if reason == k.ALL_DECODED else reason
+    if kind == k.OLD_DATETIME:
         value = i64(p)
         clock, value = value % 1_000_000, value // 1_000_000
         month = value // 100 % 100
         if value < 0 or value // 10000 > 9999 or month > 12:
-            return BAD_VALUE
+            return k.BAD_VALUE
         time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
         months = (value // 10000) * 13 + month
         reason = _date(frame, column, row, place, months, value % 100, time * 1_000_000)
-        return 8 if reason == ALL_DECODED else reason
-    # OLD_TIME: a number hhmmss
+        return 8 if reason == k.ALL_DECODED else reason
+    # k.OLD_TIME: a number hhmmss
     value = le24(p)
     value -= (value >> 23) << 24
     sign = -1 if value < 0 else 1
@@ -263,37 +159,37 @@ def _temporal(frame, column, kind, argument, p, row, place):
 @helper
 def _made_text(column, kind, argument, p, end, target, room):
     """Text that is made, not copied: (bytes read, bytes written), or a reason to stop first."""
-    if kind == DECIMAL_TEXT:
+    if kind == k.DECIMAL_TEXT:
         if room < 68:
-            return BATCH_FULL, 0
-        size = decimal_text(p, argument, get(column, C_TABLE), target)
+            return k.BATCH_FULL, 0
+        size = decimal_text(p, argument, get(column, k.C_TABLE), target)
         if size < 0:
-            return BAD_VALUE, 0
+            return k.BAD_VALUE, 0
         return (argument >> 16) & 255, size
-    names = get(column, C_TABLE)
-    if kind == SET_NAMES:
+    names = get(column, k.C_TABLE)
+    if kind == k.SET_NAMES:
         bits = 0
         for index in range(argument & 255):
             bits |= u8(p + index) << (8 * index)
         size = set_size(bits, argument >> 8, names)
         if size < 0:
-            return BAD_VALUE, 0
+            return k.BAD_VALUE, 0
         if size > room:
-            return BATCH_FULL, 0
+            return k.BATCH_FULL, 0
         set_text(bits, argument >> 8, names, target)
         return argument & 255, size
-    # UUID, INET4, INET6: a prefix byte, then bytes without their trailing zeros.
+    # k.UUID, k.INET4, INET6: a prefix byte, then bytes without their trailing zeros.
     size = u8(p)
-    most = 4 if kind == INET4 else 16
+    most = 4 if kind == k.INET4 else 16
     if size > most:
-        return BAD_VALUE, 0
+        return k.BAD_VALUE, 0
     if size + 1 > end - p:
-        return ROW_TOO_LONG, 0
+        return k.ROW_TOO_LONG, 0
     if room < 48:
-        return BATCH_FULL, 0
-    if kind == UUID:
+        return k.BATCH_FULL, 0
+    if kind == k.UUID:
         behind = uuid_text(p + 1, size, target)
-    elif kind == INET4:
+    elif kind == k.INET4:
         behind = inet4_text(p + 1, size, target)
     else:
         behind = inet6_text(p + 1, size, target)
@@ -337,163 +233,163 @@ def _image(frame, columns, count, p, end, row, present, image):
     """Decode one row image at ``p``: the address behind it, or a reason to stop."""
     bits = p
     if present:
-        bits = get(frame, D_SCRATCH)
+        bits = get(frame, k.D_SCRATCH)
         p += _spread_nulls(p, end, present, count, bits)
     else:
         p += (count + 7) >> 3
     if p > end:
-        return ROW_TOO_LONG
+        return k.ROW_TOO_LONG
     for index in range(count):
-        column = columns + index * (COLUMN_WORDS * 8)
+        column = columns + index * (k.COLUMN_WORDS * 8)
         if (u8(bits + (index >> 3)) >> (index & 7)) & 1:
             _no_value(column, row)
             continue
         if p > end:
-            return ROW_TOO_LONG
-        kind = get(column, C_KIND)
-        argument = get(column, C_ARGUMENT)
-        values = get(column, C_VALUES)
-        if kind == STRING:
+            return k.ROW_TOO_LONG
+        kind = get(column, k.C_KIND)
+        argument = get(column, k.C_ARGUMENT)
+        values = get(column, k.C_VALUES)
+        if kind == k.STRING:
             size = _prefix(p, argument)
             p += argument
             if size > end - p:
-                return ROW_TOO_LONG
-            offsets = get(column, C_OFFSETS) + row * 4
+                return k.ROW_TOO_LONG
+            offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
-            if size > get(column, C_ROOM) - used:
-                return BATCH_FULL
+            if size > get(column, k.C_ROOM) - used:
+                return k.BATCH_FULL
             target = values + used
             copy32(target, p)
             if size > 32:
                 move(target + 32, p + 32, size - 32)
             put32(offsets + 4, used + size)
             p += size
-        elif kind == INT32:
+        elif kind == k.INT32:
             put32(values + row * 4, u32(p))
             p += 4
-        elif kind == INT64:
+        elif kind == k.INT64:
             put64(values + row * 8, i64(p))
             p += 8
-        elif kind == UINT32:
+        elif kind == k.UINT32:
             put64(values + row * 8, u32(p))
             p += 4
-        elif kind == UINT64:
+        elif kind == k.UINT64:
             put64(values + row * 16, i64(p))
             put64(values + row * 16 + 8, 0)
             p += 8
-        elif kind == INT8:
+        elif kind == k.INT8:
             put8(values + row, u8(p))
             p += 1
-        elif kind == UINT8:
+        elif kind == k.UINT8:
             put16(values + row * 2, u8(p))
             p += 1
-        elif kind == INT16:
+        elif kind == k.INT16:
             put16(values + row * 2, u16(p))
             p += 2
-        elif kind == UINT16:
+        elif kind == k.UINT16:
             put32(values + row * 4, u16(p))
             p += 2
-        elif kind == INT24:
+        elif kind == k.INT24:
             value = le24(p)
             put32(values + row * 4, value - ((value >> 23) << 24))
             p += 3
-        elif kind == UINT24:
+        elif kind == k.UINT24:
             put32(values + row * 4, le24(p))
             p += 3
-        elif kind == FLOAT32:
+        elif kind == k.FLOAT32:
             put32(values + row * 4, u32(p))
             p += 4
-        elif kind == YEAR:
+        elif kind == k.YEAR:
             year = u8(p)
             put16(values + row * 2, year + 1900 if year else 0)
             p += 1
-        elif kind == DECIMAL:
-            low, high, sound = decimal128(p, argument, get(column, C_TABLE))
+        elif kind == k.DECIMAL:
+            low, high, sound = decimal128(p, argument, get(column, k.C_TABLE))
             if not sound:
-                put(frame, D_BAD_COLUMN, index)
-                return BAD_VALUE
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
             put64(values + row * 16, low)
             put64(values + row * 16 + 8, high)
             p += (argument >> 16) & 255
-        elif kind == DATETIME:
+        elif kind == k.DATETIME:
             value = big_endian(p, 5) - 0x8000000000
             time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
             time = time * 1_000_000 + fraction(p + 5, argument)
             place = (image << 32) | index
             if value < 0:
-                put(frame, D_BAD_COLUMN, index)
-                return BAD_VALUE
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
             reason = _date(frame, column, row, place, value >> 22, (value >> 17) & 31, time)
-            if reason != ALL_DECODED:
+            if reason != k.ALL_DECODED:
                 return reason
             p += 5 + ((argument + 1) >> 1)
-        elif kind == TIMESTAMP and be32(p) != 0:
+        elif kind == k.TIMESTAMP and be32(p) != 0:
             stamp = be32(p) * 1_000_000 + fraction(p + 4, argument)
             put64(values + row * 8, stamp)
             p += 4 + ((argument + 1) >> 1)
-        elif kind == ENUM_NAME:
+        elif kind == k.ENUM_NAME:
             number = u8(p) if argument & 255 == 1 else u16(p)
-            offsets = get(column, C_OFFSETS) + row * 4
+            offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
             if number > argument >> 8:
-                put(frame, D_BAD_COLUMN, index)
-                return BAD_VALUE
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
             if number > 0:
-                name = get(column, C_TABLE) + (number - 1) * 16
+                name = get(column, k.C_TABLE) + (number - 1) * 16
                 size = i64(name + 8)
-                if size > get(column, C_ROOM) - used:
-                    return BATCH_FULL
+                if size > get(column, k.C_ROOM) - used:
+                    return k.BATCH_FULL
                 copy32(values + used, i64(name))
                 if size > 32:
                     move(values + used + 32, i64(name) + 32, size - 32)
                 used += size
             put32(offsets + 4, used)
             p += argument & 255
-        elif DATE <= kind <= TIME or OLD_DATETIME <= kind <= OLD_TIME:
+        elif k.DATE <= kind <= k.TIME or k.OLD_DATETIME <= kind <= k.OLD_TIME:
             place = (image << 32) | index
             size = _temporal(frame, column, kind, argument, p, row, place)
             if size < 0:
-                put(frame, D_BAD_COLUMN, index)
+                put(frame, k.D_BAD_COLUMN, index)
                 return size
             p += size
-        elif kind == BITS:
+        elif kind == k.BITS:
             put64(values + row * 8, big_endian(p, argument))
             p += argument
-        elif kind == BITS64:
+        elif kind == k.BITS64:
             put64(values + row * 16, big_endian(p, 8))
             put64(values + row * 16 + 8, 0)
             p += 8
-        elif kind == LE_BYTES:
+        elif kind == k.LE_BYTES:
             put32(values + row * 4, u8(p) if argument == 1 else u16(p))
             p += argument
-        elif kind == LE_BYTES64:
+        elif kind == k.LE_BYTES64:
             value = 0
             for byte in range(argument):
                 value |= u8(p + byte) << (8 * byte)
             put64(values + row * 8, value)
             p += argument
-        elif kind == SKIP_FIXED:
+        elif kind == k.SKIP_FIXED:
             p += argument
-        elif kind == SKIP_VARIABLE:
+        elif kind == k.SKIP_VARIABLE:
             size = _prefix(p, argument)
             p += argument
             if size > end - p:
-                return ROW_TOO_LONG
+                return k.ROW_TOO_LONG
             p += size
-        elif kind == NOTHING:
+        elif kind == k.NOTHING:
             _no_value(column, row)
         else:
-            offsets = get(column, C_OFFSETS) + row * 4
+            offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
-            room = get(column, C_ROOM) - used
-            if kind == PADDED:
+            room = get(column, k.C_ROOM) - used
+            if kind == k.PADDED:
                 size = _prefix(p, argument & 255)
                 width = argument >> 8
                 p += argument & 255
                 if size > end - p or size > width:
-                    return ROW_TOO_LONG
+                    return k.ROW_TOO_LONG
                 if width > room:
-                    return BATCH_FULL
+                    return k.BATCH_FULL
                 move(values + used, p, size)
                 for byte in range(size, width):
                     put8(values + used + byte, 0)
@@ -502,31 +398,31 @@ def _image(frame, columns, count, p, end, row, present, image):
             else:
                 size, written = _made_text(column, kind, argument, p, end, values + used, room)
                 if size < 0:
-                    put(frame, D_BAD_COLUMN, index)
+                    put(frame, k.D_BAD_COLUMN, index)
                     return size
                 p += size
                 used += written
             put32(offsets + 4, used)
     if p > end:
-        return ROW_TOO_LONG
+        return k.ROW_TOO_LONG
     return p
 
 
 @helper
 def _gtid(frame, number, transaction):
     """Index of a transaction's GTID among the batch's, or -1 where it has none, -2 for no room."""
-    if get(transaction, T_KIND) == NO_GTID:
+    if get(transaction, k.T_KIND) == k.NO_GTID:
         return -1
-    count = get(frame, D_GTID_COUNT)
-    if get(frame, D_GTID_LAST) != number:
-        if count >= get(frame, D_GTID_CAPACITY):
+    count = get(frame, k.D_GTID_COUNT)
+    if get(frame, k.D_GTID_LAST) != number:
+        if count >= get(frame, k.D_GTID_CAPACITY):
             return -2
-        offsets = get(frame, D_GTID_OFFSETS) + count * 4
-        texts = get(frame, D_GTIDS)
+        offsets = get(frame, k.D_GTID_OFFSETS) + count * 4
+        texts = get(frame, k.D_GTIDS)
         put32(offsets + 4, gtid_text(transaction, texts + u32(offsets)) - texts)
         count += 1
-        put(frame, D_GTID_COUNT, count)
-        put(frame, D_GTID_LAST, number)
+        put(frame, k.D_GTID_COUNT, count)
+        put(frame, k.D_GTID_LAST, number)
     return count - 1
 
 
@@ -544,86 +440,86 @@ def _presence(target, row, count, bitmap, image):
 @helper
 def _row(frame, entry, p, row):
     """Decode the row at ``p``: the address behind it, or a reason to stop."""
-    count = get(frame, D_COLUMNS)
-    operation = get(entry, E_OP) & 3
-    end = get(entry, E_END)
-    before, after = get(frame, D_BEFORE), get(frame, D_AFTER)
+    count = get(frame, k.D_COLUMNS)
+    operation = get(entry, k.E_OP) & 3
+    end = get(entry, k.E_END)
+    before, after = get(frame, k.D_BEFORE), get(frame, k.D_AFTER)
     if operation > 0:
-        p = _image(frame, before, count, p, end, row, get(entry, E_BEFORE), 0)
+        p = _image(frame, before, count, p, end, row, get(entry, k.E_BEFORE), 0)
         if p < 0:
             return p
     elif before:
-        _clear_bit(get(frame, D_BEFORE_VALID), row)
+        _clear_bit(get(frame, k.D_BEFORE_VALID), row)
         _no_image(before, count, row)
     if operation < 2:
-        p = _image(frame, after, count, p, end, row, get(entry, E_AFTER), 1)
+        p = _image(frame, after, count, p, end, row, get(entry, k.E_AFTER), 1)
         if p < 0:
             return p
     elif after:
-        _clear_bit(get(frame, D_AFTER_VALID), row)
+        _clear_bit(get(frame, k.D_AFTER_VALID), row)
         _no_image(after, count, row)
-    if get(frame, D_BEFORE_PRESENT):
-        _presence(get(frame, D_BEFORE_PRESENT), row, count, get(entry, E_BEFORE), operation > 0)
-        _presence(get(frame, D_AFTER_PRESENT), row, count, get(entry, E_AFTER), operation < 2)
-        if get(entry, E_BEFORE) == 0 and get(entry, E_AFTER) == 0:
-            _clear_bit(get(frame, D_PARTIAL_VALID), row)
+    if get(frame, k.D_BEFORE_PRESENT):
+        _presence(get(frame, k.D_BEFORE_PRESENT), row, count, get(entry, k.E_BEFORE), operation > 0)
+        _presence(get(frame, k.D_AFTER_PRESENT), row, count, get(entry, k.E_AFTER), operation < 2)
+        if get(entry, k.E_BEFORE) == 0 and get(entry, k.E_AFTER) == 0:
+            _clear_bit(get(frame, k.D_PARTIAL_VALID), row)
     return p
 
 
 def decode_rows(frame):
     """Decode from where the frame stands until the batch is full or all entries are done."""
-    index = get(frame, D_ENTRY)
-    row = get(frame, D_ROWS)
-    capacity = get(frame, D_CAPACITY)
+    index = get(frame, k.D_ENTRY)
+    row = get(frame, k.D_ROWS)
+    capacity = get(frame, k.D_CAPACITY)
     while index >= 0:
-        entry = get(frame, D_ENTRIES) + index * (ENTRY_WORDS * 8)
-        p = get(frame, D_ROW)
-        number = get(frame, D_NUMBER)
+        entry = get(frame, k.D_ENTRIES) + index * (k.ENTRY_WORDS * 8)
+        p = get(frame, k.D_ROW)
+        number = get(frame, k.D_NUMBER)
         if p == 0:
-            p = get(entry, E_ROWS)
-            number = get(entry, E_ROW)
-        which = get(entry, E_TRANSACTION)
-        transaction = get(frame, D_TRANSACTIONS) + which * (TRANSACTION_WORDS * 8)
-        position = get(entry, E_POSITION)
-        stamp = get(transaction, T_STAMP)
+            p = get(entry, k.E_ROWS)
+            number = get(entry, k.E_ROW)
+        which = get(entry, k.E_TRANSACTION)
+        transaction = get(frame, k.D_TRANSACTIONS) + which * (k.TRANSACTION_WORDS * 8)
+        position = get(entry, k.E_POSITION)
+        stamp = get(transaction, k.T_STAMP)
         if stamp < 0:
-            stamp = (get(entry, E_STAMP) & 0xFFFFFFFF) * 1_000_000
-        server = (get(entry, E_STAMP) >> 32) & 0xFFFFFFFF
-        high = (get(frame, D_FILE_NUMBER) << 28) | (position >> 16)
+            stamp = (get(entry, k.E_STAMP) & 0xFFFFFFFF) * 1_000_000
+        server = (get(entry, k.E_STAMP) >> 32) & 0xFFFFFFFF
+        high = (get(frame, k.D_FILE_NUMBER) << 28) | (position >> 16)
         low = (position & 0xFFFF) << 48
-        operation = get(entry, E_OP) & 3
-        end = get(entry, E_END)
-        bare = get(entry, E_OP) & BARE
+        operation = get(entry, k.E_OP) & 3
+        end = get(entry, k.E_END)
+        bare = get(entry, k.E_OP) & k.BARE
         gtid = _gtid(frame, which, transaction)
         while p < end or bare:
-            put(frame, D_ENTRY, index)
-            put(frame, D_ROW, p)
-            put(frame, D_NUMBER, number)
-            put(frame, D_ROWS, row)
-            odd = get(frame, D_ODD_COUNT)
+            put(frame, k.D_ENTRY, index)
+            put(frame, k.D_ROW, p)
+            put(frame, k.D_NUMBER, number)
+            put(frame, k.D_ROWS, row)
+            odd = get(frame, k.D_ODD_COUNT)
             if row >= capacity or gtid == -2:
-                return BATCH_FULL
+                return k.BATCH_FULL
             behind = _row(frame, entry, p, row)
             if behind < 0:
-                put(frame, D_ODD_COUNT, odd)
+                put(frame, k.D_ODD_COUNT, odd)
                 return behind
             if behind == p and not bare:
-                return ROW_TOO_LONG
+                return k.ROW_TOO_LONG
             p = behind
             bare = 0
             if gtid < 0:
-                _clear_bit(get(frame, D_GTID_NULL), row)
-            put32(get(frame, D_GTID) + row * 4, max(gtid, 0))
-            put8(get(frame, D_OP) + row, operation)
-            put64(get(frame, D_STAMP) + row * 8, stamp)
-            put64(get(frame, D_POSITION) + row * 8, position)
-            put64(get(frame, D_SEQUENCE) + row * 16, low | number)
-            put64(get(frame, D_SEQUENCE) + row * 16 + 8, high)
-            put64(get(frame, D_SERVER) + row * 8, server)
+                _clear_bit(get(frame, k.D_GTID_NULL), row)
+            put32(get(frame, k.D_GTID) + row * 4, max(gtid, 0))
+            put8(get(frame, k.D_OP) + row, operation)
+            put64(get(frame, k.D_STAMP) + row * 8, stamp)
+            put64(get(frame, k.D_POSITION) + row * 8, position)
+            put64(get(frame, k.D_SEQUENCE) + row * 16, low | number)
+            put64(get(frame, k.D_SEQUENCE) + row * 16 + 8, high)
+            put64(get(frame, k.D_SERVER) + row * 8, server)
             row += 1
             number += 1
-        index = get(entry, E_NEXT)
-        put(frame, D_ENTRY, index)
-        put(frame, D_ROW, 0)
-        put(frame, D_ROWS, row)
-    return ALL_DECODED
+        index = get(entry, k.E_NEXT)
+        put(frame, k.D_ENTRY, index)
+        put(frame, k.D_ROW, 0)
+        put(frame, k.D_ROWS, row)
+    return k.ALL_DECODED

@@ -19,7 +19,7 @@ def put_date(out: int, year: int, month: int, day: int) -> int:
 
 
 @helper
-def put_clock(out: int, hour: int, minute: int, second: int, micros: int, digits: int) -> int:  # noqa: PLR0917 - kernels have no structures to pass
+def put_clock(out: int, hour: int, minute: int, second: int, micros: int, digits: int) -> int:
     """Write ``HH:MM:SS`` and ``digits`` digits (0 to 6) of the fraction; hours may be above 99."""
     if hour > 99:
         top = divide(hour, 100)

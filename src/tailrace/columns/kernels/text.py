@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
+from tailrace.columns import layout as k
 from tailrace.columns.kernels.memory import copy32, get, helper, i64, move, put8, u8
-from tailrace.columns.layout import (
-    MARIADB_GTID,
-    T_DOMAIN,
-    T_KIND,
-    T_NUMBER,
-    T_SERVER,
-    T_TAG,
-    T_TAG_SIZE,
-    T_UUID,
-)
 
 
 @helper
@@ -68,7 +59,7 @@ def _group(p, size, index):
 
 @helper
 def inet6_text(p, size, target):
-    """16 bytes as MariaDB prints an INET6: the longest run of zero groups is left out, even of one."""
+    """16 bytes as MariaDB prints an INET6: its longest run of zero groups, even one, left out."""
     best = best_size = 0
     run = 0
     for index in range(8):
@@ -111,21 +102,18 @@ def set_size(bits, count, names):
             if index >= count:
                 return -1
             size += i64(names + index * 16 + 8) + (1 if size else 0)
-            if size == 0:
-                return -1
     return size
 
 
 @helper
 def set_text(bits, count, names, target):
-    """Names of a SET's bits, with commas, at ``target``; the address behind them."""
-    first = True
+    """Names of a SET's bits at ``target``, with a comma where text stands before it."""
+    start = target
     for index in range(count):
         if (bits >> index) & 1:
-            if not first:
+            if target > start:
                 put8(target, 44)
                 target += 1
-            first = False
             size = i64(names + index * 16 + 8)
             move(target, i64(names + index * 16), size)
             target += size
@@ -135,17 +123,17 @@ def set_text(bits, count, names, target):
 @helper
 def gtid_text(transaction, target):
     """A transaction's GTID as the servers print it; the address behind it."""
-    if get(transaction, T_KIND) == MARIADB_GTID:
-        target = decimal_digits(get(transaction, T_DOMAIN), target)
+    if get(transaction, k.T_KIND) == k.MARIADB_GTID:
+        target = decimal_digits(get(transaction, k.T_DOMAIN), target)
         put8(target, 45)
-        target = decimal_digits(get(transaction, T_SERVER), target + 1)
+        target = decimal_digits(get(transaction, k.T_SERVER), target + 1)
         put8(target, 45)
     else:
-        target = uuid_text(transaction + T_UUID * 8, 16, target)
-        size = get(transaction, T_TAG_SIZE)
+        target = uuid_text(transaction + k.T_UUID * 8, 16, target)
+        size = get(transaction, k.T_TAG_SIZE)
         put8(target, 58)
         if size > 0:
-            copy32(target + 1, transaction + T_TAG * 8)
+            copy32(target + 1, transaction + k.T_TAG * 8)
             target += size + 1
             put8(target, 58)
-    return decimal_digits(get(transaction, T_NUMBER), target + 1)
+    return decimal_digits(get(transaction, k.T_NUMBER), target + 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from tailrace.spark.current.alters import alterations
 from tailrace.spark.current.conform import RefusedError
-from tailrace.spark.current.jobs import CutJob, FoldJob, cut, fold
+from tailrace.spark.current.jobs import CutJob, FoldJob, cut, fold_all
 from tailrace.spark.current.lineage import lives
 from tailrace.spark.current.plan import plan_table
 from tailrace.spark.lake.manifest import Current, DataFile
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.alters import Alteration
     from tailrace.spark.current.jobs import Folded
-    from tailrace.spark.current.lineage import Life
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.current.plan import TablePlan
     from tailrace.spark.tasks import Runner
 
     Committed = Mapping[str, tuple[Current, tuple[str | None, ...]]]
+
+
+_GROUP_BYTES: Final = 16 << 20
+_GROUP_JOBS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -64,40 +67,49 @@ def altering(splits: Sequence[Split]) -> dict[int, dict[str, Alteration]]:
     return found
 
 
-def build(
-    splits: Sequence[Split],
-    files: Mapping[str, Sequence[ChangeFile]],
-    committed: Committed,
-    *,
-    wanted: Callable[[str], bool],
-    run: Runner,
-    folder: Path,
-) -> dict[str, Built]:
-    """The current state of one source's tables after its ``splits``.
+@dataclass(frozen=True)
+class SourceChanges:
+    """What a run found of one source.
 
-    ``files`` are the splits' changelog files by table, in log order; ``committed`` the current
-    states before, with their files' paths. ``run`` runs jobs, in tasks or here; ``folder`` is there
-    and takes the new files. A table that is not in the result is not there any more.
+    ``files`` are the changelog files of its ``splits`` by table, in log order; ``committed`` the
+    current states of its tables before, with the paths of their files.
     """
-    found = lives(committed, files, table_changes(splits), altering(splits), wanted)
+
+    splits: Sequence[Split]
+    files: Mapping[str, Sequence[ChangeFile]]
+    committed: Committed
+
+
+def build(
+    sources: Sequence[SourceChanges], wanted: Callable[[str], bool], run: Runner, folder: Path
+) -> dict[str, Built]:
+    """The current states of the sources' tables, each after its source's splits.
+
+    ``wanted`` tells the tables that are mirrored, by name; ``run`` runs jobs, in tasks or here;
+    ``folder`` is there and takes the new files. A table that is not in the result is not there any
+    more.
+    """
     built: dict[str, Built] = {}
     plans: dict[str, TablePlan] = {}
-    for name, life in found.items():
-        try:
-            plan = plan_table(life, files, committed)
-        except RefusedError as error:
-            built[name] = _refused(str(error))
-            continue
-        if plan is not None:
-            plans[name] = plan
-    built |= _run(plans, found, committed, run, folder)
-    return built
+    begins: dict[str, tuple[Current, tuple[str | None, ...]] | None] = {}
+    for source in sources:
+        changes, done = table_changes(source.splits), altering(source.splits)
+        found = lives(source.committed, source.files, changes, done, wanted)
+        for name, life in found.items():
+            try:
+                plan = plan_table(life, source.files, source.committed)
+            except RefusedError as error:
+                built[name] = _refused(str(error))
+                continue
+            if plan is not None:
+                plans[name] = plan
+                begins[name] = source.committed[life.base] if life.base is not None else None
+    return built | _run(plans, begins, run, folder)
 
 
 def _run(
     plans: Mapping[str, TablePlan],
-    found: Mapping[str, Life],
-    committed: Committed,
+    begins: Mapping[str, tuple[Current, tuple[str | None, ...]] | None],
     run: Runner,
     folder: Path,
 ) -> dict[str, Built]:
@@ -109,17 +121,31 @@ def _run(
         if isinstance(spilled, str):
             built[name] = _refused(spilled)
             continue
-        base = found[name].base
-        built[name] = _begun(plan, committed.get(base) if base is not None else None)
+        built[name] = _begun(plan, begins[name])
         for bucket in range(plan.buckets):
             out = folder / f"{len(jobs)}.parquet"
             job = _job(plan, bucket, tuple(spilled.get(bucket, ())), out)
             if job is not None:
                 jobs.append((name, bucket, job))
-    results = run(fold, [job for _, _, job in jobs])
+    groups = _grouped([(job, plans[name].memory // plans[name].buckets) for name, _, job in jobs])
+    results = [folded for group in run(fold_all, groups) for folded in group]
     for (name, bucket, _), result in zip(jobs, results, strict=True):
         built[name] = _with(built[name], bucket, result)
     return built
+
+
+def _grouped(jobs: Sequence[tuple[FoldJob, int]]) -> list[tuple[FoldJob, ...]]:
+    """Put small jobs together: a task costs some time of its own. In order."""
+    groups: list[tuple[FoldJob, ...]] = []
+    room = 0
+    for job, size in jobs:
+        if groups and size <= room and len(groups[-1]) < _GROUP_JOBS:
+            groups[-1] = (*groups[-1], job)
+            room -= size
+        else:
+            groups.append((job,))
+            room = _GROUP_BYTES - size
+    return groups
 
 
 def _cut(

@@ -72,7 +72,6 @@ class Folded:
 
 def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
     """Write spill files for each bucket that has any changes; or say why it cannot be done."""
-    del report
     try:
         job.folder.mkdir(parents=True)
         paths: dict[int, list[str]] = {}
@@ -86,6 +85,7 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
         return str(error)
     except OSError as error:
         raise PipelineError(f"cannot write {job.folder}: {error}") from error
+    report.final(1)
     return paths
 
 
@@ -132,9 +132,15 @@ def _entries(job: CutJob) -> Iterator[pa.Table]:
         yield entries(flat, job.target.key)
 
 
-def fold(job: FoldJob, report: Report) -> Folded:
+def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded]:
+    """Do several jobs, one after another; reports one when all are done."""
+    done = [fold(job) for job in jobs]
+    report.final(1)
+    return done
+
+
+def fold(job: FoldJob) -> Folded:
     """Put rows together and write them."""
-    del report
     start = time.perf_counter()
     try:
         rows, unseen = _spilled_rows(job) if job.spills else _rows(job)

@@ -20,7 +20,8 @@ from tailrace.spark.current.fold import key_columns
 from tailrace.spark.current.keys import Numbers, dense
 
 if TYPE_CHECKING:
-    from tailrace.spark.current.flat import Bits, Target
+    from tailrace.spark.current.flat import Target
+    from tailrace.spark.present import Bits
 
 
 def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:

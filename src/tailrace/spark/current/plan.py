@@ -35,7 +35,8 @@ class TablePlan:
 
     ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
     target's columns, or are in other buckets. ``partial`` says that some images are not full,
-    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target.
+    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target,
+    ``memory`` the bytes that all its rows and changes take.
     """
 
     target: Target
@@ -46,6 +47,7 @@ class TablePlan:
     partial: bool
     notes: tuple[str, ...] = ()
     unlogged: tuple[str, ...] = ()
+    memory: int = 0
 
 
 def plan_table(
@@ -86,15 +88,15 @@ def plan_table(
     one_key = all(each.key == target.key for each in (*pieces, *((base,) if base else ())))
     moved = any(file.moved for _, file in found)
     before = len(base.paths) if base is not None else 1
+    memory = sum(file.memory for _, file in found)
+    if known is not None:
+        memory += sum(each.memory for each in known[0].files if each is not None)
     buckets = 1
     if one_key and not (partial and moved):
-        memory = sum(file.memory for _, file in found)
-        if known is not None:
-            memory += sum(each.memory for each in known[0].files if each is not None)
         buckets = _bucket_count(memory, before if base is not None else None)
     reshaped = reshaped or (base is not None and (buckets != before or not one_key))
     return TablePlan(
-        target, pieces, base, buckets, reshaped, partial, notes, tuple(sorted(unlogged))
+        target, pieces, base, buckets, reshaped, partial, notes, tuple(sorted(unlogged)), memory
     )
 
 

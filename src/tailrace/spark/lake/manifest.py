@@ -28,6 +28,7 @@ class SourceState:
 
     ``files`` has the sizes of the files before that one, as they were read. ``head`` and ``tail``
     are digests of its first bytes and of those before ``offset``, by which it is known again.
+    ``tables`` is what is known of tables where ``file`` begins (`resume.dump_catalogue`).
     """
 
     file: str
@@ -35,6 +36,7 @@ class SourceState:
     files: dict[str, int]
     head: str
     tail: str
+    tables: str
 
 
 @dataclass(frozen=True)

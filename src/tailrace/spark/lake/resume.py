@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from typing import TYPE_CHECKING, Final
+import io
+import pickle
+import zlib
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.lake.manifest import SourceState
+from tailrace.storage import LogSeries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns import Split
-    from tailrace.storage import LogFile, LogSeries
+    from tailrace.storage import LogFile
 
 _DIGESTED: Final = 4096
 # Byte offsets of the first event's flags, of which one says that the log is being written: the
@@ -21,10 +27,11 @@ _DIGESTED: Final = 4096
 _FLAGS: Final = slice(4 + 17, 4 + 19)
 
 
-def resume_after(series: LogSeries, state: SourceState) -> Position:
-    """Where to go on in a source that was read up to ``state``.
+def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, Catalogue]:
+    """What to go on with in a source that was read up to ``state``.
 
-    Raises `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or
+    The files from the last one that was read on, where to begin in it, and what is known of tables
+    where it begins; so the files before may be purged, and are not gone through again. Raises `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or
     has other bytes.
     """
     files = {log.name: log for log in series.files}
@@ -41,7 +48,9 @@ def resume_after(series: LogSeries, state: SourceState) -> Position:
         raise _changed(log, f"it was read up to {state.offset} and has {log.size} bytes")
     if digests(log, state.offset) != (state.head, state.tail):
         raise _changed(log, f"its bytes up to {state.offset} are not those that were read")
-    return Position(state.file, state.offset)
+    left = series.files[series.files.index(log) :]
+    position = Position(state.file, state.offset)
+    return LogSeries(series.name, left), position, load_catalogue(state.tables)
 
 
 def state_after(
@@ -55,9 +64,48 @@ def state_after(
     for log in series.files:
         if log.name == last.file:
             head, tail = digests(log, last.end)
-            return SourceState(log.name, last.end, sizes, head, tail)
+            first = next((each for each in splits if each.file == log.name and each.start == 4), None)
+            if first is not None or before is None:
+                tables = dump_catalogue((first or last).catalogue)
+            else:
+                tables = before.tables
+            return SourceState(log.name, last.end, sizes, head, tail, tables)
         sizes[log.name] = log.size
     raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
+
+
+_ROOMS: Final = ("tailrace.schema.", "tailrace.rows.schema", "tailrace.constants")
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes nothing but what catalogues are made of, whatever stands in a manifest."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.".startswith(_ROOMS) and "." not in name:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a catalogue")
+
+
+def dump_catalogue(catalogue: Catalogue) -> str:
+    """What is known of tables, as text for a manifest."""
+    return base64.b64encode(zlib.compress(pickle.dumps(catalogue))).decode()
+
+
+def load_catalogue(text: str) -> Catalogue:
+    """What `dump_catalogue` made text of; raises `PipelineError` for anything else."""
+    try:
+        content = zlib.decompress(base64.b64decode(text))
+        found = _Unpickler(io.BytesIO(content)).load()
+    except (ValueError, zlib.error, pickle.UnpicklingError, EOFError, LookupError, TypeError) as error:
+        raise PipelineError(f"the lake's manifest is damaged: {error}") from error
+    except (AttributeError, ImportError) as error:
+        raise PipelineError(
+            f"the lake was written by another version of Tailrace ({error}): use that, or begin a "
+            "new lake"
+        ) from error
+    if not isinstance(found, Catalogue):
+        raise PipelineError("the lake's manifest is damaged: it holds no catalogue")
+    return found
 
 
 def grown(series: LogSeries, state: SourceState | None) -> int:

@@ -1,0 +1,47 @@
+"""The command line in this process: its status and what it writes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tailrace.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Ran(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self):
+        return [line for line in self.out.split("\n") if line]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """run("log", path, ...) gives status, stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Ran(ended.value.code, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def shop():
+    return ROOT / "examples" / "shop"
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    return ROOT / "tests" / "corpus"

@@ -1,0 +1,169 @@
+"""Errors are one line on stderr and status 2, without a traceback."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import tailrace.cli
+
+
+def assert_refused(ran, message):
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1, ran.err
+    assert ran.err.startswith("tailrace: ")
+    assert message in ran.err
+
+
+@pytest.mark.parametrize("command", ["log", "stat"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"SQLite format 3\0", "not a binary log"),
+        (b"\xfebin", "nothing but its magic"),
+        (b"\xfebin" + b"\0" * 19, "an event has 19 to"),
+        (b"\xfebin" + b"\xff" * 4096, "an event has 19 to"),
+    ],
+)
+def test_what_is_no_log(run, tmp_path, command, content, message):
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(content)
+    assert_refused(run(command, path), message)
+
+
+def test_encrypted_logs(run, corpus):
+    for folder in corpus.glob("*.encrypted"):
+        assert_refused(run("log", folder), "encrypted")
+        ran = run("log", folder, "--verify")
+        assert ran.status == 2
+        assert "encrypted" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["log"], "give a log"),
+        (["log", "/nowhere"], "no such file or folder"),
+        (["log", "--nonsense", "x"], "Unknown option"),
+        (["log", "x", "--as", "xml"], "--as"),
+        (["nonsense"], "nonsense"),
+        (["log", "x", "--events"], "--events goes with --as json"),
+        (["log", "x", "--verify", "--tables", "y"], "--verify reads all"),
+        (["log", "x", "--tables", "a,,b"], "a pattern is empty"),
+    ],
+)
+def test_usage(run, arguments, message):
+    assert_refused(run(*arguments), message)
+
+
+def test_a_schema_that_is_none(run, shop, tmp_path):
+    path = tmp_path / "schema.sql"
+    path.write_text("SELECT 1")
+    assert_refused(run("log", shop / "mysql", "--schema", path), "there is no CREATE TABLE in it")
+    assert_refused(run("log", shop / "mysql", "--schema", tmp_path / "none"), "No such file")
+
+
+def test_verify(run, shop, corpus):
+    ran = run("log", shop, "--verify")
+    assert ran.status == 0
+    assert len(ran.lines) == 7
+    assert all(": in order, " in line and line.endswith("rows, checksums") for line in ran.lines)
+    for case, end in (
+        ("checksum-none", "rows, no checksums"),
+        ("torn", "ends inside a transaction"),
+    ):
+        for folder in corpus.glob(f"*.{case}"):
+            assert run("log", folder, "--verify").lines[-1].endswith(end)
+
+
+def test_verify_goes_on_behind_a_damaged_file(run, shop, tmp_path):
+    for path in (shop / "mysql").glob("binlog.0*"):
+        shutil.copy(path, tmp_path)
+    second = tmp_path / "binlog.000002"
+    data = bytearray(second.read_bytes())
+    data[100_000] ^= 1
+    second.write_bytes(data)
+    ran = run("log", tmp_path, "--verify")
+    assert ran.status == 2
+    assert [": in order" in line for line in ran.lines] == [True, False, True, True]
+    assert "checksum" in ran.lines[1]
+    assert_refused(run("log", tmp_path, "--tables", "nothing.at_all"), "checksum")
+
+
+def test_what_came_before_an_error_is_written(run, corpus, tmp_path):
+    whole = (corpus / "mysql-9.7.image-full-full" / "binlog.000001").read_bytes()
+    path = tmp_path / "binlog.000001"
+    damaged = bytearray(whole)
+    damaged[-60] ^= 1
+    path.write_bytes(damaged)
+    good = run("log", corpus / "mysql-9.7.image-full-full", "--as", "json")
+    ran = run("log", path, "--as", "json")
+    assert ran.status == 2
+    assert ran.out
+    assert good.out.startswith(ran.out)
+
+
+def test_skip_checksums(run, corpus, tmp_path):
+    path = tmp_path / "binlog.000001"
+    data = bytearray((corpus / "mysql-9.7.image-full-full" / "binlog.000001").read_bytes())
+    data[126] ^= 1  # in the format description's own checksum
+    path.write_bytes(data)
+    assert_refused(run("log", path), "checksum")
+    assert run("log", path, "--skip-checksums").status == 0
+
+
+def test_every_cut_of_a_log_ends_well(run, corpus, tmp_path):
+    whole = (corpus / "mysql-9.7.xa" / "binlog.000001").read_bytes()
+    path = tmp_path / "binlog.000001"
+    for size in range(0, len(whole), 97):
+        path.write_bytes(whole[:size])
+        for arguments in (["log"], ["log", "--as", "json"], ["stat"]):
+            ran = run(*arguments, path)
+            assert ran.status in {0, 2}
+            assert "Traceback" not in ran.err
+            assert ran.status == 0 or ran.err.splitlines()[-1].startswith("tailrace: ")
+
+
+def test_ctrl_c(run, monkeypatch):
+    def interrupted(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tailrace.cli, "app", interrupted)
+    ran = run("log", "x")
+    assert (ran.status, ran.err) == (130, "")
+
+
+def test_a_reader_that_goes_away(shop):
+    command = f"{sys.executable} -m tailrace.cli log {shop} --as json | head -1"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
+    assert ran.stdout.count(b"\n") == 1
+    assert b"Traceback" not in ran.stderr
+    assert b"Broken" not in ran.stderr
+
+
+def test_a_plain_reader_imports_nothing_large(shop):
+    code = (
+        "import sys; from tailrace.cli import app;"
+        f"app(['log', {str(shop / 'mysql' / 'binlog.000004')!r}, '--as', 'json'], result_action='return_value');"
+        "print(sorted({'numpy', 'pyarrow', 'numba', 'pyspark', 'pandas', 'sqlglot', 'rich.table'} & set(sys.modules)),"
+        " file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_command_whose_extra_is_missing(run, monkeypatch):
+    def missing(*_arguments, **_options):
+        raise ImportError("wrapped") from ModuleNotFoundError(
+            "No module named 'pyspark'", name="pyspark"
+        )
+
+    monkeypatch.setattr(tailrace.cli, "app", missing)
+    assert_refused(
+        run("mirror", "x"),
+        "this command needs pyspark, which is not installed: install tailrace[spark]",
+    )

@@ -1,0 +1,214 @@
+"""`tailrace log --as json` beside what servers' SELECT gave, and beside the column path."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tailrace.columns import changes
+from tailrace.storage import find
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = sorted(ROOT.glob("tests/corpus/*/expected.json"))
+FIELDS = [
+    "_op",
+    "_db",
+    "_table",
+    "_ts",
+    "_gtid",
+    "_file",
+    "_pos",
+    "_seq",
+    "_server_id",
+    "before",
+    "after",
+]
+PLAIN = (
+    "int",
+    "bigint",
+    "smallint",
+    "tinyint",
+    "mediumint",
+    "varchar",
+    "char",
+    "date",
+    "decimal",
+    "enum",
+    "text",
+)
+WITHOUT_ROWS = ("encrypted", "incident", "json-partial-minimal")
+BEYOND_ROWS = ("ddl", "switches", "partitions", "two-phase-alter", "minimal", "noblob", "generated")
+"""Cases where rows change by DDL, by a DEFAULT or by a generated column, too."""
+
+
+def records(ran):
+    return [json.loads(line) for line in ran.lines]
+
+
+def replay(found):
+    """The tables that change records leave behind: lists of rows, for tables without keys, too."""
+    tables = {}
+    for record in found:
+        rows = tables.setdefault(f"{record['_db']}.{record['_table']}", [])
+        before, after = record["before"], record["after"]
+        if before is not None:
+            index = next(
+                number
+                for number, row in enumerate(rows)
+                if all(row.get(name) == value for name, value in before.items() if name in row)
+            )
+            if record["_op"] == "delete":
+                del rows[index]
+            else:
+                rows[index] = {**rows[index], **after}
+        else:
+            rows.append(after)
+    return tables
+
+
+def shown(value):
+    return None if value is None else str(value)
+
+
+def assert_same_tables(found, expected):
+    """Rows and values of plain types are SELECT's; the others' values are the rows room's tests."""
+    for name, table in expected.items():
+        rows = found.get(name, [])
+        assert len(rows) == table["count"], name
+        plain = [
+            index
+            for index, (column, kind) in enumerate(
+                zip(table["columns"], table["types"], strict=True)
+            )
+            if kind.startswith(PLAIN) and "zerofill" not in kind and column not in table["binary"]
+        ]
+        columns = [table["columns"][index] for index in plain]
+        select = sorted(tuple(map(str, (row[index] for index in plain))) for row in table["rows"])
+        ours = sorted(tuple(str(shown(row.get(column))) for column in columns) for row in rows)
+        assert ours == select, name
+
+
+def test_the_shop(run, shop):
+    expected = json.loads((shop / "expected.json").read_text())
+    for flavour, told in expected.items():
+        ran = run("log", shop / flavour, "--as", "json")
+        assert ran.status == 0
+        found = records(ran)
+        assert list(found[0]) == FIELDS
+        assert_same_tables(replay(found), told["tables"])
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
+def test_the_corpus(run, path):
+    expected = json.loads(path.read_text())
+    folder = path.parent
+    if folder.name.endswith(WITHOUT_ROWS):
+        ran = run("log", folder, "--as", "json")
+        assert ran.status == 2
+        return
+    ran = run("log", folder, "--as", "json", "--statements", "skip")
+    assert ran.status == 0, ran.err
+    found = records(ran)
+    sequence = [int(record["_seq"]) for record in found]
+    assert sequence == sorted(set(sequence))
+    if expected.get("rows_complete") and not any(word in folder.name for word in BEYOND_ROWS):
+        assert_same_tables(replay(found), expected["tables"])
+    if not folder.name.endswith("old-temporal-fractions"):  # the kernels refuse them
+        assert [place(record) for record in found] == [record[:7] for record in column_path(folder)]
+
+
+def test_sequence_is_the_column_paths(run, shop):
+    for folder in (shop / "mysql", shop / "mariadb"):
+        found = records(run("log", folder, "--as", "json"))
+        assert [record["_seq"] for record in found] == [record[7] for record in column_path(folder)]
+
+
+def place(record):
+    return tuple(record[name] for name in FIELDS[:7])
+
+
+def column_path(folder):
+    """The same fields by the kernels."""
+    found = []
+    for series in find(folder):
+        for batch in changes(series, statements="skip"):
+            columns = [batch.column(name).to_pylist() for name in FIELDS[:-2]]
+            for op, db, table, ts, gtid, file, pos, seq, server in zip(*columns, strict=True):
+                microseconds = round(ts.timestamp() * 1_000_000) if hasattr(ts, "timestamp") else ts
+                found.append((op, db, table, microseconds, gtid, file, pos, str(seq), server))
+    return sorted(found, key=lambda record: int(record[7]))
+
+
+def test_tables(run, shop):
+    ran = run("log", shop / "mysql", "--as", "json", "--tables", "shop.orders,shop.p*")
+    assert {record["_table"] for record in records(ran)} == {"orders", "payments", "products"}
+    ran = run("log", shop / "mysql", "--as", "json", "--tables", "orders", "--tables", "x.*")
+    assert {record["_table"] for record in records(ran)} == {"orders"}
+    ran = run("log", shop / "mysql", "--as", "json", "--tables", "nothing")
+    assert (ran.status, ran.out) == (0, "")
+
+
+def test_naming_is_said_once(run, shop, tmp_path):
+    ran = run("log", shop / "mysql", "--as", "json")
+    assert (
+        ran.err.splitlines().count("tailrace: shop.orders: column names from the DDL in the logs")
+        == 1
+    )
+    second = shop / "mysql" / "binlog.000002"  # without the file that has the CREATE TABLEs
+    ran = run("log", second, "--as", "json", "--tables", "orders")
+    assert ran.err.startswith(
+        "tailrace: shop.orders: no column names in the log (its CREATE TABLE is not"
+    )
+    assert "c1" in records(ran)[0]["after"]
+    schema = tmp_path / "schema.sql"
+    schema.write_text(
+        "CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, who INT UNSIGNED, status ENUM('a','b','c','d','e'), "
+        "total DECIMAL(12,2), placed DATETIME(6), updated TIMESTAMP(3), note VARCHAR(20))"
+    )
+    ran = run("log", second, "--as", "json", "--tables", "orders", "--schema", schema)
+    assert ran.err == "tailrace: shop.orders: column names from the schema given\n"
+    assert "who" in records(ran)[0]["after"]
+    schema.write_text("CREATE TABLE orders (id INT)")
+    ran = run("log", second, "--as", "json", "--tables", "orders", "--schema", schema)
+    assert ran.status == 2
+    assert "7 columns in the log and 1 in the schema given" in ran.err
+
+
+def test_all_events(run, corpus):
+    for folder in sorted(corpus.iterdir()):
+        if not folder.is_dir() or folder.name.endswith("encrypted"):
+            continue
+        ran = run("log", folder, "--as", "json", "--events")
+        assert ran.status == 0, (folder.name, ran.err)
+        for record in records(ran):
+            assert record["event"]
+            assert record["_pos"] < record["_end"]
+
+
+def test_statement_format(run, corpus):
+    folder = corpus / "mysql-9.7.statement-format"
+    ran = run("log", folder, "--as", "json")
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("tailrace: binlog.000001 at ")
+    assert "--statements skip" in ran.err
+    ran = run("log", folder, "--as", "json", "--statements", "skip")
+    assert ran.status == 0
+    assert "changes that were logged as statements skipped" in ran.err
+
+
+@pytest.mark.parametrize("case", ["xa", "savepoints"])
+def test_rows_that_were_taken_back(run, corpus, case):
+    for folder in corpus.glob(f"*.{case}"):
+        expected = json.loads((folder / "expected.json").read_text())["tables"]
+        ran = run("log", folder, "--as", "json")
+        assert_same_tables(replay(records(ran)), expected)
+
+
+def test_a_torn_log(run, corpus):
+    for folder in corpus.glob("*.torn"):
+        ran = run("log", folder, "--as", "json")
+        assert ran.status == 0
+        assert "the log ends inside an event" in ran.err
