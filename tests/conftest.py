@@ -54,7 +54,7 @@ def server(request: pytest.FixtureRequest) -> Server:
     return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))  # type: ignore[no-any-return]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fresh_server() -> Iterator[FreshServer]:
     """A factory: fresh_server(name, options, server_id=..., init_options=...) gives it started."""
     started: list[Server] = []

@@ -165,8 +165,9 @@ class Reader:
                         break
                 if boundary is Boundary.END:
                     kind = parser.kind
-            first = inner
+            first = 0
             if event.inner_index is not None:
+                first = inner
                 inner += event.header.length
             schema = self._look_at(event, begun)
             if begun:

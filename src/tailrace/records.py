@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,7 +20,7 @@ from tailrace.schema.classify import classify
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
     from tailrace.reader import Group, Reader, Step
@@ -43,6 +45,10 @@ _SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.
 _ROLLBACK: Final = re.compile(
     r"\s*ROLLBACK\b(?:\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?))?\s*\Z", re.IGNORECASE | re.DOTALL
 )
+
+
+_XA: Final = re.compile(rb"XA (START|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',\d+)")
+"""XA statements as a server logs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class Changes:
         self._savepoints: dict[str, int] = {}
         self._ahead: Ahead | None = None
         self._streaming = False
+        self._undone_payload = False
 
     def __iter__(self) -> Iterator[Change]:
         for step in self.reader:
@@ -113,11 +120,16 @@ class Changes:
         if schema is not None and group is not None and isinstance(event, RowsEvent):
             change = Change(event, schema, group, first)
             if event.inner_index is not None:
-                yield change  # a payload is of a transaction that was committed
+                if self._undone_payload:
+                    self.taken_back += 1
+                else:
+                    yield change  # else a payload is of a transaction that was committed
                 return
             self._held.append(change)
             self._size += event.header.length
         elif isinstance(event, QueryEvent):
+            if event.inner_index == 0:
+                self._undone_payload = self._is_undone(event)
             self._statement(event)
         elif event.header.type in _LOOKED_AT:
             self._refuse(event)
@@ -153,14 +165,22 @@ class Changes:
         self.unfinished += len(self._held)
         self._begin()
 
-    def _release(self) -> Iterator[Change]:
-        """Of what is held, that which holds by what stands behind it."""
+    def _is_undone(self, first: QueryEvent) -> bool:
+        """Whether a payload, by its first event, is an XA transaction that was rolled back."""
+        return _XA.match(first.sql_bytes) is not None and self._read_ahead().takes_back(first)
+
+    def _read_ahead(self) -> Ahead:
         if self._ahead is None:
             self._ahead = Ahead.read(self.reader.series)
+        return self._ahead
+
+    def _release(self) -> Iterator[Change]:
+        """Of what is held, that which holds by what stands behind it."""
+        ahead = self._read_ahead()
         for change in self._held:
-            if self._ahead.takes_back(change.event):
+            if ahead.takes_back(change.event):
                 self.taken_back += 1
-            elif self._ahead.unfinished(change.event):
+            elif ahead.unfinished(change.event):
                 self.unfinished += 1
             else:
                 yield change
@@ -214,7 +234,7 @@ class Ahead:
     """What stands behind rows that are asked about: were they taken back, was their end logged?"""
 
     def __init__(self, rollbacks: Rollbacks, end: Position) -> None:
-        self._ranges = rollbacks.ranges
+        self._ranges = _merged(rollbacks.ranges)
         self._end = end
 
     @classmethod
@@ -235,13 +255,25 @@ class Ahead:
                 end = Position(event.file or "", event.end_offset or 0)
         return cls(rollbacks, end)
 
-    def takes_back(self, event: RowsEvent) -> bool:
-        """Whether the rows were taken back."""
-        offset = event.offset or 0
-        return any(
-            file == event.file and start <= offset < end for file, start, end in self._ranges
-        )
+    def takes_back(self, event: Event) -> bool:
+        """Whether rows were taken back: those of an event, or of the payload that it is in."""
+        file, offset = event.file or "", event.offset or 0
+        ranges = self._ranges.get(file, [])
+        before = bisect_right(ranges, (offset, sys.maxsize)) - 1
+        return before >= 0 and offset < ranges[before][1]
 
     def unfinished(self, event: RowsEvent) -> bool:
         """Whether the rows' transaction has no end in the logs."""
         return Position(event.file or "", event.offset or 0) >= self._end
+
+
+def _merged(ranges: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:
+    """The ranges of each file in order, those that overlap as one."""
+    files: dict[str, list[tuple[int, int]]] = {}
+    for file, start, end in sorted(ranges):
+        known = files.setdefault(file, [])
+        if known and start <= known[-1][1]:
+            known[-1] = known[-1][0], max(known[-1][1], end)
+        else:
+            known.append((start, end))
+    return files

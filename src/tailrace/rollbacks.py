@@ -8,15 +8,19 @@ an XA transaction that was prepared and later rolled back. A reader of rows leav
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import BoundaryError
+from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
 from tailrace.schema.classify import StatementKind, classify
+from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tailrace.events.base import Event
 
 _SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
@@ -24,8 +28,9 @@ _ROLLBACK_TO: Final = re.compile(
     r"\s*ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?)\s*\Z", re.IGNORECASE | re.DOTALL
 )
 _ROLLBACK: Final = re.compile(r"\s*ROLLBACK\b", re.IGNORECASE)
-_XA_END: Final = re.compile(
-    r"\s*XA\s+(COMMIT|ROLLBACK)\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE
+_XA: Final = re.compile(
+    r"\s*XA\s+(START|COMMIT|ROLLBACK)\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)",
+    re.IGNORECASE,
 )
 
 XaName = tuple[int, bytes, bytes]
@@ -35,14 +40,30 @@ class Rollbacks:
     """Fed with a series' statements and XA_PREPARE events in order, it finds what was undone.
 
     ``ranges`` holds (file, start, end): rows events that begin at the offsets from ``start`` up to
-    ``end`` of that file were taken back.
+    ``end`` of that file were taken back; of a compressed transaction, the payload event's. Where
+    an XA transaction is rolled back that was not seen to be prepared, ``unmatched`` is set: it was
+    prepared in another log, or in a payload that was not fed.
     """
 
     def __init__(self) -> None:
         self.ranges: list[tuple[str, int, int]] = []
+        self.unmatched = False
         self._prepared: dict[XaName, tuple[Position, int]] = {}
         self._savepoints: dict[str, int] = {}
         self._group: Position | None = None
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Self:
+        """What the events of a series say, its payloads as one event each."""
+        found = cls()
+        parser = BoundaryParser()
+        began = 0
+        for event in events:
+            if not parser.inside:
+                began = event.offset or 0
+            parser.feed(event)
+            found.feed(event, began)
+        return found
 
     def feed(self, event: Event, began: int) -> None:
         """Take in an event of the group that began at the offset ``began`` of its file."""
@@ -56,6 +77,11 @@ class Rollbacks:
                 xid = event.xid
                 name = (xid.format_id, xid.gtrid, xid.bqual)
                 self._prepared[name] = (group, offset)
+        elif isinstance(event, TransactionPayloadEvent):
+            first = next(iter(event), None)
+            begun = _XA.match(first.sql) if isinstance(first, QueryEvent) else None
+            if begun is not None and begun[1].upper() == "START":
+                self._prepared[_xa_name(begun)] = (Position(file, offset), offset + 1)
         elif isinstance(event, QueryEvent):
             self._statement(event, event.sql, file, offset)
 
@@ -69,12 +95,18 @@ class Rollbacks:
             self.ranges.append((file, start, offset))
         elif _ROLLBACK.match(sql) and self._group is not None:
             self.ranges.append((file, self._group.offset, offset))
-        elif ended := _XA_END.match(sql):
-            name = (int(ended[4]), bytes.fromhex(ended[2]), bytes.fromhex(ended[3]))
-            prepared = self._prepared.pop(name, None)
-            if prepared is not None and ended[1].upper() == "ROLLBACK":
+        elif (ended := _XA.match(sql)) and ended[1].upper() != "START":
+            prepared = self._prepared.pop(_xa_name(ended), None)
+            if ended[1].upper() == "ROLLBACK":
+                if prepared is None:
+                    self.unmatched = True
+                    return
                 prepared_at, end = prepared
                 self.ranges.append((prepared_at.file, prepared_at.offset, end))
+
+
+def _xa_name(found: re.Match[str]) -> XaName:
+    return int(found[4]), bytes.fromhex(found[2]), bytes.fromhex(found[3])
 
 
 def is_rollback(event: Event) -> bool:

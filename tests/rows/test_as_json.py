@@ -35,14 +35,14 @@ def test_whole_record() -> None:
     (row,) = RowSet(Rows("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
     assert change_json(row, schema, ORIGIN) == (
         '{"_op":"update","_db":"shop","_table":"orders","_ts":1700000000123456,"_gtid":"uuid:7",'
-        '"_file":"binlog.000003","_pos":1234,"_seq":"226673591183042959900672","_server_id":42,'
+        '"_file":"binlog.000003","_pos":1234,"_seq":"14855280471771903420050440192","_server_id":42,'
         '"before":{"id":1},"after":{"id":2,"n\\"":null}}'
     )
-    assert sequence(3, 1234, 0) == (3 << 44 | 1234) << 32
+    assert sequence(3, 1234, 0) == 3 << 92 | 1234 << 48
     bare = Origin("b", 1, 4, None, None, 0)
     record = json.loads(change_json(row, schema, bare, 5))
     assert (record["_ts"], record["_gtid"]) == (None, None)
-    assert record["_seq"] == str((1 << 44 | 4) << 32 | 5)
+    assert record["_seq"] == str(1 << 92 | 4 << 48 | 5)
 
 
 @pytest.mark.parametrize(

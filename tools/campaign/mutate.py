@@ -214,7 +214,9 @@ def _broken_rows(rng: random.Random, event: bytearray, tail: int) -> bytearray:
 
 def _some_event(rng: random.Random, parsed: Parsed) -> int:
     """Any event, those with rows and their table maps more often."""
-    rich = [n for n, event in enumerate(parsed.events) if event[4] in {19, 30, 31, 32, 23, 24, 25, 39}]
+    rich = [
+        n for n, event in enumerate(parsed.events) if event[4] in {19, 30, 31, 32, 23, 24, 25, 39}
+    ]
     if rich and rng.random() < 0.8:
         return rng.choice(rich)
     return rng.randrange(len(parsed.events))

@@ -82,7 +82,11 @@ class Replayed:
 
 
 def _exact(row: Texts) -> Any:
-    return tuple(sorted(row.items(), key=lambda item: item[0])) if UNKNOWN not in row.values() else None
+    return (
+        tuple(sorted(row.items(), key=lambda item: item[0]))
+        if UNKNOWN not in row.values()
+        else None
+    )
 
 
 def _fits(row: Texts, wanted: Texts) -> bool:

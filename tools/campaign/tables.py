@@ -190,7 +190,7 @@ class RandomTable:
 
     def _json_change(self, name: str) -> str:
         rng = self._rng
-        path = rng.choice(("$.a", "$.key", "$[0]", "$.k1", "$[1].a", "$.\"é\"", "$.a.b"))
+        path = rng.choice(("$.a", "$.key", "$[0]", "$.k1", "$[1].a", '$."é"', "$.a.b"))
         value = rng.choice(("1", "'text'", "NULL", "2.5", f"REPEAT('x', {rng.randint(1, 99)})"))
         change = rng.choice(
             (

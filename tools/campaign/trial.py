@@ -48,12 +48,8 @@ class Trial:
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is looked for
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 self.outcomes[f"{way}: OTHER {type(error).__name__}"] += 1
-                self.failures.append(
-                    f"{what}: {way}: {type(error).__name__}: {error:.200}"
-                    f" ({last.filename.rpartition('/')[2]}:{last.lineno})"
-                    if isinstance(error, Exception)
-                    else f"{what}: {way}: {error!r}"
-                )
+                place = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+                self.failures.append(f"{what}: {way}: {error!r:.200} ({place})")
             else:
                 self.outcomes[f"{way}: read"] += 1
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

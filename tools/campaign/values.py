@@ -14,7 +14,7 @@ TEXTS = (
     "a",
     "trailing  ",
     "plain ASCII ~ {}",
-    "it's \"quoted\" `so` \\ back",
+    'it\'s "quoted" `so` \\ back',
     "line\nbreak\ttab\r\0nul",
     "àéîõüÿ ÄÖÜß ñ £ ¥ €",
     "Příliš žluťoučký kůň",

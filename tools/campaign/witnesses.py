@@ -25,7 +25,9 @@ Change = tuple[str, str, "Texts | None", "Texts | None"]
 Columns = dict[str, dict[str, "Declared"]]
 """By table and column name."""
 
-_COUNTED = re.compile(rb"^### (INSERT INTO|UPDATE|DELETE FROM) (`(?:[^`]|``)*`\.`(?:[^`]|``)*`)", re.M)
+_COUNTED = re.compile(
+    rb"^### (INSERT INTO|UPDATE|DELETE FROM) (`(?:[^`]|``)*`\.`(?:[^`]|``)*`)", re.M
+)
 _OPERATIONS = {b"INSERT INTO": "insert", b"UPDATE": "update", b"DELETE FROM": "delete"}
 
 

@@ -85,9 +85,7 @@ class Workload:
             server.execute("SET sql_log_bin = 1")
             server.execute(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
 
-    def _run(
-        self, rng: random.Random, cursor: Cursor, database: str, recorded: Recorded
-    ) -> None:
+    def _run(self, rng: random.Random, cursor: Cursor, database: str, recorded: Recorded) -> None:
         settings = recorded.settings
         cursor.execute("SET sql_mode = ''")
         for name, value in settings.session.items():

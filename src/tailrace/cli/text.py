@@ -23,7 +23,7 @@ from tailrace.events import (
     XaPrepareEvent,
 )
 from tailrace.rows.row import RowSet
-from tailrace.transactions import Boundary, TransactionKind
+from tailrace.transactions import TransactionKind
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Output
@@ -70,12 +70,14 @@ class TextView:
         if event.file != self._file:
             self._heading(event, reader.format)
         self._group = step.group
-        if isinstance(event, RowsEvent):
+        if isinstance(event, XaPrepareEvent) and not event.one_phase and self._shows_group():
+            self._note(f"XA PREPARE {event.xid}: committed or rolled back later")
+        elif isinstance(event, RowsEvent):
             self._rows(step, event)
         elif not self._only_rows:
             self._other(event)
-        if step.boundary is Boundary.END:
-            self._end(step, event)
+        if step.kind is TransactionKind.ROLLBACK and self._shows_group():
+            self._note("rolled back", "alarm")
 
     def _heading(self, event: Event, format_: FormatDescription) -> None:
         self._file = event.file
@@ -142,10 +144,5 @@ class TextView:
         self._transaction()
         self._out.line((f"  {text}", role))
 
-    def _end(self, step: Step, event: Event) -> None:
-        if self._shown is not self._group:
-            return
-        if step.kind is TransactionKind.ROLLBACK:
-            self._note("rolled back", "alarm")
-        elif step.kind is TransactionKind.XA_PREPARE and isinstance(event, XaPrepareEvent):
-            self._note(f"XA PREPARE {event.xid}: committed or rolled back later")
+    def _shows_group(self) -> bool:
+        return self._group is not None and self._shown is self._group

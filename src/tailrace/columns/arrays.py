@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tailrace.constants import ColumnType
+from tailrace.rows.schema import Column, Logical, TableSchema
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import TableSchema
 
 Array = np.ndarray[Any, Any]
 
@@ -60,8 +62,32 @@ def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str
             "tailrace.source": source,
             "tailrace.key": json.dumps(key),
             "tailrace.names": table.names_from,
+            "tailrace.columns": json.dumps(
+                [
+                    [each.name, int(each.type), each.metadata, each.unsigned, each.logical]
+                    for each in table.columns
+                ]
+            ),
         },
     )
+
+
+def table_of(schema: pa.Schema) -> TableSchema:
+    """The table that a batch's schema describes: what its values are as the server has them.
+
+    Collations and names of members are not among it.
+    """
+    metadata = schema.metadata
+    database, table = metadata[b"tailrace.table"].decode().split(".", 1)
+    columns = tuple(
+        Column(index, name, ColumnType(kind), size, True, unsigned, None, None, Logical(logical))
+        for index, (name, kind, size, unsigned, logical) in enumerate(
+            json.loads(metadata[b"tailrace.columns"])
+        )
+    )
+    key = json.loads(metadata[b"tailrace.key"])
+    names = [column.name for column in columns]
+    return TableSchema(database, table, columns, tuple(names.index(name) for name in key))
 
 
 @functools.cache

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tailrace.columns.layout import PADDING
-from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE
-from tailrace.errors import BadMagic, StorageError, TruncatedEvent
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    ENCRYPTED_MAGIC,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_EVENT_SIZE,
+    EventType,
+)
+from tailrace.errors import BadMagic, ChecksumMismatch, StorageError, TruncatedEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -20,6 +30,19 @@ Array = np.ndarray[Any, Any]
 BLOCK: Final = 8 << 20
 """Bytes of log that are decoded at a time: input and output then stay near the cache."""
 LARGEST_BLOCK: Final = 64 << 20
+LARGEST_PAYLOAD: Final = 16 << 20
+"""Bytes of a transaction payload that are held at once; larger ones are read as they are needed."""
+_PIECE: Final = 1 << 18
+
+
+def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: int) -> None:
+    """Raise `ChecksumMismatch` where an event's bytes have not the CRC-32 that follows them."""
+    computed = 0
+    for piece in read(start, end):
+        computed = zlib.crc32(piece, computed)
+    stored = int.from_bytes(b"".join(read(end, end + CHECKSUM_SIZE)), "little")
+    if stored != computed:
+        raise ChecksumMismatch("its bytes do not have the checksum at their end")
 
 
 class Blocks:
@@ -94,11 +117,37 @@ class Blocks:
         return self.size > rest
 
     def _next_event(self, consumed: int, rest: int) -> int:
-        """The size of the event that is only begun, as its header says it."""
-        if rest < HEADER_SIZE:
+        """The size of the event that is only begun, as its header says it; 0 for large payloads."""
+        if rest < HEADER_SIZE or self.payload_ahead(consumed):
             return 0
-        size = int(self.data[consumed + 9 : consumed + 13].view(np.uint32)[0])
-        return min(size, MAX_EVENT_SIZE)
+        return min(self._event_size(consumed), MAX_EVENT_SIZE)
+
+    def _event_size(self, at: int) -> int:
+        return int(self.data[at + 9 : at + 13].view(np.uint32)[0])
+
+    def payload_ahead(self, consumed: int) -> int:
+        """The size of a transaction payload behind the bytes consumed that is not read whole.
+
+        0 where there is none, or one that is small enough to be held.
+        """
+        if self.size - consumed < HEADER_SIZE:
+            return 0
+        size = self._event_size(consumed)
+        is_payload = self.data[consumed + 4] == EventType.TRANSACTION_PAYLOAD
+        return size if is_payload and LARGEST_PAYLOAD < size <= MAX_EVENT_SIZE else 0
+
+    def skip(self, offset: int) -> None:
+        """Go on at another offset of the file."""
+        self.offset, self.size = offset, 0
+
+    def read(self, start: int, end: int) -> Iterator[bytes]:
+        """Bytes of the file, in pieces. Raises `TruncatedEvent` where the file is shorter."""
+        while start < end:
+            piece = os.pread(self._file.fileno(), min(_PIECE, end - start), start)
+            if not piece:
+                raise TruncatedEvent("the file ends inside the event")
+            yield piece
+            start += len(piece)
 
     def torn(self, consumed: int) -> TruncatedEvent:
         """The error for a file that ends inside the event behind the bytes consumed."""

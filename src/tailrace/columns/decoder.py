@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tailrace.columns import layout as k
+from tailrace.columns.blocks import check_large
 from tailrace.columns.native import kernel
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
-from tailrace.constants import ChecksumAlgorithm, EventType
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventType
 from tailrace.errors import (
     BoundaryError,
     ChecksumMismatch,
@@ -32,7 +33,7 @@ from tailrace.errors import (
 from tailrace.events import DecodeContext
 from tailrace.events.base import event_name
 from tailrace.events.compression import decompress
-from tailrace.events.payload import TransactionPayloadEvent
+from tailrace.events.payload import PayloadFields, TransactionPayloadEvent, unpack
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
 from tailrace.events.table_map import TableMapEvent
@@ -54,6 +55,8 @@ Ranges = Sequence[tuple[int, int]]
 
 _ENTRIES: Final = 1 << 15
 _TRANSACTIONS: Final = 1 << 15
+_PAYLOAD_HEAD: Final = 128
+"""More than what can stand before the payload in its event."""
 _SMALL_PAYLOAD: Final = 4 << 20
 _PAYLOAD_BLOCK: Final = 8 << 20
 _KEPT: Final = 32 << 20
@@ -204,7 +207,10 @@ class LogDecoder:
             elif reason == k.AT_TABLE_MAP:
                 self._table_map()
             elif reason == k.AT_COMPRESSED:
+                if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
+                    yield from self._flush()  # before: what is made readable now must stay
                 self._decompress_rows()
+                continue
             elif reason == k.AT_PARTIAL:
                 yield from self._flush()
                 yield from self._partial()
@@ -246,7 +252,15 @@ class LogDecoder:
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
-        if self._undone is None and is_rollback(event):
+        if is_rollback(event) and self._frame[k.FIXED_POSITION] >= 0:
+            if kind in _STATEMENTS:
+                raise event.error(
+                    "rows inside a compressed transaction are taken back", BoundaryError
+                )
+            if self._undone is None:
+                self._undone = self._find_undone(self.file)
+                self._take_back_payload()
+        elif self._undone is None and is_rollback(event):
             self._look_on()
             return
         if kind in _STATEMENTS:
@@ -329,21 +343,38 @@ class LogDecoder:
     def _look_on(self) -> None:
         """Rows of the transaction under way may be taken back: find out, and plan it anew."""
         frame = self._frame
-        first, count = int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])
+        first = int(frame[k.FIRST_ENTRY])
         self._undone = self._find_undone(self.file)
-        if first < 0:
-            began = [end for start, end in self._undone if start <= self._offset() <= end]
-            if began:
-                raise BoundaryError(
-                    "a transaction of more than a block is taken back here, whose rows were "
-                    "delivered: read this log by splits",
-                    file=self.file,
-                    offset=self._offset(),
-                )
-            return
+        if first >= 0:
+            self._forget_rows(first)
+            frame[k.CURSOR] = frame[k.FIRST_CURSOR]
+        elif any(start <= self._offset() <= end for start, end in self._undone):
+            raise self._delivered()
+
+    def _take_back_payload(self) -> None:
+        """The payload under way may be one that was taken back."""
+        if self._is_undone(self._offset()):
+            first = int(self._frame[k.FIRST_ENTRY])
+            if first < 0:
+                raise self._delivered()
+            self._forget_rows(first)
+
+    def _is_undone(self, offset: int) -> bool:
+        return any(start <= offset < end for start, end in self._undone or ())
+
+    def _forget_rows(self, first: int) -> None:
+        """Let the rows planned from an entry on be none."""
+        count = int(self._frame[k.ENTRY_COUNT])
         self._entries[first:count, k.E_ROWS] = self._entries[first:count, k.E_END]
         self._entries[first:count, k.E_OP] &= ~k.BARE
-        frame[k.CURSOR] = frame[k.FIRST_CURSOR]
+
+    def _delivered(self) -> BoundaryError:
+        return BoundaryError(
+            "a transaction of more than a block is taken back here, whose rows were delivered: "
+            "read this log by splits",
+            file=self.file,
+            offset=self._offset(),
+        )
 
     def _mute(self, limit: int) -> None:
         """Let the kernel go as far as the next bound of what was taken back, and tell it which."""
@@ -393,16 +424,44 @@ class LogDecoder:
     # --- payloads ---------------------------------------------------------------------------------
 
     def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:
-        """Walk the events inside a transaction payload, in pieces where it is large."""
+        """Walk the events inside a transaction payload."""
         if not isinstance(event, TransactionPayloadEvent):
             raise event.error("a payload was expected")
+        yield from self._pieces(event.pieces(), event.offset or 0)
+
+    def large_payload(
+        self, offset: int, size: int, read: Callable[[int, int], Iterator[bytes]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode a payload event that is too large to be held.
+
+        It begins at ``offset`` of the file and has ``size`` bytes; ``read`` gives bytes of the
+        file from one offset up to another, in pieces.
+        """
+        tail = int(self._frame[k.CHECKSUM_BYTES])
+        end = offset + size - tail
+        try:
+            if tail and self._verify:
+                check_large(read, offset, end)
+            head = b"".join(read(offset + HEADER_SIZE, min(offset + _PAYLOAD_HEAD, end)))
+            fields = PayloadFields.read(head)
+            begin = offset + HEADER_SIZE + fields.payload_at
+            if fields.payload_size not in {None, end - begin}:
+                raise EventDecodeError(f"a payload of {fields.payload_size} bytes does not fit")
+            yield from self._pieces(unpack(read(begin, end), fields.compression), offset)
+        except LogError as error:
+            raise error.at(self.file, offset, event_name(EventType.TRANSACTION_PAYLOAD)) from None
+        yield from self._flush()
+
+    def _pieces(self, pieces: Iterator[bytes], offset: int) -> Iterator[pa.RecordBatch]:
+        """Walk the events of an uncompressed payload; a large one is decoded as it comes."""
         frame = self._frame
         saved, context = frame.copy(), self.context
         self.context = DecodeContext(context.format)
-        frame[k.FIXED_POSITION] = event.offset or 0
+        frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
+        frame[k.MUTED] = self._is_undone(offset)
         held, seen, large = bytearray(), 0, False
-        for piece in event.pieces():
+        for piece in pieces:
             held += piece
             if len(held) >= (_PAYLOAD_BLOCK if large else _SMALL_PAYLOAD):
                 if not large:
@@ -414,7 +473,9 @@ class LogDecoder:
                 seen += done
         done = yield from self._inner(held, seen)
         if done != len(held) or seen + done == 0:
-            raise event.error("the payload ends inside an event")
+            raise EventDecodeError(
+                "the payload ends inside an event", file=self.file, offset=offset
+            )
         if large:
             yield from self._flush()
         for word in (k.CURSOR, k.END, k.BASE, k.LIMIT, k.FIXED_POSITION, k.CHECKSUM_BYTES):
@@ -430,6 +491,7 @@ class LogDecoder:
         frame[k.END] = frame[k.LIMIT] = start + len(held)
         frame[k.BASE] = seen - start
         yield from self._walk()
+        self._kept.append(data)  # once more: a flush on the way let go of it, and more was planned
         return int(frame[k.CURSOR]) - start
 
     # --- decoding what was planned ----------------------------------------------------------------

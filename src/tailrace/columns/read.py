@@ -44,11 +44,16 @@ def read_split(
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
+    also: Callable[[str, str], bool] = lambda _database, _table: True,
 ) -> Iterator[pa.RecordBatch]:
-    """Decode a split; the batches are `changes`'s."""
+    """Decode a split; arguments and batches are those of `changes`.
+
+    ``also`` is one more test that a database and a table have to pass.
+    """
+    wanted = wants(tables)
     decoder = LogDecoder(
         split.source,
-        wants=wants(tables),
+        wants=lambda database, table: wanted(database, table) and also(database, table),
         columns=columns,
         catalogue=split.catalogue.copy(),
         verify=verify_checksums,
@@ -64,7 +69,7 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
         blocks.check_magic()
         if split.start > blocks.offset:
             _read_format_description(decoder, blocks)
-            blocks.offset, blocks.size = split.start, 0
+            blocks.skip(split.start)
         consumed = 0
         while blocks.next(consumed):
             count = 0
@@ -72,6 +77,11 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
                 count += 1
                 yield batch
             consumed = decoder.consumed
+            if size := blocks.payload_ahead(consumed):
+                offset = blocks.offset + consumed
+                yield from decoder.large_payload(offset, size, blocks.read)
+                blocks.skip(offset + size)
+                consumed = 0
             if count > _MANY_BATCHES:
                 blocks.block = min(8 * blocks.block, LARGEST_BLOCK)
         if blocks.offset + consumed < split.end:

@@ -16,6 +16,7 @@ from tailrace.errors import BoundaryError, EventDecodeError, PipelineError
 from tailrace.events import DecodeContext
 from tailrace.events.base import event_name
 from tailrace.events.query import QueryEvent
+from tailrace.log import Log
 from tailrace.position import Position, file_number, sequence
 from tailrace.rollbacks import Rollbacks, ends_transaction
 from tailrace.schema.catalogue import Catalogue
@@ -112,6 +113,7 @@ def plan_splits(
             first = file_number(after.file) or 0
             start = after.offset if number == first else (_NEVER if number < first else 4)
         splits += _Scan(series.name, log, known, rollbacks, target_bytes, start).run()
+    rollbacks = _with_payloads(rollbacks, series)
     for file, start, _ in rollbacks.ranges:
         if after is not None and Position(file, start) < after:
             raise BoundaryError(
@@ -139,7 +141,14 @@ def find_rollbacks(series: LogSeries) -> Rollbacks:
     rollbacks = Rollbacks()
     for log in series.files:
         _Scan(series.name, log, Catalogue(), rollbacks, _NEVER, 4).run()
-    return rollbacks
+    return _with_payloads(rollbacks, series)
+
+
+def _with_payloads(rollbacks: Rollbacks, series: LogSeries) -> Rollbacks:
+    """The scan does not look into payloads; where it might have to, the object path does."""
+    if not rollbacks.unmatched:
+        return rollbacks
+    return Rollbacks.of(Log(series, verify_checksums=False, expand_payloads=False))
 
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
@@ -204,6 +213,12 @@ class _Scan:
                     self._stop(reason)
                 self._take_bounds()
                 consumed = int(frame[k.CURSOR]) - begin
+                if size := blocks.payload_ahead(consumed):
+                    if blocks.offset + consumed + size > self._log.size:
+                        break
+                    blocks.skip(blocks.offset + consumed + size)
+                    frame[k.SAFE] = blocks.offset
+                    consumed = 0
                 end_of_file = blocks.offset + consumed
             closed = end_of_file == blocks.offset + blocks.size and not self._in_use
         end = end_of_file if closed else int(frame[k.SAFE])
@@ -218,7 +233,8 @@ class _Scan:
 
     def _splits(self, end: int) -> Iterator[Split]:
         parts = [part for part in self._parts if part.start < end]
-        for part, behind in zip(parts, [*(p.start for p in parts[1:]), end], strict=True):
+        ends = [*(part.start for part in parts[1:]), end] if parts else []
+        for part, behind in zip(parts, ends, strict=True):
             yield Split(
                 self._source,
                 self._log.path,
@@ -242,7 +258,6 @@ class _Scan:
         self._take_bounds()
         if reason == k.FULL:
             return
-        raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
         if reason != k.AT_EVENT:
             raise EventDecodeError(
                 "its header says a length that no event has",
@@ -250,6 +265,7 @@ class _Scan:
                 offset=offset,
                 event_type=event_name(ctypes.string_at(cursor + 4, 1)[0]),
             )
+        raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
         event = self._context.decode(raw, file=self._log.name, offset=offset)
         if event.type == EventType.FORMAT_DESCRIPTION:
             self._in_use = bool(event.header.flags & EventFlag.IN_USE)

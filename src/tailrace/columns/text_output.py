@@ -32,7 +32,8 @@ def layout(array: pa.Array) -> tuple[int, int, int]:
     """Addresses of a binary or string array's bytes, of their end and of its first row's offset."""
     _, offsets, data = array.buffers()
     start = data.address if data is not None else 0
-    return start, start + (data.size if data is not None else 0), offsets.address + 4 * array.offset
+    end = start + (data.size if data is not None else 0)
+    return start, end, offsets.address + 4 * array.offset if offsets is not None else 0
 
 
 def bits(array: pa.Array) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import zstandard
 
@@ -15,7 +16,7 @@ from tailrace.events.fields import Cursor
 from tailrace.events.header import unpack_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tailrace.events.format_description import FormatDescription
 
@@ -30,6 +31,72 @@ class Compression(IntEnum):
 
     ZSTD = 0
     NONE = 255
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadFields:
+    """What stands before the payload; ``payload_at`` is where in the event's body that begins.
+
+    Sizes are in bytes, None where they are not said.
+    """
+
+    compression: Compression
+    payload_size: int | None
+    uncompressed_size: int | None
+    payload_at: int
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Read them from the begin of an event's body. Raises EventDecodeError."""
+        cursor = Cursor(body)
+        fields: dict[int, int] = {}
+        while (kind := cursor.lenenc("a field's type")) != _END:
+            value = cursor.lenenc_bytes("a field")
+            if kind <= _UNCOMPRESSED_SIZE:
+                fields[kind] = Cursor(value).lenenc("a field's value")
+        compression = fields.get(_COMPRESSION)
+        if compression not in {Compression.ZSTD, Compression.NONE}:
+            raise EventDecodeError(f"payload compression {compression} is not known")
+        return cls(
+            Compression(compression),
+            fields.get(_SIZE),
+            fields.get(_UNCOMPRESSED_SIZE),
+            cursor.pos,
+        )
+
+
+def _steps(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    for piece in pieces:
+        for at in range(0, len(piece), _PIECE):
+            yield piece[at : at + _PIECE]
+
+
+def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> Iterator[bytes]:
+    """Uncompress a payload that comes in pieces, into pieces of 32 MiB at most.
+
+    Several frames may follow each other. Raises EventDecodeError.
+    """
+    if compression is Compression.NONE:
+        yield from map(bytes, pieces)
+        return
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    frame = None
+    for step in _steps(pieces):
+        rest = step
+        while rest:
+            frame = frame or unpacker.decompressobj()
+            try:
+                plain = frame.decompress(rest)
+            except zstandard.ZstdError as error:
+                raise EventDecodeError(f"the compressed payload is damaged ({error})") from None
+            if plain:
+                yield plain
+            if not frame.eof:
+                break
+            rest = frame.unused_data
+            frame = None
+    if frame is not None:
+        raise EventDecodeError("the compressed payload ends too early")
 
 
 class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
@@ -57,23 +124,14 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
 
     def read_body(self, context: DecodeContext, /) -> None:
         """Layout: fields (type, length, value; values are length-encoded too), 0, the payload."""
-        cursor = Cursor(self.body)
-        fields: dict[int, int] = {}
-        while (kind := cursor.lenenc("a field's type")) != _END:
-            value = cursor.lenenc_bytes("a field")
-            if kind <= _UNCOMPRESSED_SIZE:
-                fields[kind] = Cursor(value).lenenc("a field's value")
-        compression = fields.get(_COMPRESSION)
-        if compression not in {Compression.ZSTD, Compression.NONE}:
-            raise EventDecodeError(f"payload compression {compression} is not known")
-        self.compression = Compression(compression)
-        self.payload_size = fields.get(_SIZE, cursor.remaining)
-        self.uncompressed_size = fields.get(_UNCOMPRESSED_SIZE)
-        if self.payload_size != cursor.remaining:
-            raise EventDecodeError(
-                f"a payload of {self.payload_size} bytes, {cursor.remaining} are there"
-            )
-        self._payload_at = cursor.pos
+        fields = PayloadFields.read(self.body)
+        self.compression = fields.compression
+        self.uncompressed_size = fields.uncompressed_size
+        self._payload_at = fields.payload_at
+        remaining = len(self.body) - fields.payload_at
+        self.payload_size = remaining if fields.payload_size is None else fields.payload_size
+        if self.payload_size != remaining:
+            raise EventDecodeError(f"a payload of {self.payload_size} bytes, {remaining} are there")
         self._format = context.format
 
     @property
@@ -83,26 +141,10 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
 
     def pieces(self) -> Iterator[bytes]:
         """The uncompressed payload, in pieces of 32 MiB at most. Raises EventDecodeError."""
-        if self.compression is Compression.NONE:
-            yield self.payload
-            return
-        rest = memoryview(self.body)[self._payload_at :]
-        unpack = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-        while rest:
-            frame = unpack.decompressobj()
-            while not frame.eof:
-                if not rest:
-                    raise self.error("the compressed payload ends too early")
-                piece, rest = rest[:_PIECE], rest[_PIECE:]
-                try:
-                    plain = frame.decompress(piece)
-                except zstandard.ZstdError as error:
-                    raise self.error(f"the compressed payload is damaged ({error})") from None
-                if plain:
-                    yield plain
-            unused = len(frame.unused_data)
-            if unused:
-                rest = memoryview(self.body)[len(self.body) - len(rest) - unused :]
+        try:
+            yield from unpack([memoryview(self.body)[self._payload_at :]], self.compression)
+        except EventDecodeError as error:
+            raise error.at(self.file, self.offset, self.name) from None
 
     def raw_events(self) -> Iterator[bytes]:
         """The bytes of each event inside; never more than one and a piece in memory.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError, UnsupportedType
+from tailrace.position import sequence
 from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json_diff import JsonDiffs
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 Writer = Callable[[Any], str]
 """A value that is not NULL, to JSON."""
 
-_OFFSET_BITS: Final = 44
-_ROW_BITS: Final = 32
 
 text_json: Final[Writer] = encode_basestring
 """A str as a JSON string; only what must be escaped is."""
@@ -54,15 +53,6 @@ class Origin:
     ts: int | None
     gtid: str | None
     server_id: int
-
-
-def sequence(file_number: int, offset: int, row: int) -> int:
-    """``_seq``: one key that sorts all changes of a source.
-
-    ``row`` counts the rows that begin at one offset of the log: those of an event, or, in a
-    transaction payload, those of all its events.
-    """
-    return (file_number << _OFFSET_BITS | offset) << _ROW_BITS | row
 
 
 def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | None = None) -> str:

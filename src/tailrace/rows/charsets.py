@@ -87,6 +87,24 @@ def decoder(charset: str) -> Decoder:
     raise SchemaError(f"{charset} is no character set of MySQL 9.7 or MariaDB 11.8")
 
 
+@cache
+def holds(charset: str, character: str) -> bool:
+    """Whether a character set has a character; what it has not becomes a question mark in it."""
+    if charset in {"utf8mb3", "ucs2"}:
+        return character <= "\uffff"
+    if charset in _UNICODE or charset == "binary":
+        return True
+    if (table := single_byte_table(charset)) is not None:
+        return character in table
+    known = _data()["multi"][charset]
+    if any(character in text for text in known["deviations"].values()):
+        return True
+    try:
+        return decode(charset, character.encode(str(known["codec"]))) == character
+    except (UnicodeEncodeError, EventDecodeError):
+        return False
+
+
 def _malformed(charset: str, data: bytes, start: int) -> EventDecodeError:
     shown = data[start : start + 4].hex()
     return EventDecodeError(

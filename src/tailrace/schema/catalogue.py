@@ -28,7 +28,7 @@ from tailrace.schema.ddl import (
 from tailrace.schema.hidden import with_hashes
 from tailrace.schema.session import Session
 from tailrace.schema.tables import TableState
-from tailrace.schema.tokens import NotUnderstoodError, SqlMode
+from tailrace.schema.tokens import SqlMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -222,7 +222,7 @@ class Catalogue:
         outer = self._databases.get(key[0], session.default_collation)
         try:
             self._put(key, effect.table.define(*key, outer, session))
-        except NotUnderstoodError as error:
+        except SchemaError as error:
             self.forget(*key, str(error))
 
     def _create_like(self, effect: CreateLike) -> None:
@@ -249,7 +249,7 @@ class Catalogue:
         else:
             try:
                 state, renamed = apply_clauses(state, effect.clauses, session, outer)
-            except NotUnderstoodError as error:
+            except SchemaError as error:
                 self.forget(*key, f"an ALTER TABLE was not understood: {error}")
             else:
                 self._put(key, state)
@@ -280,7 +280,7 @@ class Catalogue:
             outer = self._databases.get(effect.database, outer)
         try:
             collation = session.choose(written.charset, written.collation, outer)
-        except NotUnderstoodError:
+        except SchemaError:
             collation = None
         self._databases[effect.database] = collation
 

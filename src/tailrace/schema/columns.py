@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
-from tailrace.rows.charsets import single_byte_table
+from tailrace.rows.charsets import holds
 from tailrace.rows.collations import BINARY, charset_of
 from tailrace.rows.schema import ColumnDefinition, Logical
 from tailrace.schema.tokens import Kind
@@ -114,15 +114,14 @@ def _sized(base: str, arguments: tuple[int, ...], collation: int | None, session
 def _stored(members: tuple[str, ...], collation: int | None) -> tuple[str, ...]:
     """ENUM's and SET's names as a server keeps them.
 
-    Spaces at the end go, unless they are bytes; a character that a single-byte character set does
-    not have becomes a question mark.
+    Spaces at the end go, unless they are bytes; a character that the character set does not have
+    becomes a question mark.
     """
     if collation == BINARY:
         return members
-    table = None if collation is None else single_byte_table(charset_of(collation))
-    if table is not None:
-        known = frozenset(table)
-        members = tuple("".join(c if c in known else "?" for c in name) for name in members)
+    if collation is not None:
+        charset = charset_of(collation)
+        members = tuple("".join(c if holds(charset, c) else "?" for c in name) for name in members)
     return tuple(name.rstrip(" ") for name in members)
 
 

@@ -69,8 +69,9 @@ def mirror(
     is needed; by default a local one is started. ``tables`` are patterns (``shop.*``), ``schema``
     an SQL file of CREATE TABLE statements for logs that name no columns, ``keep`` what the lake has
     of each table. ``statements`` says what to do about changes that were logged as statements.
-    ``progress`` is told, also from other threads, a phase (``read`` in bytes of log, ``current`` in
-    tasks, ``commit`` in tables), how much of it is done, and of how much.
+    ``progress`` is told, also from other threads, a phase (``start``; ``read`` in bytes of log;
+    ``current`` in tasks; ``commit`` in tables; or a text to show), how much of it is done, and of
+    how much.
 
     Raises `PipelineError` for a lake or sources that do not fit together, UsageError for arguments
     that do not, and what reading a log raises.
@@ -121,9 +122,10 @@ class _Run:
         fresh = sum(grown(each, manifest.sources.get(each.name)) for each in self._series)
         if not fresh:
             return self._report(manifest, {}, {})
+        self._tell("start", 0, 1)
         with ThreadPoolExecutor(2) as pool:
             starting = pool.submit(_session, spark) if fresh >= _WORTH_A_START else None
-            compiling = pool.submit(compile_all)
+            compiling = pool.submit(compile_all, say=lambda text: self._tell(text, 0, 1))
             splits = {
                 name: plan_splits(series, after=after, catalogue=catalogue)
                 for name, (series, after, catalogue) in begins.items()
@@ -274,7 +276,7 @@ class _Run:
                     seconds + (built[name].seconds if name in built else 0.0),
                     current.refused if current is not None else None,
                     table.dropped,
-                    table.names,
+                    next((file.names for file in fresh if file.names != "log"), table.names),
                     _notes(current),
                 )
             )

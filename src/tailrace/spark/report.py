@@ -11,7 +11,8 @@ class TableReport:
 
     ``changes`` counts the run's new changes by operation, ``rows`` the rows that the table has now
     (None where it has no current state: ``refused`` says why, or it was dropped). ``size`` is the
-    bytes of all its files, ``seconds`` the tasks' time for it in this run. ``notes`` are sentences
+    bytes of all its files, ``seconds`` the tasks' time for it in this run, ``names`` where column
+    names came from, if not all from the log (``given``, ``ddl``, ``none``). ``notes`` are sentences
     that a reader of the table should know.
     """
 

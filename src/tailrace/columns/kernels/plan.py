@@ -1,7 +1,7 @@
 """Walk the events of a block: check them, and note for each rows event how it is to be decoded.
 
 What carries no rows is passed over here; what is rare (format descriptions, statements other than
-k.BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
+BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
 Event layouts: facts sheet sections 1 and 2.
 """
 
@@ -269,7 +269,7 @@ def _mariadb_gtid(frame, p, body, end):
 
 @helper
 def _query(frame, p, body, end):
-    """Pass over k.BEGIN and COMMIT; Python looks at every other statement."""
+    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
     if end - body < 13:
         return k.BAD_EVENT
     text = body + 13 + u16(body + 11) + u8(body + 8) + 1

@@ -1,0 +1,138 @@
+"""Filters that Spark pushes down to the data source: which we take, and what rows they leave."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql.datasource import Filter
+
+_TEXTS: Final = frozenset({"_op", "_db", "_table", "_gtid"})
+_STAMP: Final = "_ts"
+_COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
+    EqualTo: pc.equal,
+    EqualNullSafe: pc.equal,
+    GreaterThan: pc.greater,
+    GreaterThanOrEqual: pc.greater_equal,
+    LessThan: pc.less,
+    LessThanOrEqual: pc.less_equal,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A filter on one of the change record's own fields; ``kind`` is the name of Spark's class."""
+
+    field: str
+    kind: str
+    values: tuple[Any, ...]
+
+
+def taken(filters: Iterable[Filter]) -> tuple[list[Condition], list[Filter]]:
+    """The conditions for those filters that we take, and the filters that are left to Spark."""
+    conditions: list[Condition] = []
+    left: list[Filter] = []
+    for each in filters:
+        condition = _condition(each)
+        if condition is None:
+            left.append(each)
+        else:
+            conditions.append(condition)
+    return conditions, left
+
+
+def _condition(each: Filter) -> Condition | None:
+    attribute: tuple[str, ...] = getattr(each, "attribute", ())
+    value: Any = getattr(each, "value", None)
+    if len(attribute) != 1 or attribute[0] not in _TEXTS | {_STAMP}:
+        return None
+    name = attribute[0]
+    if isinstance(each, IsNotNull):
+        return Condition(name, "IsNotNull", ())
+    if isinstance(each, In):
+        values = tuple(value)
+    elif type(each) in _COMPARISONS:
+        values = (value,)
+    else:
+        return None
+    if not all(_fits(name, one) for one in values):
+        return None
+    return Condition(name, type(each).__name__, values)
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name == _STAMP:
+        return isinstance(value, dt.datetime) and value.tzinfo is not None
+    return isinstance(value, str)
+
+
+def matching(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
+    """The rows of a batch that meet all conditions."""
+    mask: Any = None
+    for condition in conditions:
+        column = batch.column(condition.field)
+        if condition.kind == "IsNotNull":
+            found = column.is_valid()
+        elif pa.types.is_dictionary(column.type):
+            chosen = _compared(column.dictionary, condition)
+            found = chosen.take(column.indices)
+        else:
+            found = _compared(column, condition)
+        mask = found if mask is None else pc.and_(mask, found)
+    return batch if mask is None else batch.filter(mask)
+
+
+def _compared(values: pa.Array, condition: Condition) -> pa.Array:
+    wanted = pa.array(condition.values, values.type)
+    if condition.kind == "In":
+        return pc.is_in(values, value_set=wanted)
+    compare = next(f for kind, f in _COMPARISONS.items() if kind.__name__ == condition.kind)
+    return compare(values, wanted[0])
+
+
+def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[str, ...] | None:
+    """Patterns of the tables that can have rows which meet the conditions; None for all tables.
+
+    They may match more: `matching` decides.
+    """
+    databases = _equal_to(conditions, "_db")
+    tables = _equal_to(conditions, "_table")
+    if table is not None:
+        return (_literal(table),)
+    if databases is None and tables is None:
+        return None
+    return tuple(
+        f"{database}.{name}"
+        for database in (["*"] if databases is None else map(_literal, databases))
+        for name in (["*"] if tables is None else map(_literal, tables))
+    )
+
+
+def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | None:
+    for condition in conditions:
+        if condition.field == field and condition.kind in {"EqualTo", "EqualNullSafe", "In"}:
+            return condition.values
+    return None
+
+
+def _literal(text: str) -> str:
+    """A pattern that matches nothing but the text."""
+    return re.sub(r"([*?\[])", r"[\1]", text)

@@ -1,0 +1,16 @@
+"""Broken logs, at random: only errors of the tree, no crash, no hang, bounded memory.
+
+The long campaign is ``./run python -m tools.campaign badinput``; its results are in
+``docs/evidence/badinput.md``.
+"""
+
+from __future__ import annotations
+
+from tools.campaign import badinput
+
+
+def test_random_mutations():
+    report = badinput.run(20261121, seconds=40, most=90)
+    assert not report.failures, "\n".join(report.failures)
+    assert report.tried == 90
+    assert sum(report.outcomes.values()) >= 90 * 5

@@ -1,0 +1,165 @@
+"""Files that are no log, or not all of one: what every way of reading says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailrace import log
+from tailrace.columns import changes, plan_splits
+from tailrace.errors import BadMagic, ChecksumMismatch, LogError, TailraceError
+from tailrace.storage import find
+from tools.campaign import trial
+from tools.campaign.mutate import Parsed
+
+CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+SMALL = {
+    "mysql": CORPUS / "mysql-9.7.clean-shutdown" / "binlog.000001",
+    "mariadb": CORPUS / "mariadb-11.8.clean-shutdown" / "binlog.000001",
+}
+FLAVOURS = pytest.mark.parametrize("flavour", SMALL)
+
+NO_LOGS = {
+    "empty": b"",
+    "three bytes": b"\xfebi",
+    "magic alone": b"\xfebin",
+    "text": b"#!/bin/sh\necho not a log\n" * 20,
+    "zeros": bytes(5000),
+    "magic and zeros": b"\xfebin" + bytes(5000),
+    "magic and ones": b"\xfebin" + b"\xff" * 5000,
+    "magic and text": b"\xfebin" + b"once upon a time " * 300,
+    "png": b"\x89PNG\r\n\x1a\n" + bytes(200),
+    "zstd": b"\x28\xb5\x2f\xfd" + bytes(200),
+}
+
+
+def tried(path):
+    found = trial.Trial()
+    found.run(path, path.name)
+    assert not found.failures, "\n".join(found.failures)
+    return found.outcomes
+
+
+@pytest.mark.parametrize("data", NO_LOGS.values(), ids=NO_LOGS)
+def test_what_is_no_log(tmp_path, data):
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    outcomes = tried(path)
+    for way in ("objects", "columns", "splits", "tailrace log", "tailrace stat"):
+        assert not outcomes[f"{way}: read"], outcomes
+
+
+def test_a_folder_without_logs_and_what_is_not_there(tmp_path):
+    tried(tmp_path)
+    tried(tmp_path / "missing")
+
+
+@FLAVOURS
+def test_truncated_at_each_byte(tmp_path, flavour):
+    """Whatever the cut: what is read is a beginning of the whole, or the error is ours."""
+    whole = SMALL[flavour].read_bytes()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(whole)
+    offsets = [event.offset for event in log.open(path)]
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        read = []
+        try:
+            for event in log.open(path):
+                read.append(event.offset)
+        except TailraceError as error:
+            assert str(error)
+        assert read == offsets[: len(read)]
+        try:
+            for batch in changes(path):
+                batch.validate(full=True)
+        except TailraceError as error:
+            assert str(error)
+
+
+@FLAVOURS
+@pytest.mark.parametrize("seal", [False, True], ids=["as it is", "with a new checksum"])
+def test_each_byte_flipped(tmp_path, flavour, seal):
+    """With the checksum as it was, no change is missed; with a new one, the error is ours."""
+    whole = SMALL[flavour].read_bytes()
+    path = tmp_path / "binlog.000001"
+    sizes = [len(event) for event in Parsed.of(whole).events]
+    missed = []
+    for index, size in enumerate(sizes):
+        for place in range(size):
+            parsed = Parsed.of(whole)
+            parsed.events[index][place] ^= 0x41
+            if seal:
+                parsed.seal(index, size=False)
+            path.write_bytes(parsed.bytes())
+            failed = 0
+            for read in (_objects, _columns):
+                try:
+                    read(path)
+                except TailraceError as error:
+                    assert str(error)
+                    failed += 1
+            if not seal and not failed:
+                missed.append((index, place))
+    # The last event's length may say that there is more to come: so it is with a live log.
+    last = len(sizes) - 1
+    assert [each for each in missed if each[0] != last] == []
+
+
+def _objects(path):
+    for event in log.open(path):
+        event.fields()
+
+
+def _columns(path):
+    for batch in changes(path, statements="skip"):
+        batch.validate(full=True)
+
+
+def test_a_wrong_byte_is_told_with_its_place(tmp_path):
+    data = bytearray(SMALL["mysql"].read_bytes())
+    data[-10] ^= 1
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    for read in (_objects, _columns):
+        with pytest.raises(ChecksumMismatch, match=r"binlog\.000001 at \d+"):
+            read(path)
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+def test_an_encrypted_log_says_so(server):
+    (series,) = find(CORPUS / f"{server}.encrypted")
+    path = Path(series.files[0].path)
+    for read in (_objects, _columns, lambda p: plan_splits(find(p)[0])):
+        with pytest.raises(LogError, match="encrypted") as caught:
+            read(path)
+        assert "mysql" not in server or isinstance(caught.value, BadMagic)
+
+
+@pytest.mark.parametrize("name", [*NO_LOGS, "cut", "flipped", "encrypted", "missing"])
+def test_the_command_line_says_it_in_a_line(tmp_path, name):
+    path = tmp_path / "binlog.000001"
+    whole = SMALL["mysql"].read_bytes()
+    broken = {**NO_LOGS, "cut": whole[:140], "flipped": whole[:-10] + b"\0" + whole[-9:]}
+    if name == "encrypted":
+        broken[name] = (CORPUS / "mysql-9.7.encrypted" / "binlog.000002").read_bytes()
+    if name != "missing":
+        path.write_bytes(broken[name])
+    code = "from tailrace.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "log", str(path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+        timeout=60,
+    )
+    assert done.returncode == 2, done
+    notices = "column names from"  # of what was read before
+    lines = [line for line in done.stderr.splitlines() if notices not in line]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("tailrace: ")

@@ -1,0 +1,411 @@
+"""Hypothesis strategies for logs of random tables: bytes as a server would write them.
+
+Layouts: facts sheet sections 2 and 3. Values are drawn as bytes, so that every pattern that a type
+has may come up.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+from hypothesis import strategies as st
+
+from tailrace.constants import MAGIC, EventType
+from tailrace.constants import ColumnType as T
+from tests.columns.jsonb_made import jsonb
+from tests.events.made import query_body, raw_event, raw_format
+
+UTF8, LATIN1, BINARY, SJIS, UTF16 = 255, 8, 63, 13, 54
+_CODECS = {UTF8: "utf-8", LATIN1: "latin-1", SJIS: "ascii", UTF16: "utf-16-be"}
+_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+@dataclass(frozen=True)
+class MadeColumn:
+    """A column of a table map, and a strategy for its values' bytes in a row."""
+
+    code: int
+    metadata: bytes
+    values: st.SearchStrategy[bytes]
+    unsigned: bool = False
+    collation: int | None = None
+    members: tuple[bytes, ...] | None = None
+    nullable: bool = True
+
+
+def lenenc(number: int) -> bytes:
+    return bytes([number]) if number < 251 else b"\xfc" + struct.pack("<H", number)
+
+
+def raw(size: int) -> st.SearchStrategy[bytes]:
+    """Any bytes, those at the edges more often."""
+    return st.one_of(
+        st.sampled_from([bytes(size), b"\xff" * size, b"\x80" + bytes(size - 1)]),
+        st.binary(min_size=size, max_size=size),
+    )
+
+
+@st.composite
+def integers(draw: Any) -> MadeColumn:
+    code, size = draw(
+        st.sampled_from([(T.TINY, 1), (T.SHORT, 2), (T.INT24, 3), (T.LONG, 4), (T.LONGLONG, 8)])
+    )
+    return MadeColumn(code, b"", raw(size), unsigned=draw(st.booleans()))
+
+
+@st.composite
+def floats(draw: Any) -> MadeColumn:
+    size = draw(st.sampled_from([4, 8]))
+    return MadeColumn(T.FLOAT if size == 4 else T.DOUBLE, bytes([size]), raw(size))
+
+
+def packed_decimal(precision: int, scale: int, digits: str, negative: bool) -> bytes:
+    """A DECIMAL's bytes from all of its digits."""
+    whole, part = digits[: precision - scale], digits[precision - scale :]
+    first = len(whole) % 9
+    groups = [whole[:first], *(whole[i : i + 9] for i in range(first, len(whole), 9))]
+    groups += [part[i : i + 9] for i in range(0, len(part), 9)]
+    data = b"".join(int(g).to_bytes(_DIGITS[len(g)], "big") for g in groups if g)
+    data = bytes([data[0] ^ 0x80]) + data[1:]
+    return bytes(each ^ 0xFF for each in data) if negative else data
+
+
+@st.composite
+def decimals(draw: Any) -> MadeColumn:
+    precision = draw(st.integers(1, 65))
+    scale = draw(st.integers(0, min(precision, 30)))
+    values = st.builds(
+        lambda digits, negative: packed_decimal(precision, scale, digits, negative),
+        st.one_of(
+            st.sampled_from(["0" * precision, "9" * precision]),
+            st.text("0123456789", min_size=precision, max_size=precision),
+        ),
+        st.booleans(),
+    )
+    return MadeColumn(T.NEWDECIMAL, bytes([precision, scale]), values)
+
+
+def fraction_of(microseconds: int, digits: int) -> bytes:
+    size = (digits + 1) // 2
+    return (microseconds // 100 ** (3 - size)).to_bytes(size, "big")
+
+
+def microseconds(digits: int) -> st.SearchStrategy[int]:
+    step = 10 ** (6 - digits)
+    return st.integers(0, 10**digits - 1).map(lambda each: each * step)
+
+
+def packed_datetime(at: tuple[int, ...], part: int, digits: int) -> bytes:
+    year, month, day, hour, minute, second = at
+    value = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
+    return (value + 0x8000000000).to_bytes(5, "big") + fraction_of(part, digits)
+
+
+def packed_time(seconds: int, part: int, digits: int, negative: bool) -> bytes:
+    whole = seconds // 3600 << 12 | seconds // 60 % 60 << 6 | seconds % 60
+    size = (digits + 1) // 2
+    unit = part // 100 ** (3 - size)
+    value = whole << 8 * size | unit
+    value = -value if negative else value
+    return (value + (0x800000 << 8 * size)).to_bytes(3 + size, "big")
+
+
+@st.composite
+def temporals(draw: Any) -> MadeColumn:
+    digits = draw(st.integers(0, 6))
+    kind = draw(st.sampled_from([T.DATE, T.YEAR, T.TIME2, T.DATETIME2, T.TIMESTAMP2]))
+    day = (st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
+    if kind is T.YEAR:
+        return MadeColumn(kind, b"", raw(1))
+    if kind is T.DATE:
+        pack = lambda y, m, d: (y << 9 | m << 5 | d).to_bytes(3, "little")
+        return MadeColumn(kind, b"", st.builds(pack, *day))
+    part = microseconds(digits)
+    metadata = bytes([digits])
+    if kind is T.TIMESTAMP2:
+        pack = lambda seconds, p: struct.pack(">I", seconds) + fraction_of(p, digits)
+        seconds = st.one_of(st.just(0), st.integers(0, 2**32 - 1))
+        return MadeColumn(kind, metadata, st.builds(pack, seconds, part))
+    if kind is T.TIME2:
+        make = lambda s, p, negative: packed_time(s, p, digits, negative)
+        return MadeColumn(
+            kind, metadata, st.builds(make, st.integers(0, 838 * 3600 + 3599), part, st.booleans())
+        )
+    clock = (st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+    make_one = lambda y, m, d, h, i, s, p: packed_datetime((y, m, d, h, i, s), p, digits)
+    return MadeColumn(kind, metadata, st.builds(make_one, *day, *clock, part))
+
+
+@st.composite
+def bits(draw: Any) -> MadeColumn:
+    size = draw(st.integers(1, 64))
+    values = st.integers(0, 2**size - 1).map(lambda each: each.to_bytes((size + 7) // 8, "big"))
+    return MadeColumn(T.BIT, bytes([size % 8, size // 8]), values)
+
+
+_NAMES = ("a", "", "b c", "ü", "日本", "x" * 33, "z" * 70)
+
+
+@st.composite
+def members(draw: Any) -> MadeColumn:
+    names = tuple(name.encode() for name in _NAMES[: draw(st.integers(1, len(_NAMES)))])
+    if draw(st.booleans()):
+        wide = draw(st.booleans())
+        if wide:
+            names += tuple(f"n{number}".encode() for number in range(300))
+        size = 2 if wide else 1
+        values = st.integers(0, len(names)).map(lambda each: each.to_bytes(size, "little"))
+        return MadeColumn(T.STRING, bytes([T.ENUM, size]), values, collation=UTF8, members=names)
+    size = draw(st.integers(1, 8))
+    names += tuple(f"s{number}".encode() for number in range(8 * size - len(names)))
+    values = raw(size)
+    return MadeColumn(
+        T.STRING, bytes([T.SET, size]), values, collation=UTF8, members=names[: 8 * size]
+    )
+
+
+def prefixed(size: int, data: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    return data.map(lambda each: len(each).to_bytes(size, "little") + each)
+
+
+def text_bytes(collation: int, longest: int) -> st.SearchStrategy[bytes]:
+    if collation == BINARY:
+        return st.one_of(st.binary(max_size=min(longest, 80)), st.just(b"\0" * longest))
+    codec = _CODECS[collation]
+    texts = st.one_of(
+        st.text(st.characters(codec=codec, exclude_categories=["Cs"]), max_size=20),
+        st.integers(0, longest).map(lambda size: "k" * size),
+    )
+    return texts.map(lambda each: each.encode(codec)).filter(lambda data: len(data) <= longest)
+
+
+@st.composite
+def strings(draw: Any) -> MadeColumn:
+    collation = draw(st.sampled_from([UTF8, LATIN1, BINARY, SJIS, UTF16]))
+    kind = draw(st.sampled_from([T.STRING, T.VARCHAR, T.BLOB]))
+    if kind is T.BLOB:
+        size = draw(st.integers(1, 4))
+        values = prefixed(size, text_bytes(collation, 255 if size == 1 else 700))
+        return MadeColumn(kind, bytes([size]), values, collation=collation)
+    longest = draw(st.sampled_from([1, 4, 16, 255, 256, 600, 1020]))
+    if kind is T.STRING:
+        metadata = bytes([0xFE ^ (longest >> 4 & 0x30), longest & 255])
+    else:
+        metadata = struct.pack("<H", longest)
+    values = prefixed(1 if longest < 256 else 2, text_bytes(collation, longest))
+    return MadeColumn(kind, metadata, values, collation=collation)
+
+
+_DOCUMENTS = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(st.characters(codec="utf-8"), max_size=12),
+    ),
+    lambda child: st.one_of(
+        st.lists(child, max_size=4),
+        st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), child, max_size=4),
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def blob_likes(draw: Any) -> MadeColumn:
+    kind = draw(st.sampled_from([T.JSON, T.GEOMETRY, T.VECTOR]))
+    size = 4
+    if kind is T.JSON:
+        data = st.one_of(_DOCUMENTS.map(jsonb), st.just(b""))
+    elif kind is T.GEOMETRY:
+        srid_and_wkb = lambda srid, order, rest: srid + bytes([order]) + rest
+        data = st.builds(
+            srid_and_wkb, raw(4), st.integers(0, 1), st.binary(min_size=4, max_size=60)
+        )
+    else:
+        data = st.integers(0, 6).flatmap(lambda count: raw_floats(count))
+    return MadeColumn(kind, bytes([size]), prefixed(size, data), collation=BINARY)
+
+
+def raw_floats(count: int) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=4 * count, max_size=4 * count)
+
+
+COLUMNS = st.one_of(
+    integers(),
+    integers(),
+    floats(),
+    decimals(),
+    temporals(),
+    temporals(),
+    bits(),
+    members(),
+    strings(),
+    strings(),
+    blob_likes(),
+)
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """A table; `table_map` gives its event's body under a table id."""
+
+    name: str
+    columns: tuple[MadeColumn, ...]
+    named: bool
+
+    def table_map(self, table_id: int) -> bytes:
+        columns = self.columns
+        count = len(columns)
+        metadata = b"".join(column.metadata for column in columns)
+        nullable = sum(column.nullable << i for i, column in enumerate(columns))
+        name = self.name.encode()
+        return (
+            table_id.to_bytes(6, "little")
+            + b"\x01\0\x04shop\0"
+            + bytes([len(name)])
+            + name
+            + b"\0"
+            + lenenc(count)
+            + bytes(column.code for column in columns)
+            + lenenc(len(metadata))
+            + metadata
+            + nullable.to_bytes((count + 7) // 8, "little")
+            + self._optional()
+        )
+
+    def _optional(self) -> bytes:
+        columns = self.columns
+        signs = [
+            column.unsigned
+            for column in columns
+            if column.code
+            in {
+                T.TINY,
+                T.SHORT,
+                T.INT24,
+                T.LONG,
+                T.LONGLONG,
+                T.NEWDECIMAL,
+                T.FLOAT,
+                T.DOUBLE,
+                T.YEAR,
+            }
+        ]
+        fields = []
+        if signs:
+            packed = sum(sign << (7 - i % 8) << 8 * (i // 8) for i, sign in enumerate(signs))
+            fields.append((1, packed.to_bytes((len(signs) + 7) // 8, "little")))
+        texts = [
+            column.collation or 0
+            for column in columns
+            if column.members is None and column.code in {T.STRING, T.VARCHAR, T.BLOB, T.VECTOR}
+        ]
+        if texts:
+            fields.append((3, b"".join(map(lenenc, texts))))
+        if self.named:
+            names = [f"column {i}".encode() for i in range(len(columns))]
+            fields.append((4, b"".join(bytes([len(name)]) + name for name in names)))
+            for code, kind in ((5, T.SET), (6, T.ENUM)):
+                lists = [c.members for c in columns if c.members and c.metadata[0] == kind]
+                if lists:
+                    told = b"".join(
+                        lenenc(len(each)) + b"".join(lenenc(len(n)) + n for n in each)
+                        for each in lists
+                    )
+                    fields.append((code, told))
+            with_members = [c for c in columns if c.members is not None]
+            if with_members:
+                fields.append((11, b"".join(lenenc(c.collation or 0) for c in with_members)))
+            fields.append((8, b"\0"))
+        return b"".join(bytes([code]) + lenenc(len(data)) + data for code, data in fields)
+
+
+@st.composite
+def tables(draw: Any, name: str) -> MadeTable:
+    columns = draw(st.lists(COLUMNS, min_size=1, max_size=draw(st.sampled_from([3, 10, 20]))))
+    return MadeTable(name, tuple(columns), named=draw(st.booleans()))
+
+
+def image(draw: Any, columns: list[MadeColumn]) -> bytes:
+    """A row image of these columns: a bit each for NULL, and values."""
+    nulls, data = 0, b""
+    for index, column in enumerate(columns):
+        if draw(st.integers(0, 5)) == 0:
+            nulls |= 1 << index
+        else:
+            data += draw(column.values)
+    return nulls.to_bytes((len(columns) + 7) // 8, "little") + data
+
+
+def rows_body(draw: Any, table: MadeTable, table_id: int, kind: int, *, last: bool) -> bytes:
+    """A rows event's body (V2), with full images or others."""
+    count = len(table.columns)
+    bitmap = (count + 7) // 8
+    full = (1 << count) - 1
+    shown = []
+    for _ in range(2 if kind == EventType.UPDATE_ROWS else 1):
+        partial = draw(st.integers(0, 3)) == 0
+        shown.append(draw(st.integers(1, full)) if partial else full)
+    body = table_id.to_bytes(6, "little") + bytes([last, 0, 2, 0]) + lenenc(count)
+    body += b"".join(bits.to_bytes(bitmap, "little") for bits in shown)
+    for _ in range(draw(st.integers(1, 6))):
+        for mask in shown:
+            present = [c for i, c in enumerate(table.columns) if mask >> i & 1]
+            body += image(draw, present)
+    return body
+
+
+@st.composite
+def logs(draw: Any) -> bytes:
+    """A log of some transactions on some tables, plain or compressed, with checksums or without."""
+    checksum = draw(st.booleans())
+    every = [draw(tables(name=f"t{number}")) for number in range(draw(st.integers(1, 3)))]
+    data = MAGIC + raw_format(algorithm=int(checksum))
+    event: Callable[..., bytes] = lambda code, body, **more: raw_event(
+        code, body, checksum=checksum, **more
+    )
+    for number in range(draw(st.integers(1, 4))):
+        data += event(EventType.GTID, gtid(number + 1), timestamp=1_700_000_000 + number)
+        compressed = draw(st.integers(0, 3)) == 0
+        inner: Callable[..., bytes] = raw_event if compressed else event
+        body = inner(EventType.QUERY, query_body(b"BEGIN"))
+        for _ in range(draw(st.integers(1, 3))):
+            body += statement(draw, every, inner)
+        body += inner(EventType.XID, struct.pack("<Q", number))
+        data += event(EventType.TRANSACTION_PAYLOAD, payload(body)) if compressed else body
+    return data
+
+
+def statement(draw: Any, every: list[MadeTable], event: Callable[..., bytes]) -> bytes:
+    """Table maps and rows events, of one table or two."""
+    chosen = draw(st.lists(st.sampled_from(every), min_size=1, max_size=2, unique=True))
+    ids = {table: 70 + draw(st.integers(0, 3)) * 10 + number for number, table in enumerate(chosen)}
+    data = b"".join(
+        event(EventType.TABLE_MAP, table.table_map(table_id)) for table, table_id in ids.items()
+    )
+    steps = [draw(st.sampled_from(chosen)) for _ in range(draw(st.integers(1, 3)))]
+    kinds = st.sampled_from([EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS])
+    for number, table in enumerate(steps):
+        last = number == len(steps) - 1
+        kind = draw(kinds)
+        data += event(kind, rows_body(draw, table, ids[table], kind, last=last))
+    return data
+
+
+def gtid(number: int) -> bytes:
+    """GTID_LOG_EVENT's body, with a commit time."""
+    stamps = (1_700_000_000_000_000 + number).to_bytes(7, "little")
+    return b"\1" + bytes(range(16)) + struct.pack("<qBqq", number, 2, number - 1, number) + stamps
+
+
+def payload(events: bytes) -> bytes:
+    """TRANSACTION_PAYLOAD_EVENT's body."""
+    packed = zstandard.ZstdCompressor().compress(events)
+    fields = b"\2\1\0\3\x09\xfe" + struct.pack("<Q", len(events))
+    return fields + b"\1\x09\xfe" + struct.pack("<Q", len(packed)) + b"\0" + packed

@@ -1,0 +1,87 @@
+"""Record batches as the columns room gives them, made of Python rows."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.position import sequence
+
+OPERATIONS = ["insert", "update", "delete", "snapshot"]
+
+
+def batch(
+    changes,
+    columns,
+    *,
+    key=("id",),
+    start=4,
+    database="shop",
+    table="orders",
+    source="mysql",
+    names="log",
+    number=1,
+    gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:1",
+):
+    """A batch of ``changes``: (operation, before, after), images as dicts or None.
+
+    A column that an image lacks is absent from it. ``columns`` is an Arrow schema. Change n is the
+    n-th row of the event at ``start``.
+    """
+    image = pa.struct(list(columns))
+    partial = any(
+        set(each) != set(columns.names)
+        for _, *images in changes
+        for each in images
+        if each is not None
+    )
+
+    def present(change):
+        bits = {}
+        for name, each in zip(("before", "after"), change[1:], strict=True):
+            flags = [column in (each or {}) for column in columns.names]
+            bits[name] = np.packbits(flags, bitorder="little").tobytes()
+        return bits
+
+    rows = len(changes)
+    values = {
+        "_op": pa.DictionaryArray.from_arrays(
+            pa.array([OPERATIONS.index(op) for op, _, _ in changes], pa.int8()), OPERATIONS
+        ),
+        "_db": constant(database, rows),
+        "_table": constant(table, rows),
+        "_ts": pa.array([1_700_000_000_000_000 + start] * rows, pa.timestamp("us", "UTC")),
+        "_gtid": constant(gtid, rows, pa.int32()),
+        "_file": constant(f"binlog.{number:06}", rows),
+        "_pos": pa.array([start] * rows, pa.int64()),
+        "_seq": pa.array(
+            [Decimal(sequence(number, start, row)) for row in range(rows)], pa.decimal128(38, 0)
+        ),
+        "_server_id": pa.array([1] * rows, pa.int64()),
+        "_present": pa.array(
+            [present(change) if partial else None for change in changes],
+            pa.struct([("before", pa.binary()), ("after", pa.binary())]),
+        ),
+        "_raw": pa.nulls(rows, pa.map_(pa.string(), pa.string())),
+        "before": pa.array([before for _, before, _ in changes], image),
+        "after": pa.array([after for _, _, after in changes], image),
+    }
+    fields = [*METADATA_FIELDS, pa.field("before", image), pa.field("after", image)]
+    metadata = {
+        "tailrace.table": f"{database}.{table}",
+        "tailrace.source": source,
+        "tailrace.key": json.dumps(list(key)),
+        "tailrace.names": names,
+    }
+    return pa.RecordBatch.from_arrays(
+        [values[field.name] for field in fields], schema=pa.schema(fields, metadata)
+    )
+
+
+def constant(text, rows, index=None):
+    indices = pa.array([0] * rows, index or pa.int8())
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text]))

@@ -1,0 +1,167 @@
+"""The data source ``binlog`` against `tailrace.changes` and what the real servers' SELECT said."""
+
+from __future__ import annotations
+
+import base64
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from tailrace.errors import PipelineError, UsageError
+from tailrace.spark import register
+from tailrace.spark.datasource import BinlogDataSource, Options, arrow_schema
+
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
+EXPECTED = json.loads((SHOP / "expected.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def binlog(spark):
+    """A function that loads the source with options."""
+    register(spark)
+
+    def load(path=SHOP, **options):
+        return spark.read.format("binlog").options(path=str(path), **options).load()
+
+    return load
+
+
+def tables():
+    """Every table of the examples with what SELECT said of it."""
+    for flavour, dump in EXPECTED.items():
+        for name, table in dump["tables"].items():
+            yield pytest.param(flavour, name, table, id=name)
+
+
+def text(value, column, table):
+    """A document's value as the recorded SELECT has it."""
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    if isinstance(value, dict | list):
+        return value
+    return str(value)
+
+
+@pytest.mark.parametrize(("flavour", "name", "table"), list(tables()))
+def test_the_record_replayed_by_key_is_the_table(binlog, flavour, name, table):
+    database, short = name.split(".")
+    rows = binlog(SHOP / flavour, tables=name).orderBy("_seq").collect()
+    assert {(row._db, row._table) for row in rows} == {(database, short)}
+    state = {}
+    for row in rows:
+        before, after = (json.loads(doc) if doc else None for doc in (row.before, row.after))
+        if before is not None:
+            del state[tuple(before[column] for column in table["key"])]
+        if after is not None:
+            state[tuple(after[column] for column in table["key"])] = after
+    assert len(state) == table["count"]
+    expected = {
+        tuple(dict(zip(table["columns"], row, strict=True))[column] for column in table["key"]): row
+        for row in table["rows"]
+    }
+    for key, document in state.items():
+        row = expected[tuple(str(part) for part in key)]
+        for column, value in zip(table["columns"], row, strict=True):
+            if column not in document:  # it was added later, and the row did not change since
+                continue
+            found = document[column]
+            if column in table["binary"] and value is not None and not isinstance(found, int):
+                assert base64.b64decode(found) == base64.b64decode(value)
+            elif isinstance(found, dict | list):
+                assert found == json.loads(value)
+            elif isinstance(found, float | int) and column not in table["binary"]:
+                assert Decimal(str(found)) == Decimal(value)
+            elif not isinstance(found, int):
+                assert found == value
+
+
+def test_typed_columns_are_those_of_changes(binlog):
+    rows = binlog(SHOP / "mysql", table="shop.orders").orderBy("_seq").collect()
+    expected = []
+    for batch in tailrace.changes(SHOP / "mysql", tables=["shop.orders"]):
+        for change in batch.to_pylist():
+            expected.append((change["_seq"], change["_op"], change["after"] or change["before"]))
+    assert [row._seq for row in rows] == [seq for seq, _, _ in sorted(expected, key=lambda x: x[0])]
+    by_seq = {seq: (op, image) for seq, op, image in expected}
+    for row in rows:
+        op, image = by_seq[row._seq]
+        assert (row._op, row.id, row.total, row.status) == (
+            op,
+            image["id"],
+            image["total"],
+            image["status"],
+        )
+
+
+def test_both_images(binlog):
+    rows = binlog(SHOP / "mysql", table="shop.orders", images="both").where("_op = 'update'")
+    first = rows.orderBy("_seq").first()
+    assert first.before.id == first.after.id
+    assert first.before != first.after
+
+
+def test_only_the_columns_asked_for(binlog):
+    frame = binlog(SHOP / "mysql", table="shop.orders", columns="id,total")
+    assert [name for name in frame.columns if not name.startswith("_")] == ["id", "total"]
+    assert frame.where("total > 0").count() > 0
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "_table = 'orders'",
+        "_table in ('orders', 'customers') and _op = 'insert'",
+        "_op = 'delete'",
+        "_ts > timestamp'2020-01-01 00:00:00'",
+        "_ts < timestamp'2020-01-01 00:00:00'",
+        "_gtid is null",
+        "_db = 'shop' or _op = 'update'",
+    ],
+)
+def test_pushed_filters_keep_what_spark_would(binlog, spark, condition):
+    everything = binlog().cache()
+    expected = everything.where(condition).count()
+    everything.unpersist()
+    assert binlog().where(condition).count() == expected
+
+
+def test_a_gtid_finds_its_transaction(binlog):
+    gtid = binlog(SHOP / "mysql").where("_table = 'orders'").first()._gtid
+    rows = binlog(SHOP / "mysql").where(f"_gtid = '{gtid}'").collect()
+    assert rows
+    assert {row._gtid for row in rows} == {gtid}
+
+
+def test_small_splits_give_the_same_rows(binlog):
+    whole, parts = binlog(), binlog(split="20000")
+    assert parts.rdd.getNumPartitions() > whole.rdd.getNumPartitions()
+    assert parts.select("_seq", "after").exceptAll(whole.select("_seq", "after")).count() == 0
+    assert parts.count() == whole.count()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"path": "/x", "colour": "red"}, "no option 'colour'"),
+        ({}, "give the logs"),
+        ({"path": "/x", "images": "none"}, "row or both"),
+        ({"path": "/x", "table": "a.b", "tables": "c"}, "one table"),
+    ],
+)
+def test_options_that_make_no_sense(options, message):
+    with pytest.raises(UsageError, match=message):
+        Options.of(options)
+
+
+def test_a_table_that_is_not_there():
+    with pytest.raises(PipelineError, match=r"no rows of table shop\.nothing"):
+        arrow_schema(Options.of({"path": str(SHOP / "mysql"), "table": "shop.nothing"}))
+
+
+def test_name():
+    assert BinlogDataSource.name() == "binlog"

@@ -1,0 +1,74 @@
+"""The changes that hold: held to a transaction's end, or told by reading ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tailrace import records
+from tailrace.errors import TailraceError
+from tailrace.reader import Reader
+from tailrace.records import Changes
+from tailrace.storage import find
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = sorted(
+    path.parent
+    for path in ROOT.glob("tests/corpus/*/expected.json")
+    if not path.parent.name.endswith("encrypted")
+)
+FOLDERS += sorted(path.parent for path in ROOT.glob("examples/shop/*/*.index"))
+
+
+def places(folder):
+    found = []
+    for series in find(folder):
+        changes = Changes(Reader(series), statements="skip")
+        try:
+            for change in changes:
+                event = change.event
+                found.append(
+                    (event.file, event.offset, event.inner_index, change.first, len(change.rows()))
+                )
+        except TailraceError as error:
+            found.append(type(error))
+        found.append((changes.taken_back, changes.unfinished, changes.skipped_statements))
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_reading_ahead_tells_what_holding_tells(folder, monkeypatch):
+    held = places(folder)
+    monkeypatch.setattr(records, "_MOST_HELD", 0)
+    assert places(folder) == held
+
+
+def test_compressed_xa_and_savepoints(fresh_server):
+    """What MySQL does not compress: an XA transaction, and one whose rows were taken back in part."""
+    server = fresh_server(
+        "mysql-9.7",
+        {
+            "binlog_transaction_compression": True,
+            "gtid_mode": "OFF",
+            "enforce_gtid_consistency": "OFF",
+        },
+    )
+    for sql in (
+        "CREATE DATABASE d",
+        "USE d",
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "CREATE TABLE m (a INT) ENGINE=MyISAM",
+        "XA START 'a'", "INSERT INTO t VALUES (1)", "XA END 'a'", "XA PREPARE 'a'", "XA ROLLBACK 'a'",
+        "XA START 'b'", "INSERT INTO t VALUES (2)", "XA END 'b'", "XA PREPARE 'b'", "XA COMMIT 'b'",
+        "BEGIN", "INSERT INTO t VALUES (3)", "SAVEPOINT s", "INSERT INTO t VALUES (4)",
+        "INSERT INTO m VALUES (5)", "ROLLBACK TO s", "COMMIT",
+        "BEGIN", "INSERT INTO t VALUES (6)", "INSERT INTO m VALUES (7)", "ROLLBACK",
+    ):  # fmt: skip
+        server.execute(sql)
+    log = server.rotate()
+    (series,) = find(log)
+    rows = [row.after["a"] for change in Changes(Reader(series)) for row in change.rows()]
+    assert sorted(rows) == sorted(
+        a for table in "tm" for (a,) in server.query(f"SELECT a FROM d.{table}")
+    )
