@@ -132,6 +132,8 @@ def assert_equal_paths(series, catalogue=None, **options):
 def _plain(value):
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN
         return "nan"
     return Decimal(value) if isinstance(value, Decimal) else value

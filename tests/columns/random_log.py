@@ -7,9 +7,9 @@ has may come up.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import zstandard
 from hypothesis import strategies as st
@@ -18,6 +18,9 @@ from tailrace.constants import MAGIC, EventType
 from tailrace.constants import ColumnType as T
 from tests.columns.jsonb_made import jsonb
 from tests.events.made import query_body, raw_event, raw_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UTF8, LATIN1, BINARY, SJIS, UTF16 = 255, 8, 63, 13, 54
 _CODECS = {UTF8: "utf-8", LATIN1: "latin-1", SJIS: "ascii", UTF16: "utf-16-be"}
@@ -99,6 +102,10 @@ def microseconds(digits: int) -> st.SearchStrategy[int]:
     return st.integers(0, 10**digits - 1).map(lambda each: each * step)
 
 
+def packed_date(year: int, month: int, day: int) -> bytes:
+    return (year << 9 | month << 5 | day).to_bytes(3, "little")
+
+
 def packed_datetime(at: tuple[int, ...], part: int, digits: int) -> bytes:
     year, month, day, hour, minute, second = at
     value = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
@@ -122,22 +129,21 @@ def temporals(draw: Any) -> MadeColumn:
     if kind is T.YEAR:
         return MadeColumn(kind, b"", raw(1))
     if kind is T.DATE:
-        pack = lambda y, m, d: (y << 9 | m << 5 | d).to_bytes(3, "little")
-        return MadeColumn(kind, b"", st.builds(pack, *day))
+        return MadeColumn(kind, b"", st.builds(packed_date, *day))
     part = microseconds(digits)
     metadata = bytes([digits])
     if kind is T.TIMESTAMP2:
-        pack = lambda seconds, p: struct.pack(">I", seconds) + fraction_of(p, digits)
-        seconds = st.one_of(st.just(0), st.integers(0, 2**32 - 1))
-        return MadeColumn(kind, metadata, st.builds(pack, seconds, part))
+        seconds = st.one_of(st.just(0), st.integers(0, 2**32 - 1)).map(struct.Struct(">I").pack)
+        values = st.tuples(seconds, part.map(lambda p: fraction_of(p, digits))).map(b"".join)
+        return MadeColumn(kind, metadata, values)
     if kind is T.TIME2:
-        make = lambda s, p, negative: packed_time(s, p, digits, negative)
-        return MadeColumn(
-            kind, metadata, st.builds(make, st.integers(0, 838 * 3600 + 3599), part, st.booleans())
+        values = st.builds(
+            packed_time, st.integers(0, 838 * 3600 + 3599), part, st.just(digits), st.booleans()
         )
+        return MadeColumn(kind, metadata, values)
     clock = (st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
-    make_one = lambda y, m, d, h, i, s, p: packed_datetime((y, m, d, h, i, s), p, digits)
-    return MadeColumn(kind, metadata, st.builds(make_one, *day, *clock, part))
+    moments = st.tuples(*day, *clock)
+    return MadeColumn(kind, metadata, st.builds(packed_datetime, moments, part, st.just(digits)))
 
 
 @st.composite
@@ -223,12 +229,10 @@ def blob_likes(draw: Any) -> MadeColumn:
     if kind is T.JSON:
         data = st.one_of(_DOCUMENTS.map(jsonb), st.just(b""))
     elif kind is T.GEOMETRY:
-        srid_and_wkb = lambda srid, order, rest: srid + bytes([order]) + rest
-        data = st.builds(
-            srid_and_wkb, raw(4), st.integers(0, 1), st.binary(min_size=4, max_size=60)
-        )
+        order = st.sampled_from([b"\0", b"\1"])
+        data = st.tuples(raw(4), order, st.binary(min_size=4, max_size=60)).map(b"".join)
     else:
-        data = st.integers(0, 6).flatmap(lambda count: raw_floats(count))
+        data = st.integers(0, 6).flatmap(raw_floats)
     return MadeColumn(kind, bytes([size]), prefixed(size, data), collation=BINARY)
 
 
@@ -367,9 +371,7 @@ def logs(draw: Any) -> bytes:
     checksum = draw(st.booleans())
     every = [draw(tables(name=f"t{number}")) for number in range(draw(st.integers(1, 3)))]
     data = MAGIC + raw_format(algorithm=int(checksum))
-    event: Callable[..., bytes] = lambda code, body, **more: raw_event(
-        code, body, checksum=checksum, **more
-    )
+    event = partial(raw_event, checksum=checksum)
     for number in range(draw(st.integers(1, 4))):
         data += event(EventType.GTID, gtid(number + 1), timestamp=1_700_000_000 + number)
         compressed = draw(st.integers(0, 3)) == 0

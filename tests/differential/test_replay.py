@@ -63,7 +63,12 @@ def test_an_unknown_value_fits_anything_and_no_other_does():
         ("double", "1e+20", 1e20, "1e20"),
         ("year", "0", 0, "0000"),
         ("bit(9)", "257", 257, "AQE="),
-        ("datetime(3)", '"2026-01-02 03:04:05.670"', datetime(2026, 1, 2, 3, 4, 5, 670000), "2026-01-02 03:04:05.670"),
+        (
+            "datetime(3)",
+            '"2026-01-02 03:04:05.670"',
+            datetime(2026, 1, 2, 3, 4, 5, 670000),  # noqa: DTZ001 - a DATETIME has no time zone
+            "2026-01-02 03:04:05.670",
+        ),
         ("time", '"-838:59:59"', -timedelta(hours=838, minutes=59, seconds=59), "-838:59:59"),
         ("time(1)", '"00:00:00.5"', timedelta(microseconds=500000), "00:00:00.5"),
         ("blob", '"AP8="', b"\x00\xff", "AP8="),

@@ -84,8 +84,10 @@ def test_typed_columns_are_those_of_changes(binlog):
     rows = binlog(SHOP / "mysql", table="shop.orders").orderBy("_seq").collect()
     expected = []
     for batch in tailrace.changes(SHOP / "mysql", tables=["shop.orders"]):
-        for change in batch.to_pylist():
-            expected.append((change["_seq"], change["_op"], change["after"] or change["before"]))
+        expected += [
+            (change["_seq"], change["_op"], change["after"] or change["before"])
+            for change in batch.to_pylist()
+        ]
     assert [row._seq for row in rows] == [seq for seq, _, _ in sorted(expected, key=lambda x: x[0])]
     by_seq = {seq: (op, image) for seq, op, image in expected}
     for row in rows:

@@ -18,9 +18,7 @@ from tailrace.spark.current.build import SourceChanges, build
 from tests.spark.batches import batch
 from tests.spark.replay import run
 
-COLUMNS = pa.schema(
-    [("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())]
-)
+COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
 
 

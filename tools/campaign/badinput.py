@@ -108,7 +108,7 @@ def run(seed: int, *, seconds: float, most: int = 1 << 40, first: int = 0) -> Re
 
 
 def _memory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a folder of ours in it
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def _child(report: Report, folder: Path, seed: int, first: int, last: int, seconds: float) -> int:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.splits import find_rollbacks
-from tools.campaign import selected
+from tools.campaign import selected, source
 from tools.campaign.replay import Replayed
-from tools.campaign.witnesses import arrow_changes, counted, json_changes, json_lines
+from tools.campaign.witnesses import (
+    arrow_changes,
+    counted,
+    document_changes,
+    json_changes,
+    json_lines,
+    typed_changes,
+)
 from tools.campaign.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
 
     from tools.campaign.replay import Texts
     from tools.campaign.witnesses import Change
@@ -37,31 +47,94 @@ class Report:
     changes: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     cells: int = 0
-    witnessed: int = 0
+    ways: Counter[str] = field(default_factory=Counter)
     refused: int = 0
     seconds: float = 0.0
     types: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """The report as one row of a Markdown table."""
-        every = ", ".join(f"{self.changes[name]} {name}s" for name in sorted(self.changes))
+    def count(self, recorded: Recorded) -> None:
+        """Take in one schema's size."""
+        self.schemas += 1
+        self.refused += recorded.refused
+        for table in recorded.tables.values():
+            self.tables += 1
+            self.rows += len(table.rows)
+            self.cells += len(table.rows) * len(table.columns)
+            self.types.update(column.base for column in table.columns.values())
+
+    def lines(self) -> str:
+        """The report as Markdown: a line of a table."""
+        changes = " / ".join(str(self.changes[name]) for name in ("insert", "update", "delete"))
+        ways = ", ".join(f"{way} {count}" for way, count in self.ways.items())
         return (
-            f"| {self.version} | {self.seed} | {self.schemas} | {self.tables} | {every} | "
-            f"{self.rows} | {self.cells} | {self.witnessed} | {self.seconds:.0f} | "
-            f"{len(self.failures)} |"
+            f"| {self.version} | {self.seed} | {self.schemas} | {self.tables} | "
+            f"{len(self.types)} | {changes} | {self.rows} | {self.cells} | {ways} | "
+            f"{self.seconds:.0f} | {len(self.failures)} |"
         )
 
 
-def check(recorded: Recorded, schema: Path | None, report: Report) -> None:
+HEADER: Final = (
+    "| Server | Seed | Schemas | Tables | Types | Inserts / updates / deletes | Rows at the end | "
+    "Values compared | Schemas checked by way | Seconds | Failures |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+class Ways:
+    """Every way through Tailrace to a recorded schema's changes, as SELECT's texts."""
+
+    def __init__(self, recorded: Recorded, folder: Path, spark: SparkSession | None = None) -> None:
+        self._recorded = recorded
+        self._spark = spark
+        self._columns = {name: table.columns for name, table in recorded.tables.items()}
+        self._logs = folder / "logs"
+        shutil.rmtree(self._logs, ignore_errors=True)
+        self._logs.mkdir()
+        for file in recorded.series.files:
+            (self._logs / file.name).symlink_to(file.path)
+        self._schema = None
+        if recorded.schema:
+            self._schema = folder / "schema.sql"
+            self._schema.write_text(recorded.schema, encoding="utf-8")
+
+    def command(self) -> Iterator[Change]:
+        """``tailrace log --as json``."""
+        return json_changes(json_lines(self._recorded.series, self._schema), self._columns)
+
+    def arrow(self) -> Iterator[Change]:
+        """`tailrace.changes`."""
+        return arrow_changes(self._recorded.series, self._schema, self._columns)
+
+    def source(self) -> Iterator[Change]:
+        """The data source, all tables, images as JSON."""
+        batches = source.read(self._logs, self._schema, self._spark)
+        return document_changes(batches, self._columns)
+
+    def typed_source(self) -> Iterator[Change]:
+        """The data source, table by table, typed."""
+        for name in self._recorded.tables:
+            if name in self.changed:
+                options = {"table": name, "images": "both"}
+                batches = source.read(self._logs, self._schema, self._spark, **options)
+                yield from typed_changes(batches, self._columns)
+
+    changed: frozenset[str] = frozenset()
+    """The tables that have changes at all; others cannot be read by name."""
+
+
+def check(recorded: Recorded, ways: Ways, report: Report) -> None:
     """Hold every way through Tailrace against SELECT. Raises what Tailrace or a comparison does."""
-    columns = {name: table.columns for name, table in recorded.tables.items()}
-    ways: dict[str, tuple[Callable[[], Iterator[Change]], bool]] = {
-        "json": (lambda: json_changes(json_lines(recorded.series, schema), columns), True),
-        "arrow": (lambda: arrow_changes(recorded.series, schema, columns), False),
+    altered = any(sql.startswith("ALTER") for sql in recorded.statements)
+    chosen: dict[str, tuple[Callable[[], Iterator[Change]], bool]] = {
+        "arrow": (ways.arrow, False),
+        "json": (ways.command, True),
+        "source": (ways.source, True),
     }
+    if not altered:  # else earlier rows are brought to the newest columns
+        chosen["typed source"] = (ways.typed_source, False)
     totals = []
-    for way, (give, documents) in ways.items():
+    for way, (give, documents) in chosen.items():
         tables = {
             name: Replayed(f"{way} {name}", _as_way(table, documents), table.generated)
             for name, table in recorded.tables.items()
@@ -71,8 +144,10 @@ def check(recorded: Recorded, schema: Path | None, report: Report) -> None:
         for name, table in recorded.tables.items():
             tables[name].compare([_as_way_row(table, row, documents) for row in table.rows])
         totals.append({name: table.changes for name, table in tables.items()})
-    if totals[0] != totals[1]:
-        raise AssertionError(f"changes by table differ: {totals[0]} and {totals[1]}")
+        ways.changed = frozenset(name for name, table in tables.items() if table.changes)
+        report.ways[way] += 1
+    if any(each != totals[0] for each in totals):
+        raise AssertionError(f"changes by table differ: {totals}")
     for changes in totals[0].values():
         report.changes.update(changes)
 
@@ -90,7 +165,7 @@ def _as_way_row(table: Selected, row: Texts, documents: bool) -> Texts:
     }
 
 
-def witness(server: Server, recorded: Recorded, schema: Path | None) -> int:
+def witness(server: Server, recorded: Recorded, ways: Ways) -> int:
     """Hold the numbers of rows by table and operation against ``mysqlbinlog -v``.
 
     Gives 0 where the two do not compare: rows that were taken back, types that it cannot print.
@@ -102,62 +177,57 @@ def witness(server: Server, recorded: Recorded, schema: Path | None) -> int:
         output += server.mysqlbinlog("-v", "--base64-output=DECODE-ROWS", file.path).stdout
     if b"Don't know how to handle column type" in output:
         return 0  # GEOMETRY: it leaves out the rest of the event's rows
-    ours: Counter[tuple[str, str]] = Counter()
-    for table, operation, _, _ in arrow_changes(recorded.series, schema, {}):
-        ours[table, operation] += 1
+    ours = Counter((table, operation) for table, operation, _, _ in ways.arrow())
     theirs = counted(output)
     if ours != theirs:
         raise AssertionError(f"mysqlbinlog counts {dict(theirs)}, Tailrace {dict(ours)}")
     return 1
 
 
-def run(
-    server: Server,
-    schemas: int,
-    seed: int,
-    *,
-    first: int = 0,
-    witness_every: int = 10,
-    say: Callable[[str], None] = print,
-) -> Report:
-    """Write and check so many schemas; failures are said and counted, the rest goes on."""
+@dataclass(frozen=True)
+class Plan:
+    """A campaign: so many schemas from ``first`` on; every n-th with a witness, or with Spark."""
+
+    schemas: int
+    seed: int
+    first: int = 0
+    witness_every: int = 10
+    spark_every: int = 0
+
+
+def run(server: Server, plan: Plan, *, say: Callable[[str], None] = print) -> Report:
+    """Write and check schemas; failures are said and counted, the rest goes on."""
     workload = Workload(server)
-    report = Report(server.name, f"{server.name} ({server.version})", seed)
+    report = Report(server.name, f"{server.name} ({server.version})", plan.seed)
+    spark = source.start() if plan.spark_every else None
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tailrace-campaign-") as folder:
-        for number in range(first, first + schemas):
-            _one(workload, seed, number, Path(folder), report, witness_every, say)
+        for number in range(plan.first, plan.first + plan.schemas):
+            with workload.record(plan.seed, number) as recorded:
+                try:
+                    _one(server, recorded, plan, number, Path(folder), spark, report)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
+                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    text = f"{recorded.label}: {type(error).__name__}: {error} ({where.name})"
+                    report.failures.append(text)
+                    say(f"FAILED {text}\n  {recorded.settings}")
+                report.count(recorded)
     report.seconds = time.monotonic() - began
     return report
 
 
 def _one(
-    workload: Workload,
-    seed: int,
+    server: Server,
+    recorded: Recorded,
+    plan: Plan,
     number: int,
     folder: Path,
+    spark: SparkSession | None,
     report: Report,
-    witness_every: int,
-    say: Callable[[str], None],
 ) -> None:
-    with workload.record(seed, number) as recorded:
-        schema = None
-        if recorded.schema:
-            schema = folder / "schema.sql"
-            schema.write_text(recorded.schema, encoding="utf-8")
-        try:
-            check(recorded, schema, report)
-            if witness_every and number % witness_every == 0:
-                report.witnessed += witness(workload.server, recorded, schema)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{recorded.label}: {type(error).__name__}: {error} ({where.name})"
-            report.failures.append(text)
-            say(f"FAILED {text}\n  {recorded.settings}")
-        report.schemas += 1
-        report.refused += recorded.refused
-        for table in recorded.tables.values():
-            report.tables += 1
-            report.rows += len(table.rows)
-            report.cells += len(table.rows) * len(table.columns)
-            report.types.update(column.base for column in table.columns.values())
+    with_spark = plan.spark_every and number % plan.spark_every == 0
+    ways = Ways(recorded, folder, spark if with_spark else None)
+    check(recorded, ways, report)
+    report.ways["Spark"] += bool(with_spark)
+    if plan.witness_every and number % plan.witness_every == 0:
+        report.ways["mysqlbinlog"] += witness(server, recorded, ways)

@@ -50,18 +50,19 @@ class _Numpy:
         sizes = (shape,) if isinstance(shape, int) else shape
         count = math.prod(int(size) for size in sizes)
         data = guarded(count * np.dtype(dtype).itemsize)
-        return data.view(dtype)[:count].reshape(sizes)
+        array: Array = data.view(dtype)[:count].reshape(sizes)
+        return array
 
 
-def _take(_pool: pool.Pool, size: int) -> Array:
+def _take(self: pool.Pool, size: int) -> Array:  # noqa: ARG001 - it stands in for a method
     return guarded(size + PADDING)
 
 
 def _keep(self: LogDecoder, plain: bytes | bytearray) -> Array:
     data = guarded(len(plain) + PADDING)
     data[: len(plain)] = np.frombuffer(plain, np.uint8)
-    self._kept.append(data)  # noqa: SLF001 - it stands in for a method of its own
-    self._kept_bytes += len(data)  # noqa: SLF001
+    self._kept.append(data)
+    self._kept_bytes += len(data)
     return data
 
 

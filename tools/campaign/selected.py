@@ -24,7 +24,7 @@ _SIZE = re.compile(r"\((\d+)")
 
 @dataclass(frozen=True)
 class Declared:
-    """A column as information_schema tells it: COLUMN_TYPE, and whether SELECT's bytes are base64."""
+    """A column as information_schema tells it: its COLUMN_TYPE, and whether SELECT gives bytes."""
 
     name: str
     type: str
@@ -63,8 +63,27 @@ def canonical(column: Declared, text: str | None) -> str | None:
 Writer = Callable[[Any], str]
 
 
+def _lenient(write: Writer) -> Writer:
+    """A writer that gives values of another type than the column's, as before an ALTER, plainly.
+
+    Where that is wrong, the texts differ from SELECT's, and the comparison finds it.
+    """
+
+    def attempt(value: Any) -> str:
+        try:
+            return write(value)
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            return str(value)
+
+    return attempt
+
+
 def from_json(column: Declared) -> Writer:
     """A writer of the values of ``tailrace log --as json`` (parsed with `parse`)."""
+    return _lenient(_from_json(column))
+
+
+def _from_json(column: Declared) -> Writer:
     match column.base:
         case "float":
             return lambda value: repr(struct.unpack("<f", struct.pack("<f", float(value.text)))[0])
@@ -136,6 +155,10 @@ def as_document(column: Declared, text: str | None) -> str | None:
 
 def from_arrow(column: Declared) -> Writer:
     """A writer of what Arrow's ``to_pylist`` gives."""
+    return _lenient(_from_arrow(column))
+
+
+def _from_arrow(column: Declared) -> Writer:
     match column.base:
         case "float" | "double":
             return repr

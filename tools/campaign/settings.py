@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import random
+
     from tools.servers import Server
 
 Names = Literal["ddl", "given", "log"]
@@ -32,27 +33,30 @@ class Settings:
         return f"names={self.names} {listed}"
 
 
+def _flag(rng: random.Random) -> str:
+    return rng.choice(("ON", "OFF"))
+
+
 def choose(rng: random.Random, server: Server) -> Settings:
     """Random settings of the server's flavour."""
     image = rng.choice(("FULL", "FULL", "MINIMAL", "NOBLOB"))
     names: Names = rng.choice(("ddl", "ddl", "given", "log"))
-    flag = lambda: rng.choice(("ON", "OFF"))  # noqa: E731 - three words
     globals_ = {"binlog_checksum": rng.choice(("CRC32", "CRC32", "NONE"))}
     session = {"binlog_row_image": image}
     partial_json = False
     if server.flavour == "mysql":
         metadata = rng.choice(("FULL", "MINIMAL"))
-        session["binlog_transaction_compression"] = flag()
-        session["binlog_rows_query_log_events"] = flag()
+        session["binlog_transaction_compression"] = _flag(rng)
+        session["binlog_rows_query_log_events"] = _flag(rng)
         partial_json = image != "MINIMAL" and rng.random() < 0.4
         session["binlog_row_value_options"] = "'PARTIAL_JSON'" if partial_json else "''"
     else:
         metadata = rng.choice(("FULL", "MINIMAL", "NO_LOG", "NO_LOG"))
-        globals_["log_bin_compress"] = flag()
+        globals_["log_bin_compress"] = _flag(rng)
         globals_["log_bin_compress_min_len"] = "10"
-        session["binlog_annotate_row_events"] = flag()
+        session["binlog_annotate_row_events"] = _flag(rng)
         if server.name != "mariadb-10.11":
-            globals_["binlog_legacy_event_pos"] = flag()
+            globals_["binlog_legacy_event_pos"] = _flag(rng)
             if rng.random() < 0.2:
                 session["binlog_row_image"] = image = "FULL_NODUP"
     globals_["binlog_row_metadata"] = "FULL" if names == "log" else metadata

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,8 @@ from tools.campaign import values
 from tools.dumps import quoted
 
 if TYPE_CHECKING:
+    import random
+
     from tools.campaign.columns import Kind, Types
 
 _ODD_NAMES: Final = ("a.b", "q`q", "select", "日本", "_op", "before", "  x", "Ü", "per%cent")
@@ -170,9 +171,8 @@ class RandomTable:
         """An INSERT of the table's own rows, which doubles them."""
         names = ", ".join(quoted(column.name) for column in self._writable())
         self._next *= 2
-        return f"INSERT IGNORE INTO {quoted(self.name)} ({names}) SELECT {names} FROM " + (
-            f"{quoted(self.name)} LIMIT {self._rng.choice((3, 20, 200))}"
-        )
+        name, most = quoted(self.name), self._rng.choice((3, 20, 200))
+        return f"INSERT IGNORE INTO {name} ({names}) SELECT {names} FROM {name} LIMIT {most}"
 
     def update(self, *, partial_json: bool) -> str:
         """An UPDATE of some columns of some rows, of the key at times."""

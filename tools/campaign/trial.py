@@ -19,6 +19,7 @@ from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet
 from tailrace.schema import Catalogue
 from tailrace.storage import find
+from tools.campaign import source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,12 @@ def _splits(path: Path) -> None:
                 batch.validate(full=True)
 
 
+def _source(path: Path) -> None:
+    """The data source without Spark: its images as JSON are made by a kernel of their own."""
+    for batch in source.read(path, None, statements="skip"):
+        batch.validate(full=True)
+
+
 def _command(*arguments: str) -> Callable[[Path], None]:
     """The command line in this process; `tailrace.cli.main` makes a line of the tree's errors."""
 
@@ -105,6 +112,7 @@ WAYS: Final[dict[str, Callable[[Path], None]]] = {
     "columns": lambda path: _columns(path, verify=True),
     "columns, unverified": lambda path: _columns(path, verify=False),
     "splits": _splits,
+    "data source": _source,
     "tailrace log": _command("log"),
     "tailrace log --as json": _command("log", "--as", "json", "--statements", "skip"),
     "tailrace log --verify": _command("log", "--verify"),

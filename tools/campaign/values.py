@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
 
 TEXTS = (
     "",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,10 @@ from tailrace.columns import changes
 from tools.campaign import selected
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    import pyarrow as pa
 
     from tailrace.storage import LogSeries
     from tools.campaign.replay import Texts
@@ -26,7 +28,7 @@ Columns = dict[str, dict[str, "Declared"]]
 """By table and column name."""
 
 _COUNTED = re.compile(
-    rb"^### (INSERT INTO|UPDATE|DELETE FROM) (`(?:[^`]|``)*`\.`(?:[^`]|``)*`)", re.M
+    rb"^### (INSERT INTO|UPDATE|DELETE FROM) (`(?:[^`]|``)*`\.`(?:[^`]|``)*`)", re.MULTILINE
 )
 _OPERATIONS = {b"INSERT INTO": "insert", b"UPDATE": "update", b"DELETE FROM": "delete"}
 
@@ -42,44 +44,83 @@ def json_lines(series: LogSeries, schema: Path | None) -> Iterator[str]:
     yield from out.getvalue().split("\n")[:-1]
 
 
-def json_changes(lines: Iterator[str], columns: Columns) -> Iterator[Change]:
+def json_changes(lines: Iterable[str], columns: Columns) -> Iterator[Change]:
     """Change records as lines of JSON, to texts."""
-    writers: dict[tuple[str, str], Writer] = {}
+    images = _JsonImages(columns)
     for line in lines:
         record = selected.parse(line)
         table = f"{record['_db']}.{record['_table']}"
+        before, after = (images.texts(table, record[image]) for image in ("before", "after"))
+        yield table, record["_op"], before, after
 
-        def text(name: str, value: Any, table: str = table) -> str | None:
-            if value is None:
-                return None
-            writer = writers.get((table, name))
-            if writer is None:
-                declared = columns.get(table, {}).get(name)
-                writer = str if declared is None else selected.from_json(declared)
-                writers[table, name] = writer
-            return writer(value)
 
-        images = [
-            None
-            if record[image] is None
-            else {name: text(name, value) for name, value in record[image].items()}
-            for image in ("before", "after")
-        ]
-        yield table, record["_op"], images[0], images[1]
+class _JsonImages:
+    """Images as JSON objects, to texts."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._writers: dict[tuple[str, str], Writer] = {}
+
+    def texts(self, table: str, image: dict[str, Any] | None) -> Texts | None:
+        """An image's texts, by column."""
+        if image is None:
+            return None
+        return {
+            name: None if value is None else self._writer(table, name)(value)
+            for name, value in image.items()
+        }
+
+    def _writer(self, table: str, name: str) -> Writer:
+        writer = self._writers.get((table, name))
+        if writer is None:
+            declared = self._columns.get(table, {}).get(name)
+            writer = str if declared is None else selected.from_json(declared)
+            self._writers[table, name] = writer
+        return writer
+
+
+def document_changes(batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[Change]:
+    """Record batches whose images are JSON documents, to texts, in the order of ``_seq``."""
+    found: list[tuple[int, Change]] = []
+    images = _JsonImages(columns)
+    for batch in batches:
+        for record in batch.to_pylist():
+            table = f"{record['_db']}.{record['_table']}"
+            before, after = (
+                None if record[image] is None else selected.parse(record[image])
+                for image in ("before", "after")
+            )
+            texts = images.texts(table, before), images.texts(table, after)
+            found.append((int(record["_seq"]), (table, record["_op"], *texts)))
+    return _in_order(found)
+
+
+def _in_order(found: list[tuple[int, Change]]) -> Iterator[Change]:
+    found.sort(key=lambda each: each[0])
+    if len({number for number, _ in found}) != len(found):
+        raise AssertionError("two changes have the same _seq")
+    return (change for _, change in found)
 
 
 def arrow_changes(series: LogSeries, schema: Path | None, columns: Columns) -> Iterator[Change]:
     """`tailrace.changes`, to texts, in the order of ``_seq``."""
+    return typed_changes(changes(series, schema=schema), columns)
+
+
+def typed_changes(batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[Change]:
+    """Record batches with typed columns in their images, to texts, in the order of ``_seq``."""
     found: list[tuple[int, Change]] = []
-    for batch in changes(series, schema=schema):
-        table = batch.schema.metadata[b"tailrace.table"].decode()
-        names = [field.name for field in batch.schema.field("after").type]
-        declared = [columns.get(table, {}).get(name) for name in names]
-        writers = [str if each is None else selected.from_arrow(each) for each in declared]
+    for batch in batches:
+        if not batch.num_rows:
+            continue
         plain = {
             name: batch.column(name).to_pylist()
             for name in ("_op", "_db", "_table", "_seq", "_present", "_raw")
         }
+        table = f"{plain['_db'][0]}.{plain['_table'][0]}"
+        names = [field.name for field in batch.schema.field("after").type]
+        declared = [columns.get(table, {}).get(name) for name in names]
+        writers = [str if each is None else selected.from_arrow(each) for each in declared]
         images = [
             (
                 image,
@@ -100,9 +141,7 @@ def arrow_changes(series: LogSeries, schema: Path | None, columns: Columns) -> I
             ]
             change = (table, plain["_op"][row], texts[0], texts[1])
             found.append((int(plain["_seq"][row]), change))
-    found.sort(key=lambda each: each[0])
-    for _, change in found:
-        yield change
+    return _in_order(found)
 
 
 def _image(

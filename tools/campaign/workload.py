@@ -152,15 +152,29 @@ class Workload:
                 else:
                     self._execute(cursor, self._statement(rng, table, recorded), recorded)
                 continue
-            self._execute(cursor, "BEGIN", recorded)
+            begin, *ends = self._frame(rng)
+            self._execute(cursor, begin, recorded)
             for step in range(rng.randint(1, 5)):
-                if step and rng.random() < 0.15:
+                if step and begin == "BEGIN" and rng.random() < 0.15:
                     self._execute(cursor, "SAVEPOINT s", recorded)
                     sql = self._statement(rng, rng.choice(chosen), recorded)
                     self._execute(cursor, sql, recorded)
                     self._execute(cursor, "ROLLBACK TO s", recorded)
                 self._execute(cursor, self._statement(rng, rng.choice(chosen), recorded), recorded)
-            self._execute(cursor, rng.choice(("COMMIT",) * 5 + ("ROLLBACK",)), recorded)
+            for end in ends:
+                self._execute(cursor, end, recorded)
+
+    def _frame(self, rng: random.Random) -> list[str]:
+        """How a transaction begins, and the statements that end it."""
+        if rng.random() < 0.85:
+            return ["BEGIN", rng.choice(("COMMIT",) * 5 + ("ROLLBACK",))]
+        name = f"'x{rng.randint(0, 9)}','{rng.choice(('', 'b'))}'"
+        ends = rng.choice(
+            ("COMMIT {} ONE PHASE", "PREPARE {}; COMMIT {}", "PREPARE {}; ROLLBACK {}")
+        )
+        return [f"XA START {name}", f"XA END {name}"] + [
+            f"XA {end.format(name)}" for end in ends.split("; ")
+        ]
 
     def _alter(self, cursor: Cursor, table: RandomTable, recorded: Recorded) -> None:
         before = list(table.columns), {id(c): vars(c).copy() for c in table.columns}
@@ -197,8 +211,8 @@ class Workload:
     def _select(self, cursor: Cursor, database: str, table: RandomTable) -> Selected:
         documents = {c.name for c in table.columns if c.kind.family == "json"}
         cursor.execute(
-            "SELECT column_name, column_type, extra FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
-            "ORDER BY ordinal_position",
+            "SELECT column_name, column_type, extra FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
             (database, table.name),
         )
         described = [

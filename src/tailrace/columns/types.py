@@ -58,6 +58,8 @@ _UINT64: Final = pa.decimal128(20, 0)
 _LOCAL: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _DURATION: Final = pa.duration("us")
+_DECIMAL_TEXT: Final = 68
+"""Room that the kernel asks for before it writes a decimal as text."""
 _DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 # type: (signed kind, its Arrow type, unsigned kind, its Arrow type, bytes in a row)

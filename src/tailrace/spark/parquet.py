@@ -8,6 +8,7 @@ values of text columns cost a tenth, and no one prunes by them.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id"})
 _SAMPLE: Final = 2048
+_SAMPLED_ROWS: Final = 8192
+"""Fewer rows are not worth a sample: what each way costs is next to nothing."""
 _FEW: Final = 64
 """A column with at most so many distinct values among a sample's is written with a dictionary."""
 _GTIDS_REPEAT: Final = 4
@@ -75,28 +78,34 @@ class ParquetFile:
 
 def with_spark_types(schema: pa.Schema) -> pa.Schema:
     """The schema with Spark's own beside it, so that Spark reads a TIME as an interval."""
-    found = {ROW_METADATA: spark_schema(schema).json().encode()}
-    return schema.with_metadata({**(schema.metadata or {}), **found})
+    return schema.with_metadata({**(schema.metadata or {}), ROW_METADATA: _spark_json(schema)})
+
+
+@functools.lru_cache(maxsize=1024)
+def _spark_json(schema: pa.Schema) -> bytes:
+    return spark_schema(schema).json().encode()
 
 
 def _open(path: Path, rows: pa.Table) -> pq.ParquetWriter:
-    few: list[str] = []
+    few = set(_ALWAYS_FEW)
     ranged: list[str] = []
-    for leaf, values in _leaves(rows):
-        if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+    for leaf, arrow in _leaves(rows.schema):
+        if pa.types.is_dictionary(arrow):
+            few.add(leaf)
+        elif not (pa.types.is_string(arrow) or pa.types.is_binary(arrow)):
             ranged.append(leaf)
-        if leaf in _ALWAYS_FEW or pa.types.is_dictionary(values.type) or _few_valued(values):
-            few.append(leaf)
+    if rows.num_rows >= _SAMPLED_ROWS:
+        few |= _few_valued(rows)
     encodings = {}
     if "_gtid" in rows.schema.names and pa.types.is_string(rows.schema.field("_gtid").type):
         encodings["_gtid"] = "DELTA_BYTE_ARRAY"  # each begins as the one before
-        few = [leaf for leaf in few if leaf != "_gtid"]
+        few.discard("_gtid")
     return pq.ParquetWriter(
         path,
         with_spark_types(rows.schema),
         compression="zstd",
         compression_level=1,
-        use_dictionary=few or False,
+        use_dictionary=sorted(few),
         write_statistics=ranged or False,
         column_encoding=encodings or None,
     )
@@ -113,24 +122,37 @@ def _as_text(rows: pa.Table) -> list[str]:
     return ["_gtid"] if distinct * _GTIDS_REPEAT > rows.num_rows else []
 
 
-def _leaves(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
     """Each column and each member of a struct column, by the path that Parquet gives it."""
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        if not pa.types.is_struct(column.type):
-            yield name, column
+    for field in schema:
+        if not pa.types.is_struct(field.type):
+            yield field.name, field.type
             continue
-        for index, field in enumerate(column.type):
-            chunks = [chunk.field(index) for chunk in column.chunks]
-            yield f"{name}.{field.name}", pa.chunked_array(chunks, field.type)
+        for member in field.type:
+            yield f"{field.name}.{member.name}", member.type
 
 
-def _few_valued(values: pa.ChunkedArray) -> bool:
-    """Whether a sample of the values, spread over all of them, has few that differ."""
-    if pa.types.is_nested(values.type) or pa.types.is_null(values.type) or not len(values):
+def _few_valued(rows: pa.Table) -> set[str]:
+    """The leaves of which a sample, spread over all rows, has few values that differ."""
+    places = np.linspace(0, rows.num_rows - 1, min(rows.num_rows, _SAMPLE)).astype(np.int64)
+    sample = rows.take(pa.array(places)).combine_chunks()
+    found = set()
+    for name in sample.schema.names:
+        column = sample.column(name)
+        members = [(name, column)]
+        if pa.types.is_struct(column.type):
+            members = [
+                (f"{name}.{field.name}", pc.struct_field(column, [index]))
+                for index, field in enumerate(column.type)
+            ]
+        found |= {leaf for leaf, values in members if _repeats(values)}
+    return found
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    if pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_dictionary(kind):
         return False
-    if pa.types.is_floating(values.type) or pa.types.is_boolean(values.type):
+    if pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
-    size = min(len(values), _SAMPLE)
-    places = np.linspace(0, len(values) - 1, size).astype(np.int64)
-    distinct = len(pc.unique(values.take(pa.array(places))))
-    return distinct <= min(_FEW, max(size // 8, 1))
+    return len(pc.unique(values)) <= _FEW

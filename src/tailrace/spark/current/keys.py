@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
+_SPARSE: Final = 8
+"""Up to so many numbers for each key, they are renumbered through a table instead of by sorting."""
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)
@@ -52,8 +54,8 @@ def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return _renumbered(column.to_numpy())
+    if not column.null_count and (found := _whole(column)) is not None:
+        return _renumbered(found)
     encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
     codes = [_integers(chunk.indices) for chunk in encoded.chunks]
     if not codes:
@@ -61,7 +63,30 @@ def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
     return np.concatenate(codes), len(encoded.chunk(0).dictionary)
 
 
+def _whole(column: pa.ChunkedArray) -> Numbers | None:
+    """The values as 64-bit numbers, where that is what they are; unsigned keys are decimals."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy().astype(np.int64, copy=False)
+    if not pa.types.is_decimal128(column.type) or column.type.scale:
+        return None
+    parts = [_decimal_words(chunk) for chunk in column.chunks]
+    words = np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
+    return None if words[:, 1].any() or (words[:, 0] < 0).any() else words[:, 0]
+
+
+def _decimal_words(array: pa.Array) -> Numbers:
+    words = np.frombuffer(array.buffers()[1], np.int64)
+    return words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+
+
 def _renumbered(numbers: Numbers) -> tuple[Numbers, int]:
+    if len(numbers):
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low < _SPARSE * len(numbers):
+            there = np.zeros(high - low + 1, np.bool_)
+            there[numbers - low] = True
+            new = np.cumsum(there) - 1
+            return new[numbers - low], int(new[-1]) + 1
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return inverse.astype(np.int64), len(distinct)
 

@@ -1,0 +1,202 @@
+"""The lake's versions: what is seen before, at and after each step of a commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake import store
+from tailrace.spark.lake.manifest import Current, DataFile, Manifest, SourceState, TableState
+from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.store import Lake, TableFiles
+
+COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
+
+
+def commit(path, content, *, version=None):
+    """Commit a version with one table of two files that hold ``content``."""
+    with Lake(path) as lake:
+        number = version or lake.manifest.version + 1
+        old = lake.folder("shop.orders") / "changelog"
+        files = TableFiles()
+        if lake.manifest.version:
+            files.changelog = {each.name: each for each in old.iterdir()}
+        for kind, members in (("log", files.changelog), ("now", files.current)):
+            fresh = lake.staging / kind
+            fresh.write_text(content)
+            members[f"{kind}-{number}"] = fresh
+        lake.commit(Manifest(number, None, ("changelog", "current")), {"shop.orders": files})
+
+
+def seen(path):
+    """What a reader sees: each file's name and content."""
+    top = path / "shop.orders"
+    return {f"{each.parent.name}/{each.name}": each.read_text() for each in sorted(top.glob("*/*"))}
+
+
+FIRST = {"changelog/log-1": "one", "current/now-1": "one"}
+SECOND = {"changelog/log-1": "one", "changelog/log-2": "two", "current/now-2": "two"}
+
+
+def test_versions(tmp_path):
+    path = tmp_path / "lake"
+    commit(path, "one")
+    assert seen(path) == FIRST
+    pinned = (path / "shop.orders").resolve()
+    commit(path, "two")
+    assert seen(path) == SECOND
+    assert (pinned / "current" / "now-1").read_text() == "one"
+    commit(path, "three")
+    assert not pinned.exists()
+    with Lake(path) as lake:
+        assert lake.manifest.version == 3
+
+
+STEPS = ["symlink_to", "replace", "hardlink_to", "mkdir", "write_text", "write_bytes", "unlink"]
+
+
+class CrashError(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("fatal", range(40))
+def test_a_crash_at_any_step_leaves_one_version_or_the_other(fatal, tmp_path, monkeypatch):
+    path = tmp_path / "lake"
+    commit(path, "one")
+    count = 0
+
+    def dying(original):
+        def step(*arguments, **options):
+            nonlocal count
+            count += 1
+            if count > fatal:
+                raise CrashError
+            return original(*arguments, **options)
+
+        return step
+
+    with monkeypatch.context() as patch:
+        for name in STEPS:
+            patch.setattr(Path, name, dying(getattr(Path, name)))
+        patch.setattr(os, "fsync", dying(os.fsync))
+        patch.setattr(store.shutil, "rmtree", lambda *_arguments, **_options: None)
+        try:
+            commit(path, "two")
+            crashed = False
+        except CrashError:
+            crashed = True
+    after = seen(path)
+    assert after in (FIRST, SECOND)
+    if not crashed:
+        assert after == SECOND
+    if after == FIRST:
+        commit(path, "two")
+    assert seen(path) == SECOND
+    with Lake(path):
+        left = {each.name for each in (path / "_tailrace" / "versions").iterdir()}
+        assert left == {"000001", "000002"}
+
+
+def test_what_a_run_left_over_goes_away(tmp_path):
+    path = tmp_path / "lake"
+    commit(path, "one")
+    inner = path / "_tailrace"
+    (inner / "staging" / "999999" / "x").mkdir(parents=True)
+    (inner / "versions" / "000002").mkdir()
+    (path / "shop.gone").symlink_to("_tailrace/now/shop.gone")
+    (path / "mine").symlink_to("nowhere")
+    with Lake(path) as lake:
+        assert lake.manifest.version == 1
+        assert not (inner / "staging" / "999999").exists()
+        assert not (inner / "versions" / "000002").exists()
+        assert not (path / "shop.gone").is_symlink()
+        assert (path / "mine").is_symlink()
+    assert seen(path) == FIRST
+
+
+def test_only_one_process_writes(tmp_path):
+    path = tmp_path / "lake"
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from tailrace.spark.lake.store import Lake\n"
+        "with Lake(Path(sys.argv[1])):\n"
+        "    print('open', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(PipelineError, match=rf"another process \({other.pid}\)"), Lake(path):
+            pass
+    finally:
+        other.kill()
+        other.wait()
+    with Lake(path):
+        pass
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(PipelineError, match="no lake"), Lake(tmp_path):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(PipelineError, match="cannot be written"), Lake(tmp_path / "file"):
+        pass
+
+
+def test_manifest_comes_back(tmp_path):
+    file = DataFile("part", 5, 6, 7)
+    current = Current(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
+    table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current)
+    manifest = Manifest(
+        3,
+        ("shop.*",),
+        ("changelog", "current"),
+        {"mysql": SourceState("binlog.000002", 500, {"binlog.000001": 9}, "h", "t", "c")},
+        {
+            "shop.orders": table,
+            "shop.old": replace(table, current=None, dropped=True),
+            "shop.none": replace(table, current=replace(current, files=(), refused="no key")),
+        },
+    )
+    manifest.write(tmp_path)
+    assert Manifest.read(tmp_path) == manifest
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"layout": 1}', '{"layout": 1, "version": 3}']
+)
+def test_a_damaged_manifest(content, tmp_path):
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(PipelineError, match="manifest"):
+        Manifest.read(tmp_path)
+
+
+def test_a_lake_of_a_later_layout(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"layout": 99}')
+    with pytest.raises(PipelineError, match="layout 99"):
+        Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [
+        (("shop", "orders"), "shop.orders"),
+        (("a.b", "c"), "a@002eb.c"),
+        (("a", "b.c"), "a.b@002ec"),
+        (("a/b", "@x y"), "a@002fb.@0040x@0020y"),
+        (("_tailrace", "now"), "_tailrace.now"),
+        (("größe", "表"), "größe.表"),
+        (("a", "😀"), "a.@d83d@de00"),
+    ],
+)
+def test_folder_names(names, folder):
+    assert folder_name(*names) == folder

@@ -1,0 +1,204 @@
+"""`mirror` on Spark, against what the servers' own SELECT said when the logs were recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tailrace.columns import plan_splits
+from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, UsageError
+from tailrace.spark import mirror
+from tailrace.storage import find
+from tests.spark.replay import differences
+
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
+TABLES = {
+    name: table
+    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
+    for name, table in flavour["tables"].items()
+}
+
+
+def check(spark, lake):
+    """All tables are what SELECT gave, as plain Spark reads them, and no change is twice."""
+    for name, table in TABLES.items():
+        current = spark.read.parquet(str(lake / name / "current"))
+        assert differences(current.toArrow(), table) == [], name
+    changes = spark.read.parquet(str(lake / "shop.orders" / "changelog"))
+    assert changes.count() == changes.select("_seq").distinct().count() == 1097
+
+
+def copied(logs, folder, name="mysql"):
+    """A copy of a shop's logs."""
+    shutil.copytree(SHOP / logs, folder / name)
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def shop(spark, tmp_path_factory):
+    """A lake of the whole shop, and the report of its first run."""
+    lake = tmp_path_factory.mktemp("shop") / "lake"
+    told = []
+    report = mirror(SHOP, lake, spark=spark, progress=lambda *each: told.append(each))
+    return lake, report, told
+
+
+def test_the_shop(spark, shop):
+    lake, report, told = shop
+    check(spark, lake)
+    assert report.version == 1
+    assert report.changes == 6232
+    assert {table.name: table.rows for table in report.tables} == {
+        name: table["count"] for name, table in TABLES.items()
+    }
+    assert all(not table.notes and table.refused is None for table in report.tables)
+    assert told[0][0] == "start"
+    read = [(done, total) for phase, done, total in told if phase == "read"]
+    assert read == sorted(read)
+    assert read[-1] == (report.log_bytes, report.log_bytes)
+    assert told[-1] == ("commit", len(TABLES), len(TABLES))
+
+
+def test_running_again_changes_nothing(spark, shop):
+    lake, first, _ = shop
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
+
+    def no_spark():
+        raise AssertionError("Spark is not needed")
+
+    report = mirror(SHOP, lake, spark=no_spark)
+    after = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
+    assert {path for path in before if before[path] != after.get(path)} <= {
+        lake / "_tailrace" / "lock"
+    }
+    assert (report.version, report.changes, report.positions) == (1, 0, first.positions)
+
+
+def test_types_as_spark_reads_them(spark, shop):
+    lake, _, _ = shop
+    orders = spark.read.parquet(str(lake / "shop.orders" / "current"))
+    kinds = dict(orders.dtypes)
+    assert kinds["_seq"] == "decimal(38,0)"
+    assert kinds["_ts"] == "timestamp"
+    deliveries = spark.read.parquet(str(lake / "warehouse.deliveries" / "changelog"))
+    image = deliveries.schema["after"].dataType
+    assert "interval day to second" in image.simpleString()
+    assert deliveries.where("after.id is not null").count() == 205
+
+
+def test_a_changelog_whose_columns_changed_is_read_with_all_of_them(spark, shop):
+    lake, _, _ = shop
+    products = spark.read.parquet(str(lake / "shop.products" / "changelog"))
+    assert "weight_grams" in products.schema["after"].dataType.names
+    assert products.count() == 241
+    assert products.where("after.weight_grams is not null").count() > 0
+
+
+def test_a_log_that_grows_is_gone_on_with(spark, tmp_path):
+    mysql, mariadb = copied("mysql", tmp_path), copied("mariadb", tmp_path, "mariadb")
+    (series,) = find(mysql)
+    bounds = [s for s in plan_splits(series, target_bytes=30_000) if s.file == "binlog.000003"]
+    whole = {path.name: path.read_bytes() for path in mysql.glob("binlog.*")}
+    (mysql / "binlog.000004").unlink()
+    (mysql / "binlog.index").unlink()
+    (mysql / "binlog.000003").write_bytes(whole["binlog.000003"][: bounds[2].start + 100])
+    lake = tmp_path / "lake"
+    first = mirror([mysql, mariadb], lake, spark=spark)
+    assert first.positions["mysql"] == f"binlog.000003:{bounds[2].start}"
+    # The rest comes, and what was read is purged.
+    for name, data in whole.items():
+        (mysql / name).write_bytes(data)
+    for path in (mysql / "binlog.index", mysql / "binlog.000001", mysql / "binlog.000002"):
+        path.unlink()
+    second = mirror(mysql, lake, spark=spark)
+    assert first.changes + second.changes == 6232
+    assert second.version == 2
+    check(spark, lake)
+
+
+def test_a_table_in_two_sources(spark, tmp_path):
+    one, two = copied("mysql", tmp_path, "east"), copied("mysql", tmp_path, "west")
+    with pytest.raises(PipelineError, match="logs of east and west"):
+        mirror([one, two], tmp_path / "lake", spark=spark, tables=["shop.reviews"])
+    assert not (tmp_path / "lake" / "shop.reviews").exists()
+
+
+def test_a_damaged_log_leaves_the_lake_as_it_was(spark, tmp_path):
+    mysql = copied("mysql", tmp_path)
+    damaged = mysql / "binlog.000004"
+    data = damaged.read_bytes()
+    damaged.unlink()
+    (mysql / "binlog.index").unlink()
+    lake = tmp_path / "lake"
+    mirror(mysql, lake, spark=spark, tables=["shop.orders"])
+    before = sorted(path.name for path in (lake / "shop.orders" / "changelog").iterdir())
+    damaged.write_bytes(data[:20_000] + bytes([data[20_000] ^ 1]) + data[20_001:])
+    with pytest.raises(ChecksumMismatch, match=r"binlog\.000004 at \d+"):
+        mirror(mysql, lake, spark=spark, tables=["shop.orders"])
+    assert sorted(path.name for path in (lake / "shop.orders" / "changelog").iterdir()) == before
+    damaged.write_bytes(data)
+    assert mirror(mysql, lake, spark=spark, tables=["shop.orders"]).version == 2
+
+
+def test_only_a_changelog(spark, tmp_path):
+    report = mirror(
+        SHOP / "mysql", tmp_path / "lake", spark=spark, tables=["reviews"], keep=["changelog"]
+    )
+    (table,) = report.tables
+    assert (table.name, table.rows, table.dropped) == ("shop.reviews", None, False)
+    assert [each.name for each in (tmp_path / "lake" / "shop.reviews").iterdir()] == ["changelog"]
+    with pytest.raises(PipelineError, match="begun with --keep changelog"):
+        mirror(SHOP / "mysql", tmp_path / "lake", tables=["reviews"])
+    with pytest.raises(PipelineError, match="begun with --tables"):
+        mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"keep": []}, {"keep": ["history"]}, {"format": "delta"}], ids=str
+)
+def test_options_that_make_no_sense(options, tmp_path):
+    with pytest.raises(UsageError):
+        mirror(SHOP, tmp_path / "lake", **options)
+
+
+def test_not_a_log(tmp_path):
+    (tmp_path / "binlog.000001").write_bytes(b"not a log at all" * 10)
+    with pytest.raises(BadMagic):
+        mirror(tmp_path / "binlog.000001", tmp_path / "lake")
+
+
+RUN = """
+import sys
+from tailrace.spark import mirror
+mirror(sys.argv[1], sys.argv[2], progress=lambda phase, *_: print(phase, flush=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["read", "current", "commit"])
+def test_a_killed_run_is_completed_by_the_next(phase, spark, tmp_path):
+    lake = tmp_path / "lake"
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, SHOP, lake],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    for line in process.stdout:
+        if line.strip() == phase:
+            break
+    time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not list(lake.glob("*.*/current")) or phase == "commit"
+    mirror(SHOP, lake, spark=spark)
+    check(spark, lake)

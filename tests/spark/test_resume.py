@@ -1,0 +1,145 @@
+"""Going on with a log where the lake ends, and noticing when it is another log."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tailrace.columns import plan_splits
+from tailrace.errors import PipelineError
+from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
+from tailrace.spark.lake.resume import (
+    dump_catalogue,
+    grown,
+    load_catalogue,
+    resume,
+    state_after,
+)
+from tailrace.storage import find
+
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """A copy of three logs, as bytes by name, and a function that writes some of them anew."""
+    content = {path.name: path.read_bytes() for path in sorted(SHOP.glob("binlog.0*"))}
+    folder = tmp_path / "mariadb"
+    folder.mkdir()
+
+    def write(**changed):
+        for path in folder.iterdir():
+            path.unlink()
+        for name, data in (content | changed).items():
+            if data is not None:
+                (folder / name).write_bytes(data)
+        (series,) = find(folder)
+        return series
+
+    write.content = content
+    return write
+
+
+def read(series):
+    return state_after(series, None, plan_splits(series))
+
+
+def test_a_log_that_grew(logs):
+    names = sorted(logs.content)
+    last = logs.content[names[2]]
+    bounds = [split.start for split in plan_splits(logs(), target_bytes=20_000)][-3:]
+    short = logs(**{names[2]: last[: bounds[0]]})
+    state = read(short)
+    assert (state.file, state.offset) == (names[2], bounds[0])
+    assert grown(short, state) == 0
+    whole = logs()
+    assert grown(whole, state) == len(last) - bounds[0]
+    series, after, catalogue = resume(whole, state)
+    assert [file.name for file in series.files] == [names[2]]
+    assert after == Position(names[2], bounds[0])
+    assert catalogue.lookup("warehouse", "stock") is not None
+    splits = plan_splits(series, after=after, catalogue=catalogue)
+    assert [(each.start, each.end) for each in splits] == [(bounds[0], len(last))]
+    again = state_after(whole, state, splits)
+    assert again == read(whole)
+
+
+def test_files_before_may_be_purged(logs):
+    names = sorted(logs.content)
+    state = read(logs())
+    series, after, _ = resume(logs(**{names[0]: None, names[1]: None}), state)
+    assert after == Position(names[2], len(logs.content[names[2]]))
+    assert [file.name for file in series.files] == [names[2]]
+
+
+def test_nothing_new_keeps_the_state(logs):
+    series = logs()
+    state = read(series)
+    assert state_after(series, state, []) is state
+    assert state_after(series, None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:5000], "has 5000 bytes"),
+        (lambda data: data[:30] + b"?" + data[31:], "not those that were read"),
+        (lambda data: data[:-30] + b"?" + data[-29:], "not those that were read"),
+    ],
+)
+def test_another_log(change, message, logs):
+    names = sorted(logs.content)
+    state = read(logs())
+    series = logs(**{names[2]: change(logs.content[names[2]])})
+    with pytest.raises(PipelineError, match=message):
+        resume(series, state)
+
+
+def test_an_earlier_file_of_another_size(logs):
+    names = sorted(logs.content)
+    state = read(logs())
+    series = logs(**{names[0]: logs.content[names[0]][:1000]})
+    with pytest.raises(PipelineError, match="it had 161876 bytes and has 1000"):
+        resume(series, state)
+
+
+def test_the_file_it_ends_in_is_gone(logs):
+    names = sorted(logs.content)
+    state = read(logs())
+    with pytest.raises(PipelineError, match="is gone"):
+        resume(logs(**{names[2]: None}), state)
+
+
+def test_the_flag_of_a_log_being_written_does_not_make_it_another(logs):
+    names = sorted(logs.content)
+    data = bytearray(logs.content[names[2]])
+    data[4 + 17] |= 1
+    state = read(logs(**{names[2]: bytes(data)}))
+    resume(logs(), replace(state))
+
+
+def test_catalogues_come_back():
+    text = dump_catalogue(Catalogue())
+    assert isinstance(load_catalogue(text), Catalogue)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "?",
+        base64.b64encode(b"no zlib").decode(),
+        base64.b64encode(zlib.compress(pickle.dumps(Path("/")))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps([1]))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps(Catalogue())[:-5])).decode(),
+    ],
+)
+def test_a_manifest_makes_nothing_but_catalogues(text):
+    with pytest.raises(PipelineError, match="manifest"):
+        load_catalogue(text)
