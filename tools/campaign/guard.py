@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailrace.columns import arena, blocks, decoder, pool, table
+from tailrace.columns import arena, blocks, pool, table, walk
 from tailrace.columns.layout import PADDING
 
 if TYPE_CHECKING:
-    from tailrace.columns.decoder import LogDecoder
+    from tailrace.columns.walk import Walker
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ def _take(self: pool.Pool, size: int) -> Array:  # noqa: ARG001 - it stands in f
     return guarded(size + PADDING)
 
 
-def _keep(self: LogDecoder, plain: bytes | bytearray) -> Array:
+def _keep(self: Walker, plain: bytes | bytearray) -> Array:
     data = guarded(len(plain) + PADDING)
     data[: len(plain)] = np.frombuffer(plain, np.uint8)
     self._kept.append(data)
@@ -71,4 +71,4 @@ def install() -> None:
     for module in (arena, blocks, table):
         module.np = _Numpy()  # type: ignore[attr-defined]
     pool.Pool.take = _take  # type: ignore[method-assign]
-    decoder.LogDecoder._keep = _keep  # type: ignore[method-assign]  # noqa: SLF001
+    walk.Walker._keep = _keep  # type: ignore[method-assign]  # noqa: SLF001
