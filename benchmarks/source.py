@@ -1,13 +1,12 @@
-"""Reading through the data source, against a source that hands Spark the same batches ready-made."""
+"""The data source against one that hands Spark the same batches ready-made."""
 
 from __future__ import annotations
 
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,6 +16,8 @@ from benchmarks.measure import pin
 from tailrace.spark import register, session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -89,8 +90,8 @@ def _keep(source: DataFrame, options: dict[str, str], path: Path, file: Path) ->
     for partition in reader.partitions():
         for batch in reader.read(partition):
             if writer is None:
-                writer = pa.ipc.new_file(str(file), batch.schema)
-            writer.write_batch(batch)
+                writer = pa.ipc.new_file(str(file), cast("Any", batch).schema)
+            writer.write_batch(cast("Any", batch))
     if writer is not None:
         writer.close()
 

@@ -23,11 +23,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def wants(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
-    """The test for a database and a table by patterns with ``*`` and ``?``; None wants all.
+    """The test for a database and a table by patterns with ``*`` and ``?``.
 
-    A pattern is ``database.table``; one without a point is a table in any database.
+    None wants all, an empty list none. A pattern is ``database.table``; one without a point is a
+    table in any database.
     """
-    if not patterns:
+    if patterns is None:
         return lambda _database, _table: True
     wanted = [each if "." in each else f"*.{each}" for each in patterns]
     return lambda database, table: any(

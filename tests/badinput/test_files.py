@@ -73,8 +73,9 @@ def test_truncated_at_each_byte(tmp_path, flavour):
         with suppress(TailraceError):
             read.extend(event.offset for event in log.open(path))
         assert read == offsets[: len(read)]
-        with suppress(TailraceError):
-            _columns(path)
+        for read_all in (_columns, _splits):
+            with suppress(TailraceError):
+                read_all(path)
 
 
 @FLAVOURS
@@ -93,7 +94,7 @@ def test_each_byte_flipped(tmp_path, flavour, seal):
                 parsed.seal(index, size=False)
             path.write_bytes(parsed.bytes())
             failed = 0
-            for read in (_objects, _columns):
+            for read in (_objects, _columns, _splits):
                 try:
                     read(path)
                 except TailraceError:
@@ -113,6 +114,11 @@ def _objects(path):
 def _columns(path):
     for batch in changes(path, statements="skip"):
         batch.validate(full=True)
+
+
+def _splits(path):
+    for series in find(path):
+        plan_splits(series, target_bytes=1)
 
 
 def test_a_wrong_byte_is_told_with_its_place(tmp_path):

@@ -140,7 +140,7 @@ def test_a_gtid_finds_its_transaction(binlog):
 
 
 def test_small_splits_give_the_same_rows(binlog):
-    whole, parts = binlog(), binlog(split="20000")
+    whole, parts = binlog(), binlog(split="150000")
     assert parts.rdd.getNumPartitions() > whole.rdd.getNumPartitions()
     assert parts.select("_seq", "after").exceptAll(whole.select("_seq", "after")).count() == 0
     assert parts.count() == whole.count()

@@ -104,7 +104,7 @@ def readers(
         yield Reader(
             each,
             selection=selection,
-            wants=wants(patterns),
+            wants=wants(patterns or None),
             catalogue=catalogue,
             verify_checksums=not skip_checksums,
             notice=say,

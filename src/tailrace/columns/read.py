@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +11,7 @@ from tailrace.columns.splits import Split, find_rollbacks, whole_file
 from tailrace.errors import TruncatedEvent
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
+from tailrace.selection import wants
 from tailrace.storage import LogSeries, find
 
 if TYPE_CHECKING:
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 _MANY_BATCHES = 64
 """Batches of a block from which on larger blocks pay: each costs Python some work."""
-
-
-def wants(tables: Sequence[str] | None) -> Callable[[str, str], bool]:
-    """The test for ``database.table`` by patterns with ``*`` and ``?``; None wants all."""
-    if tables is None:
-        return lambda _database, _table: True
-    patterns = [each if "." in each else f"*.{each}" for each in tables]
-    return lambda database, table: any(
-        fnmatchcase(f"{database}.{table}", pattern) for pattern in patterns
-    )
 
 
 def read_split(
@@ -84,11 +74,11 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
                 consumed = 0
             if count > _MANY_BATCHES:
                 blocks.block = min(8 * blocks.block, LARGEST_BLOCK)
-        if blocks.offset + consumed < split.end:
+        if blocks.offset < split.end:  # `next` has dropped what was consumed
             raise TruncatedEvent(
-                f"the log was {split.end} bytes long and is no more: it ends inside an event",
+                f"the log ends inside this event, before byte {split.end}",
                 file=split.file,
-                offset=blocks.offset + consumed,
+                offset=blocks.offset,
             )
 
 

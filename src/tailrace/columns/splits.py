@@ -11,8 +11,8 @@ import numpy as np
 from tailrace.columns import layout as k
 from tailrace.columns.blocks import Blocks
 from tailrace.columns.native import kernel
-from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType
-from tailrace.errors import BoundaryError, EventDecodeError, PipelineError
+from tailrace.constants import MAGIC, ChecksumAlgorithm, EventFlag, EventType
+from tailrace.errors import BoundaryError, EventDecodeError, PipelineError, TruncatedEvent
 from tailrace.events import DecodeContext
 from tailrace.events.base import event_name
 from tailrace.events.query import QueryEvent
@@ -213,15 +213,19 @@ class _Scan:
                     self._stop(reason)
                 self._take_bounds()
                 consumed = int(frame[k.CURSOR]) - begin
-                if size := blocks.payload_ahead(consumed):
-                    if blocks.offset + consumed + size > self._log.size:
-                        break
-                    blocks.skip(blocks.offset + consumed + size)
-                    frame[k.SAFE] = blocks.offset
-                    consumed = 0
                 end_of_file = blocks.offset + consumed
-            closed = end_of_file == blocks.offset + blocks.size and not self._in_use
-        end = end_of_file if closed else int(frame[k.SAFE])
+                if size := blocks.payload_ahead(consumed):
+                    if end_of_file + size > self._log.size:
+                        break
+                    blocks.skip(end_of_file + size)
+                    frame[k.SAFE] = end_of_file = blocks.offset
+                    consumed = 0
+            torn = end_of_file != blocks.offset + blocks.size
+        if torn and not self._in_use:
+            raise TruncatedEvent(
+                "the file ends inside this event", file=self._log.name, offset=end_of_file
+            )
+        end = int(frame[k.SAFE]) if self._in_use else end_of_file
         if self._start < _NEVER and self._start > end_of_file:
             raise PipelineError(
                 f"{self._log.path} has {end_of_file} bytes of whole events, but was read up to "
@@ -268,7 +272,8 @@ class _Scan:
         raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
         event = self._context.decode(raw, file=self._log.name, offset=offset)
         if event.type == EventType.FORMAT_DESCRIPTION:
-            self._in_use = bool(event.header.flags & EventFlag.IN_USE)
+            if offset == len(MAGIC):  # a relay log holds its source's, too
+                self._in_use = bool(event.header.flags & EventFlag.IN_USE)
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
         elif event.type == EventType.START_ENCRYPTION:

@@ -18,11 +18,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tailrace.columns import plan_splits, read_split, wants
+from tailrace.columns import plan_splits, read_split
+from tailrace.columns.arrays import table_of
 from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
+from tailrace.selection import wants
 from tailrace.spark.filters import matching, table_patterns, taken
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, as_columns, as_json, table_schema
 from tailrace.spark.types import spark_schema
@@ -242,18 +244,12 @@ class BinlogReader(DataSourceReader):
         if not isinstance(partition, SplitPartition):  # there is no log: Spark makes one partition
             return
         options = self._options
-        schemas: dict[tuple[str, str], list[TableSchema]] = {}
-
-        def meet(table: TableSchema) -> None:
-            schemas.setdefault((table.database, table.table), []).append(table)
-
         batches = read_split(
             partition.split,
             tables=self._tables(),
             columns=self._wanted(),
             verify_checksums=options.verify,
             statements=options.statements,
-            notice=meet,
         )
         asked = wants(options.tables)
         for batch in batches:
@@ -266,7 +262,7 @@ class BinlogReader(DataSourceReader):
             if options.table is not None:
                 yield as_columns(kept, self._target)
                 continue
-            yield as_json(kept, _schema_of(kept, schemas[names]), self._target)
+            yield as_json(kept, table_of(batch.schema), self._target)
 
     def _tables(self) -> tuple[str, ...] | None:
         """Patterns of the tables to decode, which may fit more than are asked for; None for all."""
@@ -278,19 +274,6 @@ class BinlogReader(DataSourceReader):
         if self._options.table is None:
             return None if {"before", "after"} & set(self._target.names) else ()
         return self._options.columns
-
-
-def _schema_of(batch: pa.RecordBatch, known: Sequence[TableSchema]) -> TableSchema:
-    """The table as it was when the batch's rows were written: it has the batch's columns."""
-    image = batch.schema.field("after").type
-    names = [field.name for field in image]
-    for table in reversed(known):
-        if [column.name for column in table.columns] == names and all(
-            plan_of(column).type == field.type
-            for column, field in zip(table.columns, image, strict=True)
-        ):
-            return table
-    return known[-1]
 
 
 class PushingReader(BinlogReader):

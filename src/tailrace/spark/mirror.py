@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.columns import plan_splits, wants
+from tailrace.columns import plan_splits
 from tailrace.columns.native import compile_all
 from tailrace.errors import PipelineError, UsageError
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
+from tailrace.selection import wants
 from tailrace.spark.current.build import Built, SourceChanges, build
 from tailrace.spark.lake.assemble import Made, assemble
 from tailrace.spark.lake.names import folder_name

@@ -66,12 +66,14 @@ def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
 def _whole(column: pa.ChunkedArray) -> Numbers | None:
     """The values as 64-bit numbers, where that is what they are; unsigned keys are decimals."""
     if pa.types.is_integer(column.type):
-        return column.to_numpy().astype(np.int64, copy=False)
+        numbers: Numbers = column.to_numpy().astype(np.int64, copy=False)
+        return numbers
     if not pa.types.is_decimal128(column.type) or column.type.scale:
         return None
     parts = [_decimal_words(chunk) for chunk in column.chunks]
     words = np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
-    return None if words[:, 1].any() or (words[:, 0] < 0).any() else words[:, 0]
+    low: Numbers = words[:, 0]
+    return None if words[:, 1].any() or (low < 0).any() else low
 
 
 def _decimal_words(array: pa.Array) -> Numbers:
