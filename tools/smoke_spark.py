@@ -33,7 +33,8 @@ def main() -> int:
     counts = record.where("_table = 'orders'").count(), orders.count()
     spark.stop()
     good = rows == expected and not again.changes and counts[0] == counts[1] > 0
-    print(f"PySpark {version('pyspark')}: {first.changes} changes, {sum(rows.values())} rows:", good)
+    found = f"{first.changes} changes, {sum(rows.values())} rows"
+    print(f"PySpark {version('pyspark')}: {found}:", "right" if good else "wrong")
     return 0 if good else 1
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table
+from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table, walk
+from tailrace.selection import wants
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
 from tests.columns.random_log import logs
@@ -60,8 +61,8 @@ def test_however_small_the_pieces_are(folder, data, block, most, room):
         patch.object(read, "BLOCK", block),
         patch.object(table, "MOST_ROWS", most),
         patch.object(table, "_ODD_ROOM", 64 * room),
-        patch.object(decoder, "_ENTRIES", room + 1),
-        patch.object(decoder, "_TRANSACTIONS", room + 2),
+        patch.object(walk, "_ENTRIES", room + 1),
+        patch.object(walk, "_TRANSACTIONS", room + 2),
         patch.object(decoder, "_SMALL_PAYLOAD", block),
         patch.object(decoder, "_PAYLOAD_BLOCK", block),
     ):
@@ -90,7 +91,7 @@ def test_chosen_columns_are_those_of_all(folder, data, chosen, named):
 @given(data=logs(), pattern=st.sampled_from(["shop.t0", "t1", "shop.*", "*.t2", "other.*"]))
 def test_chosen_tables_are_those_of_all(folder, data, pattern):
     series = series_of(folder, data)
-    wanted = read.wants([pattern])
+    wanted = wants([pattern])
     every = rows_of(changes(series))
     found = rows_of(changes(series, tables=[pattern]))
     kept = {name: rows for name, rows in every.items() if wanted(*name.decode().split("."))}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from tailrace.columns import plan_splits, read_split
+from tailrace.columns import plan_splits, read_split, walk
 from tailrace.errors import LogError, SchemaError
 from tailrace.schema.given import parse
 from tailrace.storage import LogSeries, find
@@ -87,6 +88,14 @@ def test_partial_updates_between_other_rows_of_a_payload(tmp_path):
     (tmp_path / "binlog.000001").write_bytes(b"\xfebin" + b"".join(out))
     (made,) = find(tmp_path)
     assert assert_equal_paths(made, statements="skip") > 10
+
+
+@pytest.mark.parametrize("case", ["compressed-big", "compressed-full-full"])
+def test_more_compressed_rows_than_are_held(case):
+    """What was decompressed last is not let go of before it is decoded."""
+    (series,) = find(CORPUS / f"mariadb-11.8.{case}")
+    with patch.object(walk, "_KEPT", 1):
+        assert assert_equal_paths(series) > 10
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x80000000, 0x40000001, 18, 0])

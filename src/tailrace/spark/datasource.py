@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tailrace.columns import plan_splits, read_split
 from tailrace.columns.arrays import table_of
@@ -27,7 +26,7 @@ from tailrace.schema.given import load
 from tailrace.selection import wants
 from tailrace.spark.filters import matching, table_patterns, taken
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, as_columns, as_json, table_schema
-from tailrace.spark.types import spark_schema
+from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class BinlogDataSource(DataSource):
         source of the setting; but it plans with another module where it is on.
         """
         kind = PushingReader if _PUSHING in sys.modules or _is_main(_PUSHING) else BinlogReader
-        return kind(Options.of(self.options), to_arrow_schema(schema))
+        return kind(Options.of(self.options), wanted_schema(schema))
 
 
 def _is_main(module: str) -> bool:

@@ -6,10 +6,12 @@ dictionaries of few-valued fields, which are plain strings to it.
 
 from __future__ import annotations
 
-from typing import Final
+from inspect import signature
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tailrace.errors import UnsupportedType
 
@@ -55,6 +57,14 @@ def spark_type(arrow: pa.DataType) -> t.DataType:
 def spark_schema(schema: pa.Schema) -> t.StructType:
     """Spark's schema for one of ours; every field may be NULL to Spark, as in any file it reads."""
     return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in schema])
+
+
+def wanted_schema(schema: t.StructType) -> pa.Schema:
+    """The Arrow schema that any version of Spark wants batches of a Python source to have."""
+    options: dict[str, Any] = {}
+    if "timezone" in signature(to_arrow_schema).parameters:  # from 4.2 on it has to be told
+        options["timezone"] = "UTC"
+    return to_arrow_schema(schema, **options)
 
 
 def plain_type(arrow: pa.DataType) -> pa.DataType:

@@ -8,6 +8,7 @@ bytes for each of the rare statements that alter a table.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -179,7 +180,9 @@ def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
     if token.key in _NOW and base == "timestamp" and whole_seconds:
         now = dt.datetime.fromtimestamp(second, dt.UTC)
         return Source(None, now.strftime("%Y-%m-%d %H:%M:%S"))
-    if token.kind is Kind.NUMBER and base not in {"date", "datetime", "timestamp", "time", "year"}:
+    if base == "year":  # two digits would be a year of this or the last century
+        return Source(None, token.value) if re.fullmatch(r"\d{4}", token.value) else unknown
+    if token.kind is Kind.NUMBER and base not in {"date", "datetime", "timestamp", "time"}:
         return Source(None, sign + token.value)
     if token.kind is not Kind.STRING or sign:
         return unknown

@@ -1,0 +1,68 @@
+"""``tailrace mirror``: what it prints, and how it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailrace.cli.mirror import mirror
+from tailrace.errors import PipelineError, StorageError, UsageError
+
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
+
+
+def test_summary(spark, tmp_path, capsys):
+    assert mirror(str(SHOP / "mysql"), into=tmp_path / "lake", tables=("shop.reviews,orders",)) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{tmp_path / 'lake'}: 1,352 changes from 728.5 kB of logs, ")
+    assert lines[1].split() == ["table", "inserts", "updates", "deletes", "rows", "size", "s"]
+    assert lines[2].split()[:4] == ["shop.orders", "560", "537", "560"]
+    assert lines[3].split()[:4] == ["shop.reviews", "230", "25", "205"]
+    assert "tailrace: reading logs: " in err
+    assert "tailrace: shop.reviews: column names from the DDL in the logs" in err
+    mirror(str(SHOP / "mysql"), into=tmp_path / "lake", tables=("shop.reviews", "orders"))
+    out, _ = capsys.readouterr()
+    assert "nothing new" in out.splitlines()[0]
+    assert out.splitlines()[2].split()[:2] == ["shop.orders", "560"]
+
+
+def test_what_does_not_fit(tmp_path):
+    with pytest.raises(StorageError, match="no such file"):
+        mirror(str(tmp_path / "nothing"), into=tmp_path / "lake")
+    with pytest.raises(UsageError, match="give a log"):
+        mirror(into=tmp_path / "lake")
+    with pytest.raises(UsageError, match="--cores 0"):
+        mirror(str(SHOP), into=tmp_path / "lake", cores=0)
+    with pytest.raises(UsageError, match="no 'history'"):
+        mirror(str(SHOP), into=tmp_path / "lake", keep="history")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PipelineError, match="no lake"):
+        mirror(str(SHOP), into=tmp_path)
+
+
+def test_an_error_is_a_line_and_status_2(tmp_path):
+    (tmp_path / "binlog.000001").write_bytes(b"this is no log")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tailrace.cli",
+            "mirror",
+            tmp_path / "binlog.000001",
+            "--into",
+            tmp_path / "lake",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = [line for line in done.stderr.splitlines() if line != "tailrace: starting Spark"]
+    assert len(lines) == 1
+    assert lines[0].startswith("tailrace: binlog.000001")

