@@ -47,9 +47,6 @@ def test_in_splits_too(log, target):
     (series,) = find(folder)
     splits = plan_splits(series, target_bytes=target)
     found = [
-        row["after"]
-        for split in splits
-        for batch in read_split(split)
-        for row in batch.to_pylist()
+        row["after"] for split in splits for batch in read_split(split) for row in batch.to_pylist()
     ]
     assert sorted((row["id"], row["v"]) for row in found) == list(rows)

@@ -19,7 +19,7 @@ def test_summary(spark, tmp_path, capsys):
     assert mirror(str(SHOP / "mysql"), into=tmp_path / "lake", tables=("shop.reviews,orders",)) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0].startswith(f"{tmp_path / 'lake'}: 1,352 changes from 728.5 kB of logs, ")
+    assert lines[0].startswith(f"{tmp_path / 'lake'}: 1,352 changes from 728.6 kB of logs, ")
     assert lines[1].split() == ["table", "inserts", "updates", "deletes", "rows", "size", "s"]
     assert lines[2].split()[:4] == ["shop.orders", "560", "537", "560"]
     assert lines[3].split()[:4] == ["shop.reviews", "230", "25", "205"]

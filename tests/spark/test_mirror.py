@@ -109,7 +109,9 @@ def test_a_log_that_grows_is_gone_on_with(spark, tmp_path):
     whole = {path.name: path.read_bytes() for path in mysql.glob("binlog.*")}
     (mysql / "binlog.000004").unlink()
     (mysql / "binlog.index").unlink()
-    (mysql / "binlog.000003").write_bytes(whole["binlog.000003"][: bounds[2].start + 100])
+    part = bytearray(whole["binlog.000003"][: bounds[2].start + 100])
+    part[4 + 17] |= 1  # it is being written, and ends inside an event
+    (mysql / "binlog.000003").write_bytes(part)
     lake = tmp_path / "lake"
     first = mirror([mysql, mariadb], lake, spark=spark)
     assert first.positions["mysql"] == f"binlog.000003:{bounds[2].start}"

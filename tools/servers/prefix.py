@@ -10,7 +10,7 @@ from typing import Literal
 Flavour = Literal["mysql", "mariadb"]
 
 
-class ServersUnavailable(RuntimeError):  # noqa: N818 - says a state, not a fault
+class ServersUnavailable(RuntimeError):
     """The servers can't be had on this machine; the message says why."""
 
 

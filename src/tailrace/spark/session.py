@@ -75,7 +75,7 @@ def _settings(cores: int | None, logging: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": (
             f"{_QUICK_JAVA} -Dlog4j2.configurationFile={logging.as_uri()}"
         ),
-        "spark.python.daemon.module": "tailrace.spark.daemon",
+        "spark.python.daemon.module": "tailrace.spark_daemon",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores or os.cpu_count() or 1),
