@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tailrace.schema.clauses import Clause, PrimaryKey, parse_clauses
+from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
 from tailrace.schema.cursor import Cursor
 from tailrace.schema.sequences import parse_sequence
 from tailrace.schema.tables import (
@@ -210,7 +210,14 @@ class _Parser:
             if any(token.key == "AS" for token in cursor.tokens):
                 yield Unclear(self.name, "the type of a sequence was altered")
             return
-        yield AlterTable(self.name, parse_clauses(cursor, self.session))
+        clauses = parse_clauses(cursor, self.session)
+        yield AlterTable(self.name, tuple(map(self._with_database, clauses)))
+
+    def _with_database(self, clause: Clause) -> Clause:
+        """A new name without a database is in the default one, wherever the table was before."""
+        if isinstance(clause, RenameTable) and clause.database is None:
+            return replace(clause, database=self.database)
+        return clause
 
     def _alter_database(self, cursor: Cursor) -> Iterator[Effect]:
         named = parse_charset(Cursor(cursor.tokens[cursor.at :])) is None

