@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, int]]
 
-_ENTRIES: Final = 1 << 15
-_TRANSACTIONS: Final = 1 << 15
+_ENTRIES: Final = 1 << 17
+_TRANSACTIONS: Final = 1 << 17
 _KEPT: Final = 32 << 20
 """Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
 

@@ -466,6 +466,16 @@ def _row(frame, entry, p, row):
     return p
 
 
+@helper
+def _stop(frame, index, p, number, row, reason):
+    """Note where to go on, and why not now."""
+    put(frame, k.D_ENTRY, index)
+    put(frame, k.D_ROW, p)
+    put(frame, k.D_NUMBER, number)
+    put(frame, k.D_ROWS, row)
+    return reason
+
+
 def decode_rows(frame):
     """Decode from where the frame stands until the batch is full or all entries are done."""
     index = get(frame, k.D_ENTRY)
@@ -492,19 +502,15 @@ def decode_rows(frame):
         bare = get(entry, k.E_OP) & k.BARE
         gtid = _gtid(frame, which, transaction)
         while p < end or bare:
-            put(frame, k.D_ENTRY, index)
-            put(frame, k.D_ROW, p)
-            put(frame, k.D_NUMBER, number)
-            put(frame, k.D_ROWS, row)
-            odd = get(frame, k.D_ODD_COUNT)
             if row >= capacity or gtid == -2:
-                return k.BATCH_FULL
+                return _stop(frame, index, p, number, row, k.BATCH_FULL)
+            odd = get(frame, k.D_ODD_COUNT)
             behind = _row(frame, entry, p, row)
             if behind < 0:
                 put(frame, k.D_ODD_COUNT, odd)
-                return behind
+                return _stop(frame, index, p, number, row, behind)
             if behind == p and not bare:
-                return k.ROW_TOO_LONG
+                return _stop(frame, index, p, number, row, k.ROW_TOO_LONG)
             p = behind
             bare = 0
             if gtid < 0:
