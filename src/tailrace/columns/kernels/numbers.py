@@ -66,12 +66,39 @@ def digit_bytes(digits):
 
 
 @helper
+def _short_decimal(p, size, whole, scale, digits, powers):
+    """`decimal128` where all bytes are one word: a first group, one of nine digits, a fraction."""
+    word = be64(p)
+    negative = word >= 0  # the sign bit is inverted
+    word ^= -0x8000000000000000
+    if negative:
+        word = ~word
+    word >>= 64 - 8 * size
+    bits = 8 * digit_bytes(scale)
+    fraction_part = word & ((1 << bits) - 1)
+    word >>= bits
+    group = 0
+    if whole >= 9:
+        group = word & 0xFFFFFFFF
+        word >>= 32
+    factor = i64(powers + scale * 8)
+    sound = fraction_part < factor and group < 1_000_000_000 and word < i64(powers + digits * 8)
+    value = (word * 1_000_000_000 + group if whole >= 9 else word) * factor + fraction_part
+    if negative:
+        value = -value
+    return value, value >> 63, sound
+
+
+@helper
 def decimal128(p, argument, powers):
     """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed).
 
     ``argument`` is as `tailrace.columns.layout.DECIMAL` says; ``powers`` the address of 10 ** n.
     """
     whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
+    size = (argument >> 16) & 255
+    if size <= 8 and scale < 9 and whole < 18:
+        return _short_decimal(p, size, whole, scale, digits, powers)
     negative = u8(p) & 0x80 == 0
     at = p
     low = high = 0
