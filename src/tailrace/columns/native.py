@@ -154,10 +154,11 @@ def _execution_engine() -> Any:
 
 
 def _object_path(name: str) -> Path:
-    return _cache_folder() / f"{name}-{_fingerprint(name)}.o"
+    return cache_folder() / f"{name}-{_fingerprint(name)}.o"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """The folder for what is made once a machine: see this module's text."""
     if given := os.environ.get("TAILRACE_CACHE"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")

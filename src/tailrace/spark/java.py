@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from tailrace.columns.native import cache_folder
 from tailrace.errors import PipelineError
 
 OLDEST: Final = 17
@@ -60,17 +61,6 @@ nice -n 19 "$java" -Xshare:dump -XX:SharedClassListFile="$fresh" \\
 rm -f "$fresh" "$fresh.jsa"
 exit $status
 """
-
-
-def cache_folder() -> Path:
-    """The folder for what is made once a machine.
-
-    ``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``.
-    """
-    if given := os.environ.get("TAILRACE_CACHE"):
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tailrace"
 
 
 def java_home(cache: Path | None = None) -> Path:

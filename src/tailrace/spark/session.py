@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tailrace.columns.native import cache_folder
 from tailrace.errors import PipelineError
-from tailrace.spark.java import cache_folder, java_home
+from tailrace.spark.java import java_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
