@@ -198,3 +198,15 @@ def move(target: int, source: int, size: int) -> None:
     while done < size:
         copy32(target + done, source + done)
         done += 32
+
+
+@helper
+def prefix(p, size):
+    """The length in front of a variable-length value."""
+    if size == 1:
+        return u8(p)
+    if size == 2:
+        return u16(p)
+    if size == 3:
+        return le24(p)
+    return u32(p)

@@ -1,0 +1,390 @@
+"""Decode one row image into the buffers of Arrow arrays: a switch on each column's kind."""
+
+from __future__ import annotations
+
+from tailrace.columns import layout as k
+from tailrace.columns.kernels.memory import (
+    be32,
+    copy32,
+    get,
+    helper,
+    i64,
+    le24,
+    move,
+    prefix,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    u8,
+    u16,
+    u32,
+)
+from tailrace.columns.kernels.numbers import (
+    DAY,
+    big_endian,
+    date_days,
+    decimal128,
+    decimal_text,
+    fraction,
+    packed_time,
+)
+from tailrace.columns.kernels.text import (
+    inet4_text,
+    inet6_text,
+    set_size,
+    set_text,
+    uuid_text,
+)
+
+
+@helper
+def clear_bit(bitmap, row):
+    at = bitmap + (row >> 3)
+    put8(at, u8(at) & ~(1 << (row & 7)))
+
+
+@helper
+def _no_value(column, row):
+    """Put out NULL."""
+    width = get(column, k.C_WIDTH)
+    if width == 0:
+        return
+    clear_bit(get(column, k.C_VALID), row)
+    put(column, k.C_NULLS, 1)
+    values = get(column, k.C_VALUES)
+    if width < 0:
+        offsets = get(column, k.C_OFFSETS) + row * 4
+        put32(offsets + 4, u32(offsets))
+    elif width == 8:
+        put64(values + row * 8, 0)
+    elif width == 4:
+        put32(values + row * 4, 0)
+    elif width == 16:
+        put64(values + row * 16, 0)
+        put64(values + row * 16 + 8, 0)
+    elif width == 2:
+        put16(values + row * 2, 0)
+    else:
+        put8(values + row, 0)
+
+
+@helper
+def no_image(columns, count, row):
+    for index in range(count):
+        _no_value(columns + index * (k.COLUMN_WORDS * 8), row)
+
+
+@helper
+def _odd(frame, row, place, date, time):
+    """Note a value that its column's type cannot hold; False where there is no room."""
+    count = get(frame, k.D_ODD_COUNT)
+    if count >= get(frame, k.D_ODD_CAPACITY):
+        return False
+    odd = get(frame, k.D_ODD) + count * (k.ODD_WORDS * 8)
+    put(odd, k.O_ROW, row)
+    put(odd, k.O_PLACE, place)
+    put(odd, k.O_DATE, date)
+    put(odd, k.O_TIME, time)
+    put(frame, k.D_ODD_COUNT, count + 1)
+    return True
+
+
+@helper
+def _date(frame, column, row, place, months, day, time):
+    """Put out a date, or a k.DATETIME where ``time`` (microseconds of the day) is not negative."""
+    found = date_days(months, day, get(column, k.C_TABLE))
+    if found == k.NO_DATE:
+        _no_value(column, row)
+        odd = (months << 5) | day
+        return k.ALL_DECODED if _odd(frame, row, place, odd, time) else k.BATCH_FULL
+    if time < 0:
+        put32(get(column, k.C_VALUES) + row * 4, found)
+    else:
+        put64(get(column, k.C_VALUES) + row * 8, found * DAY + time)
+    return k.ALL_DECODED
+
+
+@helper
+def _temporal(frame, column, kind, argument, p, row, place):
+    """One value of a date or time type that is not k.DATETIME; its size or a reason to stop."""
+    out = get(column, k.C_VALUES) + row * 8
+    if kind in (k.TIMESTAMP, k.OLD_TIMESTAMP):
+        seconds = be32(p) if kind == k.TIMESTAMP else u32(p)
+        part = fraction(p + 4, argument)
+        if seconds == 0 and part == 0:
+            _no_value(column, row)
+            if not _odd(frame, row, place, 0, 0):
+                return k.BATCH_FULL
+        else:
+            put64(out, seconds * 1_000_000 + part)
+        return 4 + ((argument + 1) >> 1)
+    if kind == k.TIME:
+        put64(out, packed_time(p, argument))
+        return 3 + ((argument + 1) >> 1)
+    if kind == k.DATE:
+        value = le24(p)
+        month = (value >> 5) & 15
+        if month > 12:
+            return k.BAD_VALUE
+        reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
+        return 3 if reason == k.ALL_DECODED else reason
+    if kind == k.OLD_DATETIME:
+        value = i64(p)
+        clock, value = value % 1_000_000, value // 1_000_000
+        month = value // 100 % 100
+        if value < 0 or value // 10000 > 9999 or month > 12:
+            return k.BAD_VALUE
+        time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
+        months = (value // 10000) * 13 + month
+        reason = _date(frame, column, row, place, months, value % 100, time * 1_000_000)
+        return 8 if reason == k.ALL_DECODED else reason
+    # k.OLD_TIME: a number hhmmss
+    value = le24(p)
+    value -= (value >> 23) << 24
+    sign = -1 if value < 0 else 1
+    value *= sign
+    seconds = (value // 10000) * 3600 + (value // 100 % 100) * 60 + value % 100
+    put64(out, sign * seconds * 1_000_000)
+    return 3
+
+
+@helper
+def _made_text(column, kind, argument, p, end, target, room):
+    """Text that is made, not copied: (bytes read, bytes written), or a reason to stop first."""
+    if kind == k.DECIMAL_TEXT:
+        if room < 68:
+            return k.BATCH_FULL, 0
+        size = decimal_text(p, argument, get(column, k.C_TABLE), target)
+        if size < 0:
+            return k.BAD_VALUE, 0
+        return (argument >> 16) & 255, size
+    names = get(column, k.C_TABLE)
+    if kind == k.SET_NAMES:
+        bits = 0
+        for index in range(argument & 255):
+            bits |= u8(p + index) << (8 * index)
+        size = set_size(bits, argument >> 8, names)
+        if size < 0:
+            return k.BAD_VALUE, 0
+        if size > room:
+            return k.BATCH_FULL, 0
+        set_text(bits, argument >> 8, names, target)
+        return argument & 255, size
+    # k.UUID, k.INET4, INET6: a prefix byte, then bytes without their trailing zeros.
+    size = u8(p)
+    most = 4 if kind == k.INET4 else 16
+    if size > most:
+        return k.BAD_VALUE, 0
+    if size + 1 > end - p:
+        return k.ROW_TOO_LONG, 0
+    if room < 48:
+        return k.BATCH_FULL, 0
+    if kind == k.UUID:
+        behind = uuid_text(p + 1, size, target)
+    elif kind == k.INET4:
+        behind = inet4_text(p + 1, size, target)
+    else:
+        behind = inet6_text(p + 1, size, target)
+    return size + 1, behind - target
+
+
+@helper
+def _spread_nulls(p, end, present, count, target):
+    """Write a bit a column, set where it is absent or NULL; returns the size of the null bitmap.
+
+    The bitmap at ``p`` has bits for the columns that are ``present`` only.
+    """
+    seen = 0
+    for byte in range((count + 7) >> 3):
+        put8(target + byte, 0)
+    for index in range(count):
+        empty = 1
+        if (u8(present + (index >> 3)) >> (index & 7)) & 1:
+            if p + (seen >> 3) < end:
+                empty = (u8(p + (seen >> 3)) >> (seen & 7)) & 1
+            seen += 1
+        at = target + (index >> 3)
+        put8(at, u8(at) | (empty << (index & 7)))
+    return (seen + 7) >> 3
+
+
+@helper
+def decode_image(frame, columns, count, p, end, row, present, image):
+    """Decode one row image at ``p``: the address behind it, or a reason to stop."""
+    bits = p
+    if present:
+        bits = get(frame, k.D_SCRATCH)
+        p += _spread_nulls(p, end, present, count, bits)
+    else:
+        p += (count + 7) >> 3
+    if p > end:
+        return k.ROW_TOO_LONG
+    for index in range(count):
+        column = columns + index * (k.COLUMN_WORDS * 8)
+        if (u8(bits + (index >> 3)) >> (index & 7)) & 1:
+            _no_value(column, row)
+            continue
+        if p > end:
+            return k.ROW_TOO_LONG
+        kind = get(column, k.C_KIND)
+        argument = get(column, k.C_ARGUMENT)
+        values = get(column, k.C_VALUES)
+        if kind == k.STRING:
+            size = prefix(p, argument)
+            p += argument
+            if size > end - p:
+                return k.ROW_TOO_LONG
+            offsets = get(column, k.C_OFFSETS) + row * 4
+            used = u32(offsets)
+            if size > get(column, k.C_ROOM) - used:
+                return k.BATCH_FULL
+            target = values + used
+            copy32(target, p)
+            if size > 32:
+                move(target + 32, p + 32, size - 32)
+            put32(offsets + 4, used + size)
+            p += size
+        elif kind == k.INT32:
+            put32(values + row * 4, u32(p))
+            p += 4
+        elif kind == k.INT64:
+            put64(values + row * 8, i64(p))
+            p += 8
+        elif kind == k.UINT32:
+            put64(values + row * 8, u32(p))
+            p += 4
+        elif kind == k.UINT64:
+            put64(values + row * 16, i64(p))
+            put64(values + row * 16 + 8, 0)
+            p += 8
+        elif kind == k.INT8:
+            put8(values + row, u8(p))
+            p += 1
+        elif kind == k.UINT8:
+            put16(values + row * 2, u8(p))
+            p += 1
+        elif kind == k.INT16:
+            put16(values + row * 2, u16(p))
+            p += 2
+        elif kind == k.UINT16:
+            put32(values + row * 4, u16(p))
+            p += 2
+        elif kind == k.INT24:
+            value = le24(p)
+            put32(values + row * 4, value - ((value >> 23) << 24))
+            p += 3
+        elif kind == k.UINT24:
+            put32(values + row * 4, le24(p))
+            p += 3
+        elif kind == k.FLOAT32:
+            put32(values + row * 4, u32(p))
+            p += 4
+        elif kind == k.YEAR:
+            year = u8(p)
+            put16(values + row * 2, year + 1900 if year else 0)
+            p += 1
+        elif kind == k.DECIMAL:
+            low, high, sound = decimal128(p, argument, get(column, k.C_TABLE))
+            if not sound:
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
+            put64(values + row * 16, low)
+            put64(values + row * 16 + 8, high)
+            p += (argument >> 16) & 255
+        elif kind == k.DATETIME:
+            value = big_endian(p, 5) - 0x8000000000
+            time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
+            time = time * 1_000_000 + fraction(p + 5, argument)
+            place = (image << 32) | index
+            if value < 0:
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
+            reason = _date(frame, column, row, place, value >> 22, (value >> 17) & 31, time)
+            if reason != k.ALL_DECODED:
+                return reason
+            p += 5 + ((argument + 1) >> 1)
+        elif kind == k.TIMESTAMP and be32(p) != 0:
+            stamp = be32(p) * 1_000_000 + fraction(p + 4, argument)
+            put64(values + row * 8, stamp)
+            p += 4 + ((argument + 1) >> 1)
+        elif kind == k.ENUM_NAME:
+            number = u8(p) if argument & 255 == 1 else u16(p)
+            offsets = get(column, k.C_OFFSETS) + row * 4
+            used = u32(offsets)
+            if number > argument >> 8:
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
+            if number > 0:
+                name = get(column, k.C_TABLE) + (number - 1) * 16
+                size = i64(name + 8)
+                if size > get(column, k.C_ROOM) - used:
+                    return k.BATCH_FULL
+                copy32(values + used, i64(name))
+                if size > 32:
+                    move(values + used + 32, i64(name) + 32, size - 32)
+                used += size
+            put32(offsets + 4, used)
+            p += argument & 255
+        elif k.DATE <= kind <= k.TIME or k.OLD_DATETIME <= kind <= k.OLD_TIME:
+            place = (image << 32) | index
+            size = _temporal(frame, column, kind, argument, p, row, place)
+            if size < 0:
+                put(frame, k.D_BAD_COLUMN, index)
+                return size
+            p += size
+        elif kind == k.BITS:
+            put64(values + row * 8, big_endian(p, argument))
+            p += argument
+        elif kind == k.BITS64:
+            put64(values + row * 16, big_endian(p, 8))
+            put64(values + row * 16 + 8, 0)
+            p += 8
+        elif kind == k.LE_BYTES:
+            put32(values + row * 4, u8(p) if argument == 1 else u16(p))
+            p += argument
+        elif kind == k.LE_BYTES64:
+            value = 0
+            for byte in range(argument):
+                value |= u8(p + byte) << (8 * byte)
+            put64(values + row * 8, value)
+            p += argument
+        elif kind == k.SKIP_FIXED:
+            p += argument
+        elif kind == k.SKIP_VARIABLE:
+            size = prefix(p, argument)
+            p += argument
+            if size > end - p:
+                return k.ROW_TOO_LONG
+            p += size
+        elif kind == k.NOTHING:
+            _no_value(column, row)
+        else:
+            offsets = get(column, k.C_OFFSETS) + row * 4
+            used = u32(offsets)
+            room = get(column, k.C_ROOM) - used
+            if kind == k.PADDED:
+                size = prefix(p, argument & 255)
+                width = argument >> 8
+                p += argument & 255
+                if size > end - p or size > width:
+                    return k.ROW_TOO_LONG
+                if width > room:
+                    return k.BATCH_FULL
+                move(values + used, p, size)
+                for byte in range(size, width):
+                    put8(values + used + byte, 0)
+                p += size
+                used += width
+            else:
+                size, written = _made_text(column, kind, argument, p, end, values + used, room)
+                if size < 0:
+                    put(frame, k.D_BAD_COLUMN, index)
+                    return size
+                p += size
+                used += written
+            put32(offsets + 4, used)
+    if p > end:
+        return k.ROW_TOO_LONG
+    return p
