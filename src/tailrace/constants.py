@@ -109,6 +109,14 @@ class EventType(IntEnum):
     PARTIAL_ROW_DATA = 172
 
 
+_NAMES: Final = {int(code): code.name for code in EventType}
+
+
+def event_name(code: int) -> str:
+    """An event type's name, ``UNKNOWN_77`` for a code that has none."""
+    return _NAMES.get(code) or f"UNKNOWN_{code}"
+
+
 class RowsFlag(IntFlag):
     """Flags of a rows event."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Self
 
 
@@ -56,6 +57,14 @@ class BadMagic(LogError):
     """The file does not begin as a binary log does, or is an encrypted one."""
 
 
+class EncryptionError(LogError):
+    """What an encrypted log says of its encryption is damaged, or of a kind that is not known."""
+
+
+class WrongKey(EncryptionError):
+    """The keyring has a key of that name, and it does not open the log."""
+
+
 class TruncatedEvent(LogError):
     """The log ends inside an event."""
 
@@ -70,6 +79,10 @@ class UnknownEvent(LogError):
 
 class EventDecodeError(LogError):
     """An event's bytes do not follow its format."""
+
+
+class EventEncodeError(LogError):
+    """An event cannot be written: a field is missing, unknown, or more than the format holds."""
 
 
 class BoundaryError(LogError):
@@ -92,8 +105,24 @@ class UnsupportedType(SchemaError):
     """A column type or a value that cannot be decoded with what the log and the schema say."""
 
 
+class ValueRefused(SchemaError):
+    """A value that its column cannot hold as it is, or a row that is not the table's."""
+
+
+class ConversionError(SchemaError):
+    """A value that cannot be had as the type that was asked for."""
+
+
+class ConversionLoss(ConversionError):
+    """A value that could be had as the type asked for, but not all of it."""
+
+
 class StatementChange(SchemaError):
     """Rows were changed by a logged statement: the log holds no row images of the change."""
+
+
+class UndoError(LogError):
+    """What the log holds cannot be taken back by statements."""
 
 
 class GtidError(TailraceError):
@@ -102,6 +131,23 @@ class GtidError(TailraceError):
 
 class StorageError(TailraceError):
     """A log cannot be opened or read where it is stored."""
+
+
+class KeyMissing(StorageError):
+    """A log is encrypted, and the key that opens it is not in the keyring, or there is no keyring.
+
+    ``key_id`` names it, ``version`` too where keys have versions (MariaDB).
+    """
+
+    def __init__(self, message: str, *, key_id: str, version: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.key_id = key_id
+        self.version = version
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = functools.partial(type(self), key_id=self.key_id, version=self.version)
+        return made, (self.message,)
 
 
 class PipelineError(TailraceError):

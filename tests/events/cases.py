@@ -339,8 +339,6 @@ CASES = {
         + struct.pack("<I", 2)
         + b"vv",
         {"view_id": "view:1", "sequence_number": 2},
-        legal=set(range(52, 61)),
-        open_end=True,
     ),
     "partial row data": Case(
         EventType.PARTIAL_ROW_DATA,

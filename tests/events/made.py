@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.constants import MAGIC, EventType
 from tailrace.events import DecodeContext, Event
@@ -75,9 +75,23 @@ def context(flavour: str = "mysql", *, checksums: bool = False) -> DecodeContext
     return made
 
 
-def decode(code: int, body: bytes, flavour: str = "mysql", **header: int) -> Event:
-    """An event's object, after a format description of the flavour."""
+def checked(made: DecodeContext, raw: bytes, **place: Any) -> Event:
+    """The event of these bytes, all of which is decoded: what is wrong in it is raised."""
+    event = made.decode(raw, **place)
+    event.check()
+    return event
+
+
+def unread(code: int, body: bytes, flavour: str = "mysql", **header: int) -> Event:
+    """An event's object after a format description of the flavour; its body is not decoded yet."""
     return context(flavour).decode(raw_event(code, body, **header), file="binlog.000001", offset=4)
+
+
+def decode(code: int, body: bytes, flavour: str = "mysql", **header: int) -> Event:
+    """The same, all decoded: what is wrong in it is raised."""
+    event = unread(code, body, flavour, **header)
+    event.check()
+    return event
 
 
 def table_map_body(

@@ -15,7 +15,9 @@ from tailrace.errors import (
     UnknownEvent,
 )
 from tailrace.events import (
+    REGISTRY,
     DecodeContext,
+    Event,
     RotateEvent,
     TableMapEvent,
     UnknownIgnorableEvent,
@@ -178,3 +180,24 @@ def test_a_new_format_description_and_a_rotate_end_the_table_maps() -> None:
 def test_names() -> None:
     assert event_name(162) == "MARIADB_GTID"
     assert event_name(200) == "UNKNOWN_200"
+
+
+def test_an_event_nobody_looks_at_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what the state needs is read: of rows and table maps the id, of a query nothing."""
+
+    def refuse(event: Event, _form: object) -> None:
+        raise AssertionError(f"{event.header} was decoded")
+
+    made = context(checksums=True)
+    for kind in {base for each in REGISTRY.values() for base in each.__mro__}:
+        if "read_body" in vars(kind):
+            monkeypatch.setattr(kind, "read_body", refuse)
+    rows = raw_event(EventType.WRITE_ROWS, b"\x17" + bytes(9), checksum=True)
+    events = [raw_event(code, bytes(40), checksum=True) for code in (2, 5, 13, 14, 16, 33, 38, 40)]
+    for raw in (*events, BULK_NULL, rows):
+        event = made.decode(raw, file="b", offset=4)
+        assert event.encode() == raw
+        assert event.replace(server_id=9).body == event.body
+        assert event.end_offset == 4 + len(raw)
+    with pytest.raises(AssertionError, match="was decoded"):
+        _ = event.fields()

@@ -5,7 +5,7 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm, EventType, Flavour
 from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import DecodeContext, FormatDescriptionEvent
-from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, raw_event, raw_format
+from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, checked, raw_event, raw_format
 
 
 def decode(raw: bytes) -> FormatDescriptionEvent:
@@ -129,7 +129,8 @@ def test_longer_post_headers_are_stepped_over_and_shorter_refused() -> None:
     made.decode(raw_format(array=bytes(array)))
     event = made.decode(raw_event(EventType.XID, b"new" + struct.pack("<Q", 77)))
     assert event.fields() == {"xid": 77}
+    assert event.replace(xid=78).body == b"new" + struct.pack("<Q", 78)
     array[EventType.QUERY - 1] = 11
     made.decode(raw_format(array=bytes(array)))
     with pytest.raises(EventDecodeError, match="2 bytes shorter"):
-        made.decode(raw_event(EventType.QUERY, bytes(40)))
+        checked(made, raw_event(EventType.QUERY, bytes(40)))

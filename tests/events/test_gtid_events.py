@@ -9,7 +9,7 @@ from tailrace.errors import EventDecodeError
 from tailrace.events import GtidEvent, MariadbGtidEvent, PreviousGtidsEvent
 from tailrace.events.serialization import read_signed, read_unsigned, write_unsigned
 from tests.events.cases import GTID, TAGGED, UUID
-from tests.events.made import decode
+from tests.events.made import decode, unread
 
 
 def message(*fields: bytes, version: int = 1, last: int = 0) -> bytes:
@@ -140,7 +140,7 @@ def test_an_unknown_logical_clock_is_left() -> None:
 
 
 def test_previous_gtids_that_are_none() -> None:
-    event = decode(EventType.PREVIOUS_GTIDS, b"short")
+    event = unread(EventType.PREVIOUS_GTIDS, b"short")
     assert isinstance(event, PreviousGtidsEvent)
     with pytest.raises(EventDecodeError, match=r"binlog.000001 at 4 \(PREVIOUS_GTIDS\)"):
         _ = event.gtids

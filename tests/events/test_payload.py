@@ -11,7 +11,7 @@ import zstandard
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import QueryEvent, RowsEvent, TransactionPayloadEvent, XidEvent
-from tests.events.made import context, query_body, raw_event, raw_format, table_map_body
+from tests.events.made import checked, context, query_body, raw_event, raw_format, table_map_body
 
 E = EventType
 INNER = [
@@ -155,7 +155,7 @@ def test_what_may_not_be_inside() -> None:
 )
 def test_fields_that_are_refused(body: bytes, words: str) -> None:
     with pytest.raises(EventDecodeError, match=words):
-        context().decode(raw_event(E.TRANSACTION_PAYLOAD, body))
+        checked(context(), raw_event(E.TRANSACTION_PAYLOAD, body))
 
 
 def test_unknown_fields_are_stepped_over() -> None:

@@ -7,7 +7,7 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import QueryEvent, StatusVariable
 from tailrace.events.compression import decompress
-from tests.events.made import decode, query_body
+from tests.events.made import decode, query_body, unread
 
 STATUS = {
     StatusVariable.FLAGS2: (struct.pack("<I", 0x4000), 0x4000),
@@ -141,7 +141,7 @@ def test_compressed_blocks_that_are_refused(block: bytes, words: str) -> None:
 
 
 def test_a_damaged_compressed_query_is_noticed_when_asked_for() -> None:
-    made = decode(EventType.QUERY_COMPRESSED, query_body(b"\x81\3junk"), "mariadb")
+    made = unread(EventType.QUERY_COMPRESSED, query_body(b"\x81\3junk"), "mariadb")
     assert isinstance(made, QueryEvent)
     with pytest.raises(EventDecodeError, match=r"at 4 \(QUERY_COMPRESSED\)"):
         _ = made.sql

@@ -47,8 +47,10 @@ def rows_body(
 
 
 def decode(made: DecodeContext, code: int, body: bytes) -> RowsEvent:
+    """The event, all decoded but its rows: what is wrong in it is raised."""
     event = made.decode(raw_event(code, body), file="binlog.000001", offset=4)
     assert isinstance(event, RowsEvent)
+    event.fields()
     return event
 
 
@@ -109,6 +111,8 @@ def test_compressed_rows(code: int, kind: str) -> None:
     damaged = decode(ready("mariadb"), code, rows_body(bitmaps, b"\x81junk", extra=extra))
     with pytest.raises(EventDecodeError, match=r"binlog\.000001 at 4"):
         _ = damaged.row_data
+    with pytest.raises(EventDecodeError, match=r"binlog\.000001 at 4"):
+        damaged.check()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_compressed_rows(code: int, kind: str) -> None:
         (E.UPDATE_ROWS, "01 0300 0200", RowsExtra(3, 2)),
         (E.WRITE_ROWS, "00 05 09 616263", RowsExtra(ndb_format=9, ndb_info=b"abc")),
         (E.WRITE_ROWS, "00 03 00 78 01 0100", RowsExtra(1, None, 0, b"x")),
-        (E.WRITE_ROWS, "01 0300 77 deadbeef", RowsExtra(partition_id=3)),
+        (E.WRITE_ROWS, "01 0300 77 deadbeef", RowsExtra(3, unknown=b"\x77\xde\xad\xbe\xef")),
     ],
 )
 def test_extra_headers(code: int, extra: str, parsed: RowsExtra) -> None:

@@ -1,21 +1,23 @@
 """The events of a binary log, both flavours: bytes in, objects out. No file, no socket."""
 
-from tailrace.events.base import REGISTRY, Event, event_name
+from tailrace.constants import event_name
+from tailrace.events.base import REQUIRED, Event
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.context import DecodeContext
 from tailrace.events.control import (
     AnnotateRowsEvent,
-    HeartbeatEvent,
     IgnorableEvent,
     IncidentEvent,
     RotateEvent,
     RowsQueryEvent,
     StopEvent,
 )
-from tailrace.events.format_description import FormatDescription, FormatDescriptionEvent
+from tailrace.events.description import NO_FORMAT, FormatDescription
+from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.group_replication import TransactionContextEvent, ViewChangeEvent
 from tailrace.events.gtids import GtidEvent, PreviousGtidsEvent
 from tailrace.events.header import EventHeader
+from tailrace.events.heartbeat import HeartbeatEvent
 from tailrace.events.load import DeleteFileEvent, ExecuteLoadQueryEvent, LoadBlockEvent
 from tailrace.events.mariadb import (
     BinlogCheckpointEvent,
@@ -26,14 +28,15 @@ from tailrace.events.mariadb import (
 from tailrace.events.obsolete import ObsoleteEvent, PartialRowDataEvent, PreGaRowsEvent
 from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.query import QueryCompressedEvent, QueryEvent
+from tailrace.events.registry import REGISTRY
 from tailrace.events.rows import (
     DeleteRowsEvent,
     PartialUpdateRowsEvent,
     RowsEvent,
-    RowsExtra,
     UpdateRowsEvent,
     WriteRowsEvent,
 )
+from tailrace.events.rows_extra import RowsExtra
 from tailrace.events.status_vars import StatusVariable, StatusVariables
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.events.transaction import (
@@ -42,11 +45,13 @@ from tailrace.events.transaction import (
     Xid,
     XidEvent,
 )
-from tailrace.events.unknown import UnknownIgnorableEvent
+from tailrace.events.unknown import OpaqueEvent, RawEvent, UnknownIgnorableEvent
 from tailrace.events.variables import IntVarEvent, RandEvent, UserVarEvent
 
 __all__ = [
+    "NO_FORMAT",
     "REGISTRY",
+    "REQUIRED",
     "AnnotateRowsEvent",
     "BinlogCheckpointEvent",
     "ColumnSpec",
@@ -68,6 +73,7 @@ __all__ = [
     "LoadBlockEvent",
     "MariadbGtidEvent",
     "ObsoleteEvent",
+    "OpaqueEvent",
     "PartialRowDataEvent",
     "PartialUpdateRowsEvent",
     "PreGaRowsEvent",
@@ -75,6 +81,7 @@ __all__ = [
     "QueryCompressedEvent",
     "QueryEvent",
     "RandEvent",
+    "RawEvent",
     "RotateEvent",
     "RowsEvent",
     "RowsExtra",

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, overload
+from struct import Struct
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
+from zlib import crc32
 
-from tailrace.constants import EventType
-from tailrace.errors import EventDecodeError, LogError
+from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
+from tailrace.errors import EventDecodeError, EventEncodeError, LogError, UsageError
+from tailrace.events.description import NO_FORMAT, FormatDescription
+from tailrace.events.header import EventHeader
+from tailrace.events.registry import REGISTRY, register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.events.context import DecodeContext
-    from tailrace.events.header import EventHeader
 
 T = TypeVar("T")
+E = TypeVar("E", bound="Event")
 
-REGISTRY: Final[dict[int, type[Event]]] = {}
-"""Event type code to class. `tailrace.events` fills it; a code that is not in it is unknown."""
+REQUIRED: Final = object()
+"""The default, in `Event.MADE_OF`, of a field that has none."""
 
-_NAMES: Final = {int(code): code.name for code in EventType}
+_U32: Final = Struct("<I")
 _LONGEST_REPR = 60
-
-
-def event_name(code: int) -> str:
-    """An event type's name, ``UNKNOWN_77`` for a code that has none."""
-    return _NAMES.get(code) or f"UNKNOWN_{code}"
+_OF_THE_HEADER: Final = frozenset({"timestamp", "server_id", "flags"})
+_MAKE_TAKES: Final = _OF_THE_HEADER | {"type", "form"}
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
@@ -68,10 +70,21 @@ class Event:
     ``header`` and ``body`` (without header and checksum) are its bytes; ``checksum`` its stored
     CRC32, or None without one. ``file`` and ``offset`` say where it begins, by our own 64-bit
     count; for an event from inside a transaction payload, where the payload's event begins, with
-    ``inner_index`` its number in there and ``outer_length`` that event's bytes (else None).
+    ``inner_index`` its number in there. ``outer_length`` is what it takes of its file where that
+    is not its own length: the payload's event for an inner one, what was read for one that
+    `replace` gave (else None). ``form`` is the format description that its body is laid out by.
 
-    A subclass names its type codes, decodes in `read_body`, and lists its public fields in
-    ``FIELDS``. Cheap fields are attributes, dear ones `lazy`. Events compare by value, and pickle.
+    The fields are decoded from the body when one of them is first asked for: an event that is
+    only passed on costs no decoding. `make` is the way back, from fields to an event.
+
+    A subclass names its type codes: defining it registers it (`registry`). `read_body` sets its
+    slots from the body, `write_body` gives the body that holds them. ``FIELDS`` lists the public
+    fields. ``MADE_OF`` lists those that `make` takes, with their defaults; ``MADE_FROM`` says of
+    those that the event calls otherwise how it does. Thus ``event_flags`` is what `make` calls
+    the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since ``flags`` are the
+    header's; and ``sql`` and other texts may be given as bytes, and are copied as bytes. Fields
+    of which a slot is too much are properties, dear ones `lazy`: where `write_body` runs, all that
+    `make` takes are slots. Events compare by value, and pickle.
     """
 
     __slots__ = (
@@ -79,6 +92,7 @@ class Event:
         "body",
         "checksum",
         "file",
+        "form",
         "header",
         "inner_index",
         "offset",
@@ -86,21 +100,33 @@ class Event:
     )
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
+    MADE_OF: ClassVar[Mapping[str, Any]] = {}
+    MADE_FROM: ClassVar[Mapping[str, str]] = {}
+    TYPES: ClassVar[tuple[int, ...]] = ()
     CHANGES_CONTEXT: ClassVar[bool] = False
-    _VALUES: ClassVar[tuple[str, ...]] = ()
+    FROM_CONTEXT: ClassVar[tuple[str, ...]] = ()
+    """Slots that `update` fills from events before this one, and that therefore pickle, too."""
+    OWN_LOG_POS: ClassVar[bool] = False
+    """Whether the header's ``log_pos`` is one of its fields."""
+    _READ: ClassVar[frozenset[str]] = frozenset()
+    _LAZY: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, types: Iterable[int] = (), **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        names = dict.fromkeys(
-            name for base in reversed(cls.__mro__) for name in getattr(base, "__slots__", ())
-        )
-        cls._VALUES = tuple(name for name in names if name != "_cache")
-        for code in types:
-            REGISTRY[int(code)] = cls
+        if reserved := sorted(_MAKE_TAKES & set(cls.MADE_OF)):
+            raise UsageError(
+                f"{cls.__name__}.MADE_OF: {reserved[0]!r} is the header's; name the field else, and"
+                " say in MADE_FROM what the event calls it"
+            )
+        cls.TYPES = register(cls, types)
+        names = {name for base in cls.__mro__ for name in getattr(base, "__slots__", ())}
+        cls._LAZY = tuple(name for name in dir(cls) if isinstance(getattr(cls, name), lazy))
+        cls._READ = frozenset(names - set(Event.__slots__) - set(cls.FROM_CONTEXT))
 
     def __init__(self, header: EventHeader, body: bytes) -> None:
         self.header = header
         self.body = body
+        self.form = NO_FORMAT
         self.checksum: int | None = None
         self.file: str | None = None
         self.offset: int | None = None
@@ -108,15 +134,156 @@ class Event:
         self.outer_length: int | None = None
         self._cache: dict[str, Any] | None = None
 
+    if not TYPE_CHECKING:  # it would hide every misspelt name
+
+        def __getattr__(self, name: str) -> Any:
+            """A field that is not decoded yet: decode the body."""
+            if name not in self._READ:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            self._read()
+            return object.__getattribute__(self, name)
+
+    def _read(self) -> None:
+        """Decode the body."""
+        try:
+            self.read_body(self.form)
+        except LogError as error:
+            for field in self._READ:  # what was read before the error is no value
+                try:
+                    object.__delattr__(self, field)
+                except AttributeError:
+                    continue
+            raise error.at(self.file, self.offset, self.name) from error.__cause__
+
     @classmethod
-    def decode_body(cls, header: EventHeader, body: bytes, context: DecodeContext) -> Self:
-        """The event of these bytes. Raises LogError without a place; the context adds it."""
-        event = cls(header, body)
-        event.read_body(context)
+    def make(
+        cls,
+        *,
+        type: int | None = None,  # noqa: A002 - the header's word
+        timestamp: int = 0,
+        server_id: int = 0,
+        flags: int = 0,
+        form: FormatDescription = NO_FORMAT,
+        **fields: Any,
+    ) -> Self:
+        """An event of these fields (``MADE_OF`` names them), laid out as ``form`` says.
+
+        ``type`` tells which, where a class has several and the fields do not say it; ``timestamp``
+        is in seconds UTC, ``flags`` are the header's (a field of that name is ``event_flags``).
+        Raises EventEncodeError, which names the field, for what is missing, unknown, or more than
+        the format can hold.
+        """
+        if not isinstance(form, FormatDescription):
+            raise EventEncodeError(f"form: {form!r} is no FormatDescription")
+        if unknown := sorted(set(fields) - set(cls.MADE_OF)):
+            raise EventEncodeError(f"{cls.__name__} has no field {unknown[0]!r}")
+        given = {**cls.MADE_OF, **fields}
+        for name, value in given.items():
+            if value is REQUIRED:
+                raise EventEncodeError(f"{cls.__name__} misses its field {name!r}")
+        code = cls.type_of(given, form) if type is None else type
+        header = EventHeader.checked(code, timestamp=timestamp, server_id=server_id, flags=flags)
+        if code not in cls.TYPES if cls.TYPES else code in REGISTRY:
+            raise EventEncodeError(f"type: {event_name(code)} is no {cls.__name__}")
+        draft = _draft_class(cls)(header, b"")
+        draft.form = form
+        for name, value in given.items():
+            setattr(draft, cls.MADE_FROM.get(name, name), value)
+        try:
+            body = draft.write_body(form)
+        except LogError as error:
+            raise error.at(event_type=draft.name) from error.__cause__
+        event = cls(draft.finished(header.resized(HEADER_SIZE + len(body))), body)
+        return draft._given_context(event)  # noqa: SLF001 - the draft is an event of ours
+
+    @classmethod
+    def type_of(cls, _fields: Mapping[str, Any], _form: FormatDescription, /) -> int:
+        """The type code of an event of these fields. Raises EventEncodeError if they do not say."""
+        if len(cls.TYPES) == 1:
+            return cls.TYPES[0]
+        names = ", ".join(event_name(each) for each in cls.TYPES) or "its code"
+        raise EventEncodeError(f"type: {cls.__name__} is one of several, say which: {names}")
+
+    def replace(self, **changes: Any) -> Self:
+        """The same event with some fields changed: those of ``MADE_OF``, ``type``, ``form`` and
+        the header's ``timestamp``, ``server_id`` and ``flags``.
+
+        It keeps its place and ``log_pos``, and is without checksum. Where only the header's change
+        the body stays as it is; else it is written anew from the fields. Raises EventEncodeError.
+        """
+        header = self.header
+        said: dict[str, Any] = {
+            "type": header.type,
+            "timestamp": header.timestamp,
+            "server_id": header.server_id,
+            "flags": header.flags,
+            "form": self.form,
+        }
+        if changes and changes.keys() <= _OF_THE_HEADER:
+            event = self._with_header(**{name: said[name] for name in _OF_THE_HEADER} | changes)
+            carried_pos = True
+        else:
+            event = self.make(**{**said, **self.carried(changes), **changes})
+            carried_pos = not self.OWN_LOG_POS
+        if carried_pos:
+            event.header = event.header.resized(event.header.length, header.log_pos)
+        event.file, event.offset, event.inner_index = self.file, self.offset, self.inner_index
+        event.outer_length = self.outer_length or header.length
         return event
 
-    def read_body(self, _context: DecodeContext, /) -> None:
-        """Set the fields from ``self.body``; what a subclass reads, it will write."""
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """What `replace` takes over from this event: the fields of ``MADE_OF`` that neither change
+        nor follow from those that do.
+        """
+        return {
+            name: getattr(self, self.MADE_FROM.get(name, name))
+            for name in self.MADE_OF
+            if name not in changes
+        }
+
+    def _with_header(self, **header: int) -> Self:
+        """A copy with the body as it is."""
+        size = HEADER_SIZE + len(self.body)
+        event = type(self)(EventHeader.checked(self.type, **header).resized(size), self.body)
+        return self._given_context(event)
+
+    def finished(self, header: EventHeader, /) -> EventHeader:
+        """The header of an event in the making, with what of the fields it holds."""
+        return header
+
+    def _given_context(self, event: E) -> E:
+        event.form = self.form
+        for name in self.FROM_CONTEXT:
+            setattr(event, name, getattr(self, name))
+        return event
+
+    def read_body(self, _form: FormatDescription, /) -> None:
+        """Set the slots from ``self.body``. Raises LogError without a place."""
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """The body that holds what the slots say: `read_body`'s mirror. Raises EventEncodeError."""
+        raise EventEncodeError(f"{type(self).__mro__[1].__name__} does not say how it is written")
+
+    def encode(
+        self, checksum: ChecksumAlgorithm | None = None, *, log_pos: int | None = None
+    ) -> bytes:
+        """The whole event, as it stands in a log: header, body, checksum.
+
+        With neither argument, byte for byte as it was read (one that was made has no checksum).
+        ``checksum`` says whether it gets one; ``log_pos`` where it ends in its file (the low 32
+        bits are written).
+        """
+        if checksum is None:
+            if self.checksum is not None:
+                if log_pos is None:
+                    return b"".join((self.header.encode(), self.body, _U32.pack(self.checksum)))
+                checksum = ChecksumAlgorithm.CRC32
+            else:
+                checksum = ChecksumAlgorithm.NONE
+        tail = CHECKSUM_SIZE if checksum is ChecksumAlgorithm.CRC32 else 0
+        header = self.header.resized(HEADER_SIZE + len(self.body) + tail, log_pos)
+        raw = header.encode() + self.body
+        return raw + _U32.pack(crc32(raw)) if tail else raw
 
     def update(self, context: DecodeContext) -> None:
         """Change the context as reading on past this event does (where CHANGES_CONTEXT)."""
@@ -138,7 +305,7 @@ class Event:
 
     @property
     def end_offset(self) -> int | None:
-        """Where the next event begins (for an inner event: where the payload's event ends)."""
+        """Where the event after it begins in its file (for an inner one: after the payload's)."""
         if self.offset is None:
             return None
         return self.offset + (self.outer_length or self.header.length)
@@ -147,20 +314,31 @@ class Event:
         """The decoded fields by name; decodes those that were not yet."""
         return {name: getattr(self, name) for name in self.FIELDS}
 
+    def check(self) -> None:
+        """Decode all of the body, so that what is wrong in it is raised."""
+        self._read()
+        self.fields()
+        for name in self._LAZY:
+            getattr(self, name)
+
     def error(self, message: str, kind: Callable[..., LogError] = EventDecodeError) -> LogError:
         """An error that names this event's place, to be raised."""
         return kind(message, file=self.file, offset=self.offset, event_type=self.name)
 
+    def _state(self) -> dict[str, Any]:
+        kept = (*Event.__slots__[1:], *self.FROM_CONTEXT)
+        return {name: getattr(self, name) for name in kept}
+
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self._VALUES)
+        return self._state() == other._state()
 
     def __hash__(self) -> int:
         return hash((self.header, self.body))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._VALUES}
+        return self._state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._cache = None
@@ -171,6 +349,21 @@ class Event:
         place = "" if self.offset is None else f" {self.file or ''}@{self.offset}"
         parts = "".join(f" {name}={_short(getattr(self, name))}" for name in self.FIELDS)
         return f"<{self.name}{place}{parts}>"
+
+
+_DRAFTS: Final[dict[type[Event], type[Event]]] = {}
+
+
+def _draft_class(kind: type[E]) -> type[E]:
+    """The class of its events in the making: what an event cuts out of its body, a draft holds."""
+    draft = _DRAFTS.get(kind)
+    if draft is None:
+        named = (kind.MADE_FROM.get(name, name) for name in kind.MADE_OF)
+        held = tuple(
+            name for name in named if isinstance(getattr(kind, name, None), (property, lazy))
+        )
+        draft = _DRAFTS[kind] = type(kind.__name__, (kind,), {"__slots__": held})
+    return cast("type[E]", draft)
 
 
 def _short(value: object) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.errors import EventDecodeError, EventEncodeError, UnsupportedType
+from tailrace.events.build import Builder, integer, made, member
 from tailrace.events.fields import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _T = ColumnType
 _NO_BYTES: Final = frozenset(
@@ -129,3 +130,44 @@ def _within(value: int, least: int, most: int, what: str) -> int:
     if not least <= value <= most:
         raise EventDecodeError(f"{what}: metadata {value} is not between {least} and {most}")
     return value
+
+
+def write_types(columns: Sequence[ColumnSpec]) -> tuple[bytes, bytes]:
+    """The type codes and metadata bytes of columns: `read_types`' mirror.
+
+    Raises EventEncodeError naming the column.
+    """
+    codes = bytearray()
+    out = Builder()
+    for index, column in enumerate(columns):
+        what = f"columns: column {index + 1}"
+        kind = member(_T, made(column, ColumnSpec, what).type, what)
+        what = f"{what} ({kind.name})"
+        codes.append(_T.STRING if kind in _STRINGS else kind)
+        if kind in _NO_BYTES:
+            integer(column.metadata, what, 0, 0)
+        elif kind in _STRINGS:
+            most = 2 if kind is _T.ENUM else 8 if kind is _T.SET else 0x3FF
+            size = integer(column.metadata, what, 0 if kind is _T.STRING else 1, most)
+            out.u8(kind ^ (size & 0x300) >> 4, what)
+            out.u8(size & 0xFF, what)
+        elif kind in _MAX_BYTES:
+            out.u16(column.metadata, what)
+        elif kind in _FSP:
+            out.u8(integer(column.metadata, what, 0, 6), what)
+        elif kind in _LENGTH_PREFIXED:
+            out.u8(integer(column.metadata, what, 1, 4), what)
+        elif kind is _T.NEWDECIMAL:
+            precision, scale = divmod(integer(column.metadata, what, 0, 0xFFFF), 0x100)
+            out.u8(integer(precision, what, 1, 65), what)
+            out.u8(integer(scale, what, 0, min(precision, 38)), what)
+        elif kind is _T.BIT:
+            size, bits = divmod(integer(column.metadata, what, 1, 64), 8)
+            out.u8(bits, what)
+            out.u8(size, what)
+        elif kind in {_T.FLOAT, _T.DOUBLE}:
+            size = 4 if kind is _T.FLOAT else 8
+            out.u8(integer(column.metadata, what, size, size), what)
+        else:
+            raise EventEncodeError(f"{what}: no table logs values of this type")
+    return bytes(codes), out.done()

@@ -6,7 +6,7 @@ import zlib
 from typing import Final
 
 from tailrace.constants import MAX_EVENT_SIZE
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, EventEncodeError
 
 _BEST_RATIO: Final = 1040  # deflate's bound is 1032
 
@@ -41,3 +41,11 @@ def decompress(block: bytes, start: int = 0) -> bytes:
     if len(plain) != length or not unpack.eof or unpack.unused_data:
         raise EventDecodeError(f"the compressed block does not hold the {length} bytes it claims")
     return plain
+
+
+def compress(plain: bytes) -> bytes:
+    """The block of these bytes, as the server writes it. Raises EventEncodeError past 1 GiB."""
+    if len(plain) > MAX_EVENT_SIZE:
+        raise EventEncodeError(f"a compressed block holds {MAX_EVENT_SIZE} bytes, not {len(plain)}")
+    size = max(1, (len(plain).bit_length() + 7) // 8)
+    return bytes([0x80 | size]) + len(plain).to_bytes(size, "big") + zlib.compress(plain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
 
 from tailrace.constants import (
@@ -15,6 +15,7 @@ from tailrace.constants import (
     EventFlag,
     EventType,
     Flavour,
+    event_name,
 )
 from tailrace.errors import (
     ChecksumMismatch,
@@ -23,12 +24,14 @@ from tailrace.errors import (
     TruncatedEvent,
     UnknownEvent,
 )
-from tailrace.events.base import REGISTRY, Event, event_name
-from tailrace.events.format_description import FormatDescription, frame_end, verify
+from tailrace.events.description import NO_FORMAT, FormatDescription
+from tailrace.events.format_description import frame_end, verify
 from tailrace.events.header import EventHeader, unpack_header
-from tailrace.events.unknown import UnknownIgnorableEvent
+from tailrace.events.registry import REGISTRY, class_of
+from tailrace.events.unknown import OpaqueEvent, UnknownIgnorableEvent
 
 if TYPE_CHECKING:
+    from tailrace.events.base import Event
     from tailrace.events.table_map import TableMapEvent
 
 _U32: Final = Struct("<I").unpack_from
@@ -51,41 +54,26 @@ def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
         )
 
 
-def _class_of(header: EventHeader) -> type[Event]:
-    kind = REGISTRY.get(header.type)
-    if kind is not None:
-        return kind
-    if header.flags & _IGNORABLE:
-        return UnknownIgnorableEvent
-    raise UnknownEvent(
-        f"event type {header.type} is not known and not marked ignorable:"
-        " a newer Tailrace may know it"
-    )
-
-
 @dataclass(slots=True)
 class DecodeContext:
     """All that one event's bytes leave to events before it. Pickles.
 
     ``format`` is the last format description's content (None before it), ``checksum_algorithm``
     what it says of checksums (before it: what was agreed on with the source), ``table_maps`` the
-    table maps in force, by table id. Not shared between logs; one event after the other.
+    table maps in force, by table id. ``unknown`` says what becomes of an event whose type is not
+    known and not marked ignorable: an error, or an `OpaqueEvent`. Not shared between logs; one
+    event after the other.
     """
 
     format: FormatDescription | None = None
     checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
     table_maps: dict[int, TableMapEvent] = field(default_factory=dict)
+    unknown: Literal["error", "opaque"] = "error"
 
     @property
     def flavour(self) -> Flavour:
         """Whose log it is; MySQL's before the format description."""
         return Flavour.MYSQL if self.format is None else self.format.flavour
-
-    def extra_post_header(self, code: int) -> int:
-        """Bytes by which this log's fixed part of an event type is longer than the known one."""
-        if self.format is None or not self.format.differs:
-            return 0
-        return self.format.extra_post_header(code)
 
     def decode(
         self,
@@ -98,8 +86,9 @@ class DecodeContext:
         """Decode one whole event, and change the state as it says.
 
         ``raw`` holds exactly the event: header, body, checksum. ``file`` and ``offset`` become the
-        event's place. Raises TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
-        UnsupportedType, MissingTableMap; the state is then as it was before.
+        event's place. The body is decoded when one of its fields is asked for, but for what the
+        state needs. Raises TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
+        MissingTableMap; the state is then as it was before.
         """
         size = len(raw)
         code = raw[4] if size > 4 else -1
@@ -121,8 +110,9 @@ class DecodeContext:
                 checksum = _U32(raw, end)[0]
                 if verify_checksum:
                     _verify(raw, end, code, checksum)
-            kind = _class_of(header)
-            event = kind.decode_body(header, bytes(raw[HEADER_SIZE:end]), self)
+            kind = REGISTRY.get(code) or self._class_of(header)
+            event = kind(header, bytes(raw[HEADER_SIZE:end]))
+            event.form = self.format or NO_FORMAT
             event.checksum = checksum
             event.file = file
             event.offset = offset
@@ -131,6 +121,20 @@ class DecodeContext:
         except LogError as error:
             raise error.at(file, offset, event_name(code) if code >= 0 else None) from None
         return event
+
+    def _class_of(self, header: EventHeader) -> type[Event]:
+        """The class of a type that has none yet."""
+        kind = class_of(header.type)
+        if kind is not None:
+            return kind
+        if header.flags & _IGNORABLE:
+            return UnknownIgnorableEvent
+        if self.unknown == "opaque":
+            return OpaqueEvent
+        raise UnknownEvent(
+            f"event type {header.type} is not known and not marked ignorable:"
+            " a newer Tailrace may know it"
+        )
 
     def _check_frame(self, code: int, size: int, end: int) -> None:
         """What may come before the format description, and whether the checksum has its place."""

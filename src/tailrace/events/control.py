@@ -1,26 +1,37 @@
 """Events about the log itself, and the texts that come with rows.
 
-ROTATE, STOP, INCIDENT, the heartbeats, IGNORABLE, ROWS_QUERY, ANNOTATE_ROWS (facts sheet 2.1).
+ROTATE, STOP, INCIDENT, IGNORABLE, ROWS_QUERY, ANNOTATE_ROWS (facts sheet 2.1).
 """
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tailrace.constants import CHECKSUM_SIZE, EventFlag, EventType, Flavour
-from tailrace.errors import EventDecodeError
-from tailrace.events.base import Event
+from tailrace.constants import CHECKSUM_SIZE, EventFlag, EventType
+from tailrace.errors import EventDecodeError, EventEncodeError
+from tailrace.events.base import REQUIRED, Event
+from tailrace.events.build import Builder, binary, statement, utf8
 from tailrace.events.fields import Cursor, text
+from tailrace.events.fixed_part import FixedPartEvent
+from tailrace.events.unknown import RawEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.events.context import DecodeContext
+    from tailrace.events.description import FormatDescription
 
-_U64: Final = Struct("<Q")
-_HEARTBEAT_END, _HEARTBEAT_FILE, _HEARTBEAT_POSITION = range(3)
+_LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, less its zero byte
 
 
-class RotateEvent(Event, types=(EventType.ROTATE,)):
+def _file_name(value: str, what: str) -> bytes:
+    raw = utf8(value, what, _LONGEST_FILE)
+    if not raw:
+        raise EventEncodeError(f"{what}: a log has a name")
+    return raw
+
+
+class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
     """ROTATE (4): the log goes on in ``next_file`` at ``next_offset``.
 
     Artificial ones (`artificial`) are sent at the start of a stream and in relay logs; only a
@@ -30,18 +41,32 @@ class RotateEvent(Event, types=(EventType.ROTATE,)):
     __slots__ = ("next_file", "next_offset")
 
     FIELDS = ("next_file", "next_offset", "artificial")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "next_file": REQUIRED,
+        "next_offset": 4,
+    }
     CHANGES_CONTEXT = True
 
     next_file: str
     next_offset: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: offset u64, file name to the end."""
-        name_at = _U64.size + context.extra_post_header(EventType.ROTATE)
-        if len(self.body) <= name_at:
+        cursor = Cursor(self.body)
+        self.next_offset = cursor.u64("the offset")
+        self._read_rest(cursor, form)
+        if not cursor.remaining:
             raise EventDecodeError(f"{len(self.body)} bytes hold no file name")
-        self.next_offset = _U64.unpack_from(self.body)[0]
-        self.next_file = text(self.body[name_at:], "the file name")
+        self.next_file = text(cursor.rest(), "the file name")
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        out.u64(self.next_offset, "next_offset")
+        self._write_rest(out, form)
+        out.raw(_file_name(self.next_file, "next_file"), "next_file")
+        return out.done()
 
     @property
     def artificial(self) -> bool:
@@ -59,98 +84,118 @@ class StopEvent(Event, types=(EventType.STOP,)):
 
     __slots__ = ()
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: nothing."""
         Cursor(self.body).finish("STOP")
 
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """Nothing."""
+        return b""
 
-class IncidentEvent(Event, types=(EventType.INCIDENT,)):
+
+class IncidentEvent(FixedPartEvent, types=(EventType.INCIDENT,)):
     """INCIDENT (26): something is missing from the log; 1 is LOST_EVENTS.
 
-    MySQL 9.7 leaves four bytes between the message and the checksum (tests/corpus).
+    MySQL 9.7 leaves four bytes between the message and the checksum (tests/corpus): ``trailing``.
     """
 
-    __slots__ = ("incident", "message")
+    __slots__ = ("incident", "message_bytes", "trailing")
 
     FIELDS = ("incident", "message")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "incident": 1,
+        "message": "",
+        "trailing": b"",
+    }
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"message": "message_bytes"}
 
     incident: int
-    message: str
+    message_bytes: bytes
+    trailing: bytes
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: number u16, message behind its length u8."""
         cursor = Cursor(self.body)
         self.incident = cursor.u16("the incident's number")
-        cursor.skip(context.extra_post_header(EventType.INCIDENT), "the post-header")
+        self._read_rest(cursor, form)
         length = cursor.u8("the message's length")
-        self.message = cursor.take(length, "the message").decode(errors="backslashreplace")
+        self.message_bytes = cursor.take(length, "the message")
         if cursor.remaining != CHECKSUM_SIZE:
             cursor.finish("INCIDENT")
+        self.trailing = cursor.rest()
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        message = statement(self.message_bytes, "message", 0xFF)
+        trailing = binary(self.trailing, "trailing")
+        if len(trailing) not in {0, CHECKSUM_SIZE}:
+            raise EventEncodeError(f"trailing: {len(trailing)} bytes, none or 4 may follow")
+        out = Builder()
+        out.u16(self.incident, "incident")
+        self._write_rest(out, form)
+        out.u8(len(message), "message")
+        out.raw(message + trailing, "message")
+        return out.done()
+
+    @property
+    def message(self) -> str:
+        """What happened, read as UTF-8; bytes that are not are shown in hex."""
+        return self.message_bytes.decode(errors="backslashreplace")
 
 
-class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2)):
-    """HEARTBEAT (27) and HEARTBEAT_V2 (41): the source lives, and stands at this position.
-
-    Only on the wire. ``log_offset`` is in bytes.
-    """
-
-    __slots__ = ("log_file", "log_offset")
-
-    FIELDS = ("log_file", "log_offset")
-
-    log_file: str
-    log_offset: int
-
-    def read_body(self, context: DecodeContext, /) -> None:
-        """27: the file name, the offset is the header's; 41: fields behind type and length."""
-        if self.header.type == EventType.HEARTBEAT_V2:
-            self.log_file, self.log_offset = _heartbeat_fields(Cursor(self.body))
-            return
-        self.log_offset = self.header.log_pos
-        name = self.body
-        if (
-            self.header.log_pos == 0
-            and context.flavour is Flavour.MARIADB
-            and len(self.body) > _U64.size
-        ):
-            self.log_offset = _U64.unpack_from(self.body)[0]  # MariaDB past 4 GiB
-            name = self.body[_U64.size :]
-        self.log_file = text(name, "the file name")
-
-
-def _heartbeat_fields(cursor: Cursor) -> tuple[str, int]:
-    file, offset = "", 0
-    while (kind := cursor.lenenc("a field's type")) != _HEARTBEAT_END:
-        value = cursor.lenenc_bytes("a field")
-        if kind == _HEARTBEAT_FILE:
-            file = text(value, "the file name")
-        elif kind == _HEARTBEAT_POSITION:
-            offset = Cursor(value).lenenc("the position")
-    cursor.finish("HEARTBEAT_V2")
-    return file, offset
-
-
-class IgnorableEvent(Event, types=(EventType.IGNORABLE,)):
-    """IGNORABLE (28): says nothing; the base of the types that may be ignored."""
+class IgnorableEvent(RawEvent, types=(EventType.IGNORABLE,)):
+    """IGNORABLE (28): says nothing; ``data`` is its body."""
 
     __slots__ = ()
+
+    FIELDS = ()
 
 
 class RowsQueryEvent(Event, types=(EventType.ROWS_QUERY,)):
-    """ROWS_QUERY (29): the statement whose rows follow. Its bytes are those the client sent."""
+    """ROWS_QUERY (29): the statement whose rows follow. Its bytes are those the client sent.
 
-    __slots__ = ()
+    ``length_byte`` is what stands before it, where that is not the statement's length modulo 256
+    (else None); no reader heeds it.
+    """
+
+    __slots__ = ("length_byte",)
 
     FIELDS = ("sql",)
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"sql": REQUIRED, "length_byte": None}
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"sql": "sql_bytes"}
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    length_byte: int | None
+
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: length u8 (modulo 256, so of no use), SQL to the end."""
+        self._check_length()
+        usual = (len(self.body) - 1) & 0xFF
+        self.length_byte = None if self.body[0] == usual else self.body[0]
+
+    def _check_length(self) -> None:
         if not self.body:
-            raise EventDecodeError("no byte holds the statement's length")
+            raise self.error("no byte holds the statement's length")
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """Another statement has another length."""
+        fields = super().carried(changes)
+        if "sql" in changes:
+            fields.pop("length_byte", None)
+        return fields
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        sql = statement(self.sql_bytes, "sql")
+        out = Builder()
+        out.u8(len(sql) & 0xFF if self.length_byte is None else self.length_byte, "length_byte")
+        out.raw(sql, "sql")
+        return out.done()
 
     @property
     def sql_bytes(self) -> bytes:
         """The statement's bytes."""
+        self._check_length()
         return self.body[1:]
 
     @property
@@ -165,6 +210,12 @@ class AnnotateRowsEvent(Event, types=(EventType.ANNOTATE_ROWS,)):
     __slots__ = ()
 
     FIELDS = ("sql",)
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"sql": REQUIRED}
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"sql": "sql_bytes"}
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """The statement's bytes."""
+        return statement(self.sql_bytes, "sql")
 
     @property
     def sql_bytes(self) -> bytes:
@@ -174,4 +225,4 @@ class AnnotateRowsEvent(Event, types=(EventType.ANNOTATE_ROWS,)):
     @property
     def sql(self) -> str:
         """The statement, read as UTF-8; bytes that are not are shown in hex."""
-        return self.body.decode(errors="backslashreplace")
+        return self.sql_bytes.decode(errors="backslashreplace")

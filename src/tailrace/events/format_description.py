@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from zlib import crc32
 
 from tailrace.constants import (
@@ -16,11 +15,19 @@ from tailrace.constants import (
     EventType,
     Flavour,
 )
-from tailrace.errors import ChecksumMismatch, EventDecodeError, TruncatedEvent
-from tailrace.events.base import Event, event_name
+from tailrace.errors import ChecksumMismatch, EventDecodeError, EventEncodeError, TruncatedEvent
+from tailrace.events.base import Event
+from tailrace.events.build import Builder, binary, member, name
+from tailrace.events.description import (
+    STANDARD_POST_HEADERS,
+    STANDARD_VERSIONS,
+    FormatDescription,
+)
 from tailrace.events.fields import text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.events.context import DecodeContext
 
 _FIXED: Final = Struct("<H50sIB")  # binlog version, server version, created, header length
@@ -30,72 +37,15 @@ _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array has a checksum behind it
 _FLAGS_AT: Final = 17
 _LOG_POS_AT: Final = 13
-_POST_HEADERS: Final[dict[int, int]] = {
-    EventType.QUERY: 13,
-    EventType.ROTATE: 8,
-    EventType.INTVAR: 0,
-    EventType.RAND: 0,
-    EventType.USER_VAR: 0,
-    EventType.XID: 0,
-    EventType.APPEND_BLOCK: 4,
-    EventType.DELETE_FILE: 4,
-    EventType.BEGIN_LOAD_QUERY: 4,
-    EventType.EXECUTE_LOAD_QUERY: 26,
-    EventType.INCIDENT: 2,
-    EventType.TABLE_MAP: 8,
-    EventType.QUERY_COMPRESSED: 13,
-}
-"""The post-header sizes that we know, of the types whose parsers step over a longer one."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormatDescription:
-    """What a format description event says.
-
-    ``created`` is in seconds UTC, and not 0 only in the first log after the server's start.
-    ``post_headers`` holds the size of each type's fixed part, a byte a type, from type 1 on.
-    """
-
-    binlog_version: int
-    server_version: str
-    created: int
-    post_headers: bytes
-    checksum_algorithm: ChecksumAlgorithm
-    flavour: Flavour
-    differs: bool = field(init=False, repr=False, compare=False)
-    """Whether any fixed part is longer or shorter than the known one."""
-    table_map_id_size: int = field(init=False, repr=False, compare=False)
-    """Bytes of a table id in a table map: 6, or 4 in old logs."""
-
-    def __post_init__(self) -> None:
-        fixed = _POST_HEADERS.items()
-        differs = any(self.post_header(code, size) != size for code, size in fixed)
-        object.__setattr__(self, "differs", differs)
-        old = self.post_header(EventType.TABLE_MAP, 8) == 6
-        object.__setattr__(self, "table_map_id_size", 4 if old else 6)
-
-    def post_header(self, code: int, otherwise: int) -> int:
-        """The size of a type's fixed part; ``otherwise`` where the array ends before the type."""
-        return self.post_headers[code - 1] if code <= len(self.post_headers) else otherwise
-
-    def extra_post_header(self, code: int) -> int:
-        """By how many bytes the log's fixed part of a type is longer than ours.
-
-        Raises EventDecodeError where it is shorter: fields that we read are not there.
-        """
-        known = _POST_HEADERS.get(code)
-        extra = 0 if known is None else self.post_header(code, known) - known
-        if extra < 0:
-            raise EventDecodeError(
-                f"the log's fixed part of {event_name(code)} is {-extra} bytes shorter than that"
-                " of MySQL 5.0: such old logs cannot be read"
-            )
-        return extra
 
 
 def _server(raw: bytes | memoryview) -> tuple[bytes, Flavour, bool]:
     """Version text, flavour, and whether its events may carry checksums, from a whole event."""
-    version = bytes(raw[HEADER_SIZE + 2 : HEADER_SIZE + 52]).split(b"\0", 1)[0]
+    return _aware(bytes(raw[HEADER_SIZE + 2 : HEADER_SIZE + 52]).split(b"\0", 1)[0])
+
+
+def _aware(version: bytes) -> tuple[bytes, Flavour, bool]:
+    """The same, from the version text."""
     flavour = Flavour.MARIADB if b"mariadb" in version.lower() else Flavour.MYSQL
     match = _TRIPLE.match(version)
     triple = tuple(int(part) for part in match.groups()) if match else (0, 0, 0)
@@ -121,8 +71,7 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     event one; but MySQL's sender does not renew it after it has zeroed ``log_pos``, and old
     MariaDBs did not fill it in.
     """
-    clear = bytearray(raw[:end])
-    clear[_FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
+    clear = _closed(raw[:end])
     computed = crc32(clear)
     if computed == stored:
         return
@@ -136,8 +85,20 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     raise ChecksumMismatch(f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}")
 
 
+def _closed(raw: bytes | memoryview) -> bytearray:
+    """The event's bytes as they are in a closed file."""
+    clear = bytearray(raw)
+    clear[_FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
+    return clear
+
+
 class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
-    """FORMAT_DESCRIPTION (15): the first event of a file. It replaces the context's format."""
+    """FORMAT_DESCRIPTION (15): the first event of a file. It replaces the context's format.
+
+    One that is made is as MySQL 9.7 or MariaDB 11.8 writes it, unless ``server_version`` and
+    ``post_headers`` say else; the version says the flavour. It has a checksum always (but not that
+    of a server that knew none), also in a log whose other events have none.
+    """
 
     __slots__ = ("description",)
 
@@ -149,11 +110,19 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         "flavour",
         "in_use",
     )
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "flavour": None,
+        "server_version": None,
+        "created": 0,
+        "checksum_algorithm": ChecksumAlgorithm.CRC32,
+        "post_headers": None,
+        "binlog_version": 4,
+    }
     CHANGES_CONTEXT = True
 
     description: FormatDescription
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm]."""
         body = self.body  # frame_end has seen that it holds the fixed part
         binlog_version, _, created, header_length = _FIXED.unpack_from(body)
@@ -185,6 +154,68 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
             flavour,
         )
 
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        flavour: Flavour | None = self.flavour
+        version: str | None = self.server_version
+        if flavour is None:
+            flavour = (
+                Flavour.MYSQL if version is None else _aware(name(version, "server_version"))[1]
+            )
+        flavour = member(Flavour, flavour, "flavour")
+        raw = name(STANDARD_VERSIONS[flavour] if version is None else version, "server_version", 50)
+        _, whose, aware = _aware(raw)
+        if whose is not flavour:
+            raise EventEncodeError(f"server_version: {version!r} is none of {flavour.value}")
+        said: bytes | None = self.post_headers
+        fixed = STANDARD_POST_HEADERS[flavour] if said is None else said
+        fixed = binary(fixed, "post_headers", 0xFF)
+        if not aware and len(fixed) > _MOST_TYPES_UNAWARE:
+            types = f"the {len(fixed)} types of post_headers"
+            raise EventEncodeError(f"server_version: {version!r} does not go with {types}")
+        algorithm = member(ChecksumAlgorithm, self.checksum_algorithm, "checksum_algorithm")
+        if algorithm is ChecksumAlgorithm.UNDEFINED:
+            raise EventEncodeError("checksum_algorithm: a log's is NONE or CRC32")
+        if algorithm and not aware:
+            raise EventEncodeError(f"checksum_algorithm: {version!r} knew no checksums")
+        if self.binlog_version != 4:
+            raise EventEncodeError(f"binlog_version: {self.binlog_version!r} is not 4")
+        out = Builder()
+        out.u16(4, "binlog_version")
+        out.raw(raw.ljust(50, b"\0"), "server_version")
+        out.u32(self.created, "created")
+        out.u8(HEADER_SIZE, "the header's length")
+        out.raw(fixed, "post_headers")
+        if aware:
+            out.u8(algorithm, "checksum_algorithm")
+        return out.done()
+
+    @classmethod
+    def of(cls, description: FormatDescription, **header: Any) -> Self:
+        """The event that says this. ``header`` is as in `make`. Raises EventEncodeError."""
+        return cls.make(
+            flavour=description.flavour,
+            server_version=description.server_version,
+            created=description.created,
+            checksum_algorithm=description.checksum_algorithm,
+            post_headers=description.post_headers,
+            binlog_version=description.binlog_version,
+            **header,
+        )
+
+    def encode(
+        self, checksum: ChecksumAlgorithm | None = None, *, log_pos: int | None = None
+    ) -> bytes:
+        """The whole event. It has a checksum, whatever ``checksum`` says, that of a closed file."""
+        if checksum is None and log_pos is None and self.checksum is not None:
+            return super().encode()
+        plain = super().encode(ChecksumAlgorithm.NONE, log_pos=log_pos)
+        if not _server(plain)[2]:
+            return plain
+        header = self.header.resized(len(plain) + CHECKSUM_SIZE, log_pos)
+        raw = header.encode() + self.body
+        return raw + crc32(_closed(raw)).to_bytes(CHECKSUM_SIZE, "little")
+
     @property
     def binlog_version(self) -> int:
         """The format's version: 4."""
@@ -194,6 +225,11 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     def server_version(self) -> str:
         """The version of the server that wrote the log, as ``9.7.4`` or ``11.8.9-MariaDB-log``."""
         return self.description.server_version
+
+    @property
+    def post_headers(self) -> bytes:
+        """The size of each type's fixed part, a byte a type, from type 1 on."""
+        return self.description.post_headers
 
     @property
     def created(self) -> int:

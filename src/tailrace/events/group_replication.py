@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailrace.constants import EventType
-from tailrace.errors import EventDecodeError, GtidError
-from tailrace.events.base import Event, lazy
+from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
+from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.build import Builder, binary, made, name, parts, utf8
 from tailrace.events.fields import Cursor, text
 from tailrace.gtid import GtidSet
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
+
+_VIEW_ID_SIZE = 40
 
 
 class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
@@ -24,6 +29,14 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
     __slots__ = ("gtid_specified", "read_set", "server_uuid", "snapshot", "thread_id", "write_set")
 
     FIELDS = ("server_uuid", "thread_id", "gtid_specified", "write_set", "read_set")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "server_uuid": REQUIRED,
+        "thread_id": 0,
+        "gtid_specified": False,
+        "snapshot": REQUIRED,
+        "write_set": (),
+        "read_set": (),
+    }
 
     server_uuid: str
     thread_id: int
@@ -32,7 +45,7 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
     write_set: tuple[bytes, ...]
     read_set: tuple[bytes, ...]
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: fixed part of 18 bytes, UUID's text, GTID set, the two sets of hashes."""
         cursor = Cursor(self.body)
         uuid_length = cursor.u8("the UUID's length")
@@ -46,6 +59,28 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
         self.write_set = _hashes(cursor, writes)
         self.read_set = _hashes(cursor, reads)
         cursor.finish("TRANSACTION_CONTEXT")
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        uuid = utf8(self.server_uuid, "server_uuid", 0xFF)
+        snapshot = binary(self.snapshot, "snapshot")
+        try:
+            GtidSet.decode(snapshot)
+        except GtidError as error:
+            raise EventEncodeError(f"snapshot: {error}") from None
+        out = Builder()
+        out.u8(len(uuid), "server_uuid")
+        out.u32(self.thread_id, "thread_id")
+        out.u8(made(self.gtid_specified, bool, "gtid_specified"), "gtid_specified")
+        out.u32(len(snapshot), "snapshot")
+        for field in ("write_set", "read_set"):
+            out.u32(len(parts(getattr(self, field), None, field)), field)
+        out.raw(uuid + snapshot, "snapshot")
+        for field in ("write_set", "read_set"):
+            for each in getattr(self, field):
+                out.u16(len(binary(each, field)), field)
+                out.raw(each, field)
+        return out.done()
 
     @lazy
     def snapshot_gtids(self) -> GtidSet:
@@ -68,17 +103,36 @@ class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
     __slots__ = ("sequence_number", "view_id")
 
     FIELDS = ("view_id", "sequence_number")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "view_id": REQUIRED,
+        "sequence_number": REQUIRED,
+        "certification": {},
+    }
 
     view_id: str
     sequence_number: int
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: view id 40 bytes, sequence number u64, count u32, keys and values."""
         cursor = Cursor(self.body)
-        raw = cursor.take(40, "the view id")
+        raw = cursor.take(_VIEW_ID_SIZE, "the view id")
         self.view_id = text(raw.split(b"\0", 1)[0], "the view id")
         self.sequence_number = cursor.u64("the sequence number")
         cursor.u32("the number of certified entries")
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        entries = made(self.certification, dict, "certification")
+        out = Builder()
+        out.raw(name(self.view_id, "view_id", _VIEW_ID_SIZE).ljust(_VIEW_ID_SIZE, b"\0"), "view_id")
+        out.u64(self.sequence_number, "sequence_number")
+        out.u32(len(entries), "certification")
+        for key, value in entries.items():
+            out.u16(len(binary(key, "certification")), "certification")
+            out.raw(key, "certification")
+            out.u32(len(binary(value, "certification")), "certification")
+            out.raw(value, "certification")
+        return out.done()
 
     @lazy
     def certification(self) -> dict[bytes, bytes]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
-from tailrace.errors import EventDecodeError, GtidError
-from tailrace.events.base import Event, lazy
+from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
+from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.build import Builder, binary, integer, made
 from tailrace.events.fields import Cursor
-from tailrace.events.serialization import read_signed, read_unsigned
+from tailrace.events.tagged_gtid import read_message, write_tagged
 from tailrace.gtid import Gtid, GtidSet, format_uuid
-from tailrace.gtid.mysql import GNO_END, parse_tag
+from tailrace.gtid.mysql import GNO_END, parse_tag, parse_uuid
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
-    from tailrace.events.header import EventHeader
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
 
 _SHORT: Final = Struct("<B16sq")  # flags, uuid, gno: all that MySQL 5.6 writes
 _CLOCK: Final = Struct("<Bqq")  # its type, last committed, sequence number
@@ -23,7 +25,6 @@ _LOGICAL_CLOCK: Final = 2
 _STAMP_SIZE: Final = 7
 _HAS_ORIGINAL_STAMP: Final = 1 << 55
 _HAS_ORIGINAL_VERSION: Final = 1 << 31
-_MESSAGE_VERSION: Final = 1
 
 
 class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)):
@@ -33,7 +34,11 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
     ``sequence_number`` order transactions for parallel appliers (None in logs of 5.6). Commit
     timestamps are in microseconds UTC: ``original`` on the server where the transaction was
     committed first, ``immediate`` on the one that wrote this log. ``transaction_length`` is in
-    bytes, this event included. What the log has not is None.
+    bytes, this event included. What the log has not is None. Of a GTID_TAGGED, ``last_needed`` is
+    one more than the number of the last field that a reader must know (0: none), and
+    ``unknown_fields`` holds what a newer server added. ``unknown_clock`` holds a clock that is not
+    the logical one, in place of ``last_committed`` and ``sequence_number``. In the making, an
+    original that is left out is the same as the immediate one.
     """
 
     __slots__ = (
@@ -43,11 +48,14 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         "immediate_commit_timestamp",
         "immediate_server_version",
         "last_committed",
+        "last_needed",
         "original_commit_timestamp",
         "original_server_version",
         "sequence_number",
         "tag",
         "transaction_length",
+        "unknown_clock",
+        "unknown_fields",
         "uuid_bytes",
     )
 
@@ -63,6 +71,22 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         "immediate_server_version",
         "commit_group_ticket",
     )
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "gtid": REQUIRED,
+        "event_flags": 0,
+        "last_committed": None,
+        "sequence_number": None,
+        "immediate_commit_timestamp": None,
+        "original_commit_timestamp": None,
+        "transaction_length": None,
+        "immediate_server_version": None,
+        "original_server_version": None,
+        "commit_group_ticket": None,
+        "last_needed": 0,
+        "unknown_fields": b"",
+        "unknown_clock": b"",
+    }
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"event_flags": "flags"}
 
     flags: int
     uuid_bytes: bytes
@@ -76,20 +100,21 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
     immediate_server_version: int | None
     original_server_version: int | None
     commit_group_ticket: int | None
+    last_needed: int
+    unknown_fields: bytes
+    unknown_clock: bytes
 
-    def __init__(self, header: EventHeader, body: bytes) -> None:
-        super().__init__(header, body)
+    def read_body(self, _form: FormatDescription, /) -> None:
+        """33 and 34: fixed fields, then optional ones to the end; 42: a serialized message."""
         self.tag = ""
         self.last_committed = self.sequence_number = None
         self.immediate_commit_timestamp = self.original_commit_timestamp = None
         self.transaction_length = None
         self.immediate_server_version = self.original_server_version = None
         self.commit_group_ticket = None
-
-    def read_body(self, _context: DecodeContext, /) -> None:
-        """33 and 34: fixed fields, then optional ones to the end; 42: a serialized message."""
+        self.last_needed, self.unknown_fields, self.unknown_clock = 0, b"", b""
         if self.header.type == EventType.GTID_TAGGED:
-            self._read_message(self.body)
+            read_message(self, self.body)
         else:
             self._read_fields(self.body)
         if self.header.type != EventType.ANONYMOUS_GTID and not 1 <= self.gno < GNO_END:
@@ -124,6 +149,8 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         clock, last_committed, sequence_number = _CLOCK.unpack_from(body, _SHORT.size)
         if clock == _LOGICAL_CLOCK:
             self.last_committed, self.sequence_number = last_committed, sequence_number
+        else:
+            self.unknown_clock = body[_SHORT.size : pos]
         if len(body) > pos:
             self._read_optional(body, pos)
 
@@ -153,85 +180,180 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
             self.commit_group_ticket = cursor.u64("the commit group's ticket")
         cursor.finish(self.name)
 
-    def _read_message(self, body: bytes) -> None:
-        end = len(body)
-        version, pos = read_unsigned(body, 0, end)
-        if version != _MESSAGE_VERSION:
-            raise EventDecodeError(f"serialization version {version} is not known")
-        size, pos = read_unsigned(body, pos, end)
-        if size != end:
-            raise EventDecodeError(f"the message says it has {size} bytes, here are {end}")
-        last_needed, pos = read_unsigned(body, pos, end)
-        if last_needed > _LAST_FIELD + 1:
-            raise EventDecodeError(
-                f"field {last_needed - 1} must be understood and is not known:"
-                " a newer Tailrace may know it"
+    @classmethod
+    def type_of(cls, fields: Mapping[str, Any], _form: FormatDescription, /) -> int:
+        """ANONYMOUS_GTID without a GTID, GTID_TAGGED for one with a tag, else GTID."""
+        gtid = fields["gtid"]
+        if gtid is None:
+            return EventType.ANONYMOUS_GTID
+        return EventType.GTID_TAGGED if made(gtid, Gtid, "gtid").tag else EventType.GTID
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        uuid, tag, gno = self._checked_gtid()
+        for field, (least, most) in _LIMITS.items():
+            value = getattr(self, field)
+            if value is not None or field in {"flags", "last_needed"}:
+                name = "event_flags" if field == "flags" else field
+                integer(value, name, least, most)
+        self._complete()
+        if self.header.type == EventType.GTID_TAGGED:
+            if self.unknown_clock:
+                raise EventEncodeError("unknown_clock: a GTID_TAGGED has none")
+            return write_tagged(self, uuid, tag, gno)
+        if self.unknown_fields or self.last_needed:
+            raise EventEncodeError("unknown_fields, last_needed: only GTID_TAGGED has these")
+        out = Builder()
+        out.data += _SHORT.pack(self.flags, uuid, gno)
+        self._write_fields(out)
+        return out.done()
+
+    def _checked_gtid(self) -> tuple[bytes, str, int]:
+        gtid = self.gtid
+        code = self.header.type
+        if code == EventType.ANONYMOUS_GTID:
+            if gtid is not None:
+                raise EventEncodeError("gtid: an ANONYMOUS_GTID has none")
+            return bytes(16), "", 0
+        gtid = made(gtid, Gtid, "gtid")
+        uuid, tag, gno = gtid.uuid, gtid.tag, gtid.gno
+        check_tsid(uuid, tag, "gtid")
+        if tag and code == EventType.GTID:
+            raise EventEncodeError("gtid: a GTID event has no tag, GTID_TAGGED has")
+        integer(gno, "gtid", 1, GNO_END - 1)
+        return bytes.fromhex(uuid.replace("-", "")), tag, gno
+
+    def _complete(self) -> None:
+        """Fill in originals that are as the immediate ones, and refuse halves and gaps."""
+        for what in ("commit_timestamp", "server_version"):
+            immediate = getattr(self, f"immediate_{what}")
+            if getattr(self, f"original_{what}") is None:
+                setattr(self, f"original_{what}", immediate)
+            elif immediate is None:
+                raise EventEncodeError(f"immediate_{what}: it is missing beside original_{what}")
+        if self.header.type == EventType.GTID_TAGGED:
+            return
+        missing = None
+        for field in self._in_order():
+            if getattr(self, field) is None:
+                missing = missing or field
+            elif missing:
+                raise EventEncodeError(f"{missing}: it is missing, and stands before {field}")
+        if missing == "sequence_number":
+            raise EventEncodeError("sequence_number: it is missing beside last_committed")
+
+    def _in_order(self) -> tuple[str, ...]:
+        """The optional fields of 33 and 34, in the order of the layout."""
+        clock = binary(self.unknown_clock, "unknown_clock")
+        if not clock:
+            return ("last_committed", "sequence_number", *_BEHIND_THE_CLOCK)
+        if len(clock) != _CLOCK.size or clock[0] == _LOGICAL_CLOCK:
+            raise EventEncodeError(
+                f"unknown_clock: {clock.hex()} is not {_CLOCK.size} bytes of one"
             )
-        seen = -1
-        while pos < end:
-            field, pos = read_unsigned(body, pos, end)
-            if field <= seen:
-                raise EventDecodeError(f"field {field} comes after field {seen}")
-            if field > _LAST_FIELD:
-                break  # what a newer server added, and lets us pass over
-            seen = field
-            pos = self._read_field(field, body, pos, end)
-        if not hasattr(self, "gno") or not hasattr(self, "uuid_bytes"):
-            raise EventDecodeError("the message holds no GTID")
-        if self.original_commit_timestamp is None:
-            self.original_commit_timestamp = self.immediate_commit_timestamp
-        if self.original_server_version is None:
-            self.original_server_version = self.immediate_server_version
+        if not self.last_committed is self.sequence_number is None:
+            raise EventEncodeError("unknown_clock: last_committed, sequence_number stand beside it")
+        return _BEHIND_THE_CLOCK
 
-    def _read_field(self, field: int, body: bytes, pos: int, end: int) -> int:
-        if field == _UUID_FIELD:
-            uuid = []
-            for _ in range(16):
-                byte, pos = read_unsigned(body, pos, end)
-                uuid.append(byte)
-            if max(uuid) > 0xFF:
-                raise EventDecodeError("a byte of the UUID is none")
-            self.uuid_bytes = bytes(uuid)
-            return pos
-        if field == _TAG_FIELD:
-            length, pos = read_unsigned(body, pos, end)
-            if length > 32 or length > end - pos:
-                raise EventDecodeError(f"a tag of {length} bytes")
-            try:
-                self.tag = parse_tag(body[pos : pos + length].decode("latin-1")) if length else ""
-            except GtidError as error:
-                raise EventDecodeError(str(error)) from None
-            return pos + length
-        name, signed = _MESSAGE_FIELDS[field]
-        value, pos = (read_signed if signed else read_unsigned)(body, pos, end)
-        setattr(self, name, value)
-        return pos
+    def _write_fields(self, out: Builder) -> None:
+        """The optional fields of 33 and 34, up to the first that is missing."""
+        if self.unknown_clock:
+            out.raw(self.unknown_clock, "unknown_clock")
+        elif self.last_committed is None or self.sequence_number is None:
+            return
+        else:
+            out.data += _CLOCK.pack(_LOGICAL_CLOCK, self.last_committed, self.sequence_number)
+        stamp, original = self.immediate_commit_timestamp, self.original_commit_timestamp
+        if stamp is None or original is None:
+            return
+        if stamp == original:
+            out.unsigned(stamp, _STAMP_SIZE, "immediate_commit_timestamp")
+        else:
+            out.unsigned(stamp | _HAS_ORIGINAL_STAMP, _STAMP_SIZE, "immediate_commit_timestamp")
+            out.unsigned(original, _STAMP_SIZE, "original_commit_timestamp")
+        if self.transaction_length is None:
+            return
+        out.lenenc(self.transaction_length, "transaction_length")
+        version, original = self.immediate_server_version, self.original_server_version
+        if version is None or original is None:
+            return
+        if version == original:
+            out.u32(version, "immediate_server_version")
+        else:
+            out.u32(version | _HAS_ORIGINAL_VERSION, "immediate_server_version")
+            out.u32(original, "original_server_version")
+        if self.commit_group_ticket is not None:
+            out.u64(self.commit_group_ticket, "commit_group_ticket")
 
 
-_UUID_FIELD: Final = 1
-_TAG_FIELD: Final = 3
-_MESSAGE_FIELDS: Final = {
-    0: ("flags", False),
-    2: ("gno", True),
-    4: ("last_committed", True),
-    5: ("sequence_number", True),
-    6: ("immediate_commit_timestamp", False),
-    7: ("original_commit_timestamp", False),
-    8: ("transaction_length", False),
-    9: ("immediate_server_version", False),
-    10: ("original_server_version", False),
-    11: ("commit_group_ticket", False),
+_BEHIND_THE_CLOCK: Final = (
+    "immediate_commit_timestamp",
+    "original_commit_timestamp",
+    "transaction_length",
+    "immediate_server_version",
+    "original_server_version",
+    "commit_group_ticket",
+)
+_LIMITS: Final = {
+    "flags": (0, 0xFF),
+    "last_committed": (-(1 << 63), (1 << 63) - 1),
+    "sequence_number": (-(1 << 63), (1 << 63) - 1),
+    "immediate_commit_timestamp": (0, _HAS_ORIGINAL_STAMP - 1),
+    "original_commit_timestamp": (0, _HAS_ORIGINAL_STAMP - 1),
+    "transaction_length": (0, (1 << 64) - 1),
+    "immediate_server_version": (0, _HAS_ORIGINAL_VERSION - 1),
+    "original_server_version": (0, _HAS_ORIGINAL_VERSION - 1),
+    "commit_group_ticket": (0, (1 << 64) - 1),
+    "last_needed": (0, 12),
 }
-"""The message's plain fields by id: attribute, and whether it is signed."""
-_LAST_FIELD: Final = 11
+"""What the fields may be."""
+
+
+def check_tsid(uuid: str, tag: str, what: str) -> None:
+    """Raise EventEncodeError for a UUID or a tag that is not as the logs have it."""
+    try:
+        good = parse_uuid(uuid) == uuid and (tag == "" or parse_tag(tag) == tag)
+    except (GtidError, AttributeError) as error:
+        raise EventEncodeError(f"{what}: {error}") from None
+    if not good:
+        raise EventEncodeError(f"{what}: {uuid!r} and tag {tag!r} are not in their plain form")
 
 
 class PreviousGtidsEvent(Event, types=(EventType.PREVIOUS_GTIDS,)):
-    """PREVIOUS_GTIDS (35): the GTIDs of all earlier files."""
+    """PREVIOUS_GTIDS (35): the GTIDs of all earlier files.
 
-    __slots__ = ()
+    ``tagged`` says whether the set is stored in the form that has tags; MySQL 9.7 uses it for
+    some sets without any. In the making, it is used where there are tags, too.
+    """
+
+    __slots__ = ("tagged",)
 
     FIELDS = ("gtids",)
+
+    tagged: bool
+
+    def read_body(self, _form: FormatDescription, /) -> None:
+        """Layout: a GTID set; the eighth byte is 1 in the form with tags."""
+        self.tagged = self.body[7:8] == b"\1"
+
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED, "tagged": False}
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """All; another set has its own form."""
+        fields = super().carried(changes)
+        if "gtids" in changes:
+            fields.pop("tagged", None)
+        return fields
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """The set's binary form."""
+        gtids = made(self.gtids, GtidSet, "gtids")
+        for (uuid, tag), runs in gtids.sources.items():
+            check_tsid(uuid, tag, "gtids")
+            for start, end in runs:
+                integer(start, "gtids", 1, GNO_END - 1)
+                integer(end, "gtids", start + 1, GNO_END)
+        return gtids.encode(tagged=made(self.tagged, bool, "tagged"))
 
     @lazy
     def gtids(self) -> GtidSet:

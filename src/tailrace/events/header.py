@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Self
 
-from tailrace.constants import HEADER_SIZE
-from tailrace.errors import TruncatedEvent
+from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
+from tailrace.errors import EventEncodeError, TruncatedEvent
 
 _LAYOUT: Final = Struct("<IBIIIH")
 unpack_header: Final = _LAYOUT.unpack_from
@@ -38,6 +38,39 @@ class EventHeader:
                 f"an event's header needs {HEADER_SIZE} bytes, {max(len(buf) - offset, 0)} remain"
             )
         return cls(*unpack_header(buf, offset))
+
+    @classmethod
+    def checked(cls, code: int, *, timestamp: int, server_id: int, flags: int) -> Self:
+        """The header of an event that is being made. Raises EventEncodeError naming the field."""
+        limits = (
+            ("type", code, 0xFF),
+            ("timestamp", timestamp, 0xFFFFFFFF),
+            ("server_id", server_id, 0xFFFFFFFF),
+            ("flags", flags, 0xFFFF),
+        )
+        for name, value, most in limits:
+            if not isinstance(value, int):
+                raise EventEncodeError(f"{name}: {value!r} is not an integer")
+            if not 0 <= value <= most:
+                raise EventEncodeError(
+                    f"{name}: {value} is not between 0 and {most}", event_type=event_name(code)
+                )
+        return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(flags))
+
+    def resized(self, length: int, log_pos: int | None = None) -> Self:
+        """The same header with another length, and end if it is given (its low 32 bits count).
+
+        Raises EventEncodeError for a length that no event may have.
+        """
+        if length > MAX_EVENT_SIZE:
+            raise EventEncodeError(
+                f"an event of {length} bytes, none has more than {MAX_EVENT_SIZE}",
+                event_type=event_name(self.type),
+            )
+        if not (log_pos is None or (isinstance(log_pos, int) and log_pos >= 0)):
+            raise EventEncodeError(f"log_pos: {log_pos!r} is no position in a file")
+        end = self.log_pos if log_pos is None else log_pos & 0xFFFFFFFF
+        return type(self)(self.timestamp, self.type, self.server_id, length, end, self.flags)
 
     def encode(self) -> bytes:
         """The header's 19 bytes."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tailrace.constants import EventType
-from tailrace.errors import UnsupportedType
-from tailrace.events.base import Event
+from tailrace.errors import EventEncodeError, UnsupportedType
+from tailrace.events.base import REQUIRED
+from tailrace.events.build import Builder, binary, integer
 from tailrace.events.fields import Cursor
 from tailrace.events.rows import RowsEvent
+from tailrace.events.unknown import RawEvent
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
+    from tailrace.events.header import EventHeader
     from tailrace.events.table_map import TableMapEvent
 
 
 class ObsoleteEvent(
-    Event,
+    RawEvent,
     types=(
         EventType.START_V3,
         EventType.LOAD,
@@ -30,13 +35,6 @@ class ObsoleteEvent(
 
     __slots__ = ()
 
-    FIELDS = ("size",)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the body."""
-        return len(self.body)
-
 
 class UnreadableRowsEvent(RowsEvent):
     """Rows that changed, but that cannot be read: asking for them raises UnsupportedType.
@@ -47,12 +45,32 @@ class UnreadableRowsEvent(RowsEvent):
     __slots__ = ()
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"data": REQUIRED}
+    MADE_FROM: ClassVar[Mapping[str, str]] = {}
     CHANGES_CONTEXT = False
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def __init__(self, header: EventHeader, body: bytes) -> None:
+        super().__init__(header, body)
+        self._table_map = None
+
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Nothing is read."""
         self.table_id = self.flags = self.width = 0
         self.present_before = self.present_after = None
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """The data."""
+        return binary(self.data, "data")
+
+    @classmethod
+    def type_of(cls, fields: Mapping[str, Any], form: FormatDescription, /) -> int:
+        """The one, or an error."""
+        return super(RowsEvent, cls).type_of(fields, form)
+
+    @property
+    def data(self) -> bytes:
+        """The body."""
+        return self.body
 
     def _refuse(self) -> NoReturn:
         raise self.error("the rows of this event type cannot be read", UnsupportedType)
@@ -84,26 +102,59 @@ class PreGaRowsEvent(
 class PartialRowDataEvent(UnreadableRowsEvent, types=(EventType.PARTIAL_ROW_DATA,)):
     """PARTIAL_ROW_DATA (172), MariaDB 12.3 and later: a part of a large rows event.
 
-    ``part`` counts from 1 to ``parts``; ``original_size`` is in bytes, and in the first part only.
+    ``part`` counts from 1 to ``parts``; ``original_size`` is in bytes, and in the first part only;
+    the lowest of ``fragment_flags`` says so.
     """
 
-    __slots__ = ("_chunk_at", "original_size", "part", "parts")
+    __slots__ = ("_chunk_at", "fragment_flags", "original_size", "part", "parts")
 
     FIELDS = ("part", "parts", "original_size")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "part": REQUIRED,
+        "parts": REQUIRED,
+        "original_size": None,
+        "fragment_flags": 0,
+        "chunk": REQUIRED,
+    }
 
     parts: int
     part: int
     original_size: int | None
+    fragment_flags: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: parts u32, part u32, flags u8, [original size u64], the bytes."""
-        super().read_body(context)
+        super().read_body(form)
         cursor = Cursor(self.body)
         self.parts = cursor.u32("the number of parts")
         self.part = cursor.u32("the part's number")
-        flags = cursor.u8("the flags")
+        self.fragment_flags = flags = cursor.u8("the flags")
         self.original_size = cursor.u64("the original size") if flags & 1 else None
         self._chunk_at = cursor.pos
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """All; the flag of a size that changes is its own."""
+        fields = super().carried(changes)
+        if "original_size" in changes and "fragment_flags" not in changes:
+            fields["fragment_flags"] = self.fragment_flags & ~1
+        return fields
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        parts = integer(self.parts, "parts", 1, 0xFFFFFFFF)
+        out.u32(parts, "parts")
+        out.u32(integer(self.part, "part", 1, parts), "part")
+        flags = integer(self.fragment_flags, "fragment_flags", 0, 0xFF)
+        if self.original_size is None:
+            if flags & 1:
+                raise EventEncodeError("original_size: it is missing, and fragment_flags say it")
+            out.u8(flags, "fragment_flags")
+        else:
+            out.u8(flags | 1, "fragment_flags")
+            out.u64(self.original_size, "original_size")
+        out.raw(self.chunk, "chunk")
+        return out.done()
 
     @property
     def chunk(self) -> bytes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _T = ColumnType
-_SIGNED_OR_NOT: Final = frozenset(
+SIGNED_OR_NOT: Final = frozenset(
     {
         _T.TINY,
         _T.SHORT,
@@ -29,7 +29,7 @@ _SIGNED_OR_NOT: Final = frozenset(
     }
 )
 _BLOBS: Final = frozenset({_T.BLOB, _T.TINY_BLOB, _T.MEDIUM_BLOB, _T.LONG_BLOB})
-_CHARACTER: Final = {
+CHARACTER: Final = {
     Flavour.MYSQL: _BLOBS | {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.VECTOR},
     Flavour.MARIADB: _BLOBS
     | {
@@ -119,7 +119,7 @@ class _Reader:
             OptionalField.COLUMN_VISIBILITY: self._visibility,
             OptionalField.VECTOR_DIMENSIONALITY: self._dimensions,
         }
-        self._character = _CHARACTER[flavour]
+        self._character = CHARACTER[flavour]
 
     def _columns(self, kinds: frozenset[ColumnType] | set[ColumnType]) -> list[int]:
         return [index for index, kind in enumerate(self.types) if kind in kinds]
@@ -130,7 +130,7 @@ class _Reader:
         return {column: bool(raw[at >> 3] & 0x80 >> (at & 7)) for at, column in enumerate(columns)}
 
     def _signedness(self, cursor: Cursor) -> None:
-        self.found.unsigned = self._bits(cursor, self._columns(_SIGNED_OR_NOT))
+        self.found.unsigned = self._bits(cursor, self._columns(SIGNED_OR_NOT))
 
     def _visibility(self, cursor: Cursor) -> None:
         self.found.visible = self._bits(cursor, list(range(len(self.types))))

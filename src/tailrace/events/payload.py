@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import zstandard
 
-from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, EventType
-from tailrace.errors import EventDecodeError, TruncatedEvent
-from tailrace.events.base import Event
+from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm, EventType
+from tailrace.errors import EventDecodeError, EventEncodeError, TruncatedEvent
+from tailrace.events.base import REQUIRED, Event
+from tailrace.events.build import Builder, binary, integer, member, write_fields
 from tailrace.events.context import DecodeContext
 from tailrace.events.fields import Cursor
 from tailrace.events.header import unpack_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from tailrace.events.format_description import FormatDescription
+    from tailrace.events.description import FormatDescription
 
 _PIECE: Final = 1 << 10
 """Compressed bytes a step: zstd expands none by more than 2**15, so a step gives 32 MiB at most."""
@@ -37,23 +38,28 @@ class Compression(IntEnum):
 class PayloadFields:
     """What stands before the payload; ``payload_at`` is where in the event's body that begins.
 
-    Sizes are in bytes, None where they are not said.
+    Sizes are in bytes, None where they are not said. ``unknown`` has type and bytes of each field
+    that is not known.
     """
 
     compression: Compression
     payload_size: int | None
     uncompressed_size: int | None
     payload_at: int
+    unknown: tuple[tuple[int, bytes], ...] = ()
 
     @classmethod
     def read(cls, body: bytes) -> Self:
         """Read them from the begin of an event's body. Raises EventDecodeError."""
         cursor = Cursor(body)
         fields: dict[int, int] = {}
+        unknown: tuple[tuple[int, bytes], ...] = ()
         while (kind := cursor.lenenc("a field's type")) != _END:
             value = cursor.lenenc_bytes("a field")
             if kind <= _UNCOMPRESSED_SIZE:
                 fields[kind] = Cursor(value).lenenc("a field's value")
+            else:
+                unknown += ((kind, value),)
         compression = fields.get(_COMPRESSION)
         if compression not in {Compression.ZSTD, Compression.NONE}:
             raise EventDecodeError(f"payload compression {compression} is not known")
@@ -62,7 +68,25 @@ class PayloadFields:
             fields.get(_SIZE),
             fields.get(_UNCOMPRESSED_SIZE),
             cursor.pos,
+            unknown,
         )
+
+    def write(self) -> bytes:
+        """The bytes of the fields, in the server's order. Raises EventEncodeError."""
+        out = Builder()
+        for kind, value, what in (
+            (_COMPRESSION, member(Compression, self.compression, "compression"), "compression"),
+            (_UNCOMPRESSED_SIZE, self.uncompressed_size, "uncompressed_size"),
+            (_SIZE, self.payload_size, "payload_size"),
+        ):
+            if value is not None:
+                raw = Builder()
+                raw.lenenc(value, what)
+                out.lenenc(kind, what)
+                out.lenenc_bytes(raw.done(), what)
+        write_fields(out, self.unknown, range(4), "unknown_fields")
+        out.lenenc(_END, "the end")
+        return out.done()
 
 
 def _steps(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
@@ -103,36 +127,87 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
     """TRANSACTION_PAYLOAD (40): the events of one transaction, all but its GTID event.
 
     ``payload_size`` and ``uncompressed_size`` are in bytes; the second is only what the event
-    claims (None where it does not).
+    claims (None where it does not). ``unknown_fields`` has type and bytes of each field that a
+    newer server added. In the making, ``payload`` holds the bytes as they are stored; `of` makes
+    one of events.
     """
 
     __slots__ = (
-        "_format",
         "_payload_at",
         "compression",
         "payload_size",
         "uncompressed_size",
+        "unknown_fields",
     )
 
     FIELDS = ("compression", "payload_size", "uncompressed_size")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "payload": REQUIRED,
+        "compression": Compression.ZSTD,
+        "uncompressed_size": None,
+        "unknown_fields": (),
+    }
 
     compression: Compression
     payload_size: int
     uncompressed_size: int | None
+    unknown_fields: tuple[tuple[int, bytes], ...]
     _payload_at: int
-    _format: FormatDescription | None
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: fields (type, length, value; values are length-encoded too), 0, the payload."""
         fields = PayloadFields.read(self.body)
         self.compression = fields.compression
         self.uncompressed_size = fields.uncompressed_size
+        self.unknown_fields = fields.unknown
         self._payload_at = fields.payload_at
         remaining = len(self.body) - fields.payload_at
         self.payload_size = remaining if fields.payload_size is None else fields.payload_size
         if self.payload_size != remaining:
             raise EventDecodeError(f"a payload of {self.payload_size} bytes, {remaining} are there")
-        self._format = context.format
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """All; another payload has another size."""
+        fields = super().carried(changes)
+        if "payload" in changes:
+            fields.pop("uncompressed_size", None)
+        return fields
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        payload = binary(self.payload, "payload")
+        fields = PayloadFields(
+            self.compression, len(payload), self.uncompressed_size, 0, self.unknown_fields
+        )
+        return fields.write() + payload
+
+    @classmethod
+    def of(
+        cls,
+        events: Iterable[Event],
+        *,
+        compression: Compression = Compression.ZSTD,
+        level: int = 3,
+        **header: Any,
+    ) -> Self:
+        """The event that holds these, all of one transaction but its GTID event.
+
+        They are stored without checksum and with ``log_pos`` 0, as the server does; ``level`` is
+        Zstandard's. ``header`` is as in `make`; ``timestamp``, ``server_id`` and ``form`` are the
+        first event's where they are not given. Raises EventEncodeError.
+        """
+        inside = [_checked_inner(event) for event in events]
+        if not inside:
+            raise EventEncodeError("events: a payload holds one at least")
+        first = inside[0]
+        said = {"timestamp": first.timestamp, "server_id": first.header.server_id}
+        plain = b"".join(event.encode(ChecksumAlgorithm.NONE, log_pos=0) for event in inside)
+        return cls.make(
+            payload=_pack(plain, member(Compression, compression, "compression"), level),
+            compression=compression,
+            uncompressed_size=len(plain),
+            **{**said, "form": first.form, **header},
+        )
 
     @property
     def payload(self) -> bytes:
@@ -171,12 +246,18 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
         if not seen:
             raise self.error("the payload holds no event")
 
-    def events(self) -> Iterator[Event]:
-        """The events inside, decoded; their place is this event's.
+    def check(self) -> None:
+        """Decode all fields, and uncompress and decode all events inside."""
+        super().check()
+        for event in self.events():
+            event.check()
+
+    def events(self, unknown: Literal["error", "opaque"] = "error") -> Iterator[Event]:
+        """The events inside, decoded; their place is this event's. ``unknown`` as in a context.
 
         Raises EventDecodeError, UnknownEvent, MissingTableMap, ...
         """
-        context = DecodeContext(self._format)
+        context = DecodeContext(self.form, unknown=unknown)
         for index, raw in enumerate(self.raw_events()):
             if raw[4] in _NOT_INSIDE:
                 raise self.error(f"the payload holds an event of type {raw[4]}")
@@ -185,7 +266,23 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             event.outer_length = self.header.length
             yield event
 
-    __iter__ = events
+    def __iter__(self) -> Iterator[Event]:
+        return self.events()
 
 
 _NOT_INSIDE: Final = frozenset({EventType.TRANSACTION_PAYLOAD, EventType.FORMAT_DESCRIPTION})
+
+
+def _checked_inner(event: Event) -> Event:
+    if not isinstance(event, Event):
+        raise EventEncodeError(f"events: {event!r} is no event")
+    if event.type in _NOT_INSIDE:
+        raise EventEncodeError(f"events: a {event.name} does not stand in a payload")
+    return event
+
+
+def _pack(plain: bytes, compression: Compression, level: int) -> bytes:
+    if compression is Compression.NONE:
+        return plain
+    integer(level, "level", -(1 << 17), zstandard.MAX_COMPRESSION_LEVEL)
+    return zstandard.ZstdCompressor(level=level).compress(plain)

@@ -7,22 +7,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import Event, lazy
-from tailrace.events.compression import decompress
-from tailrace.events.fields import text
-from tailrace.events.status_vars import StatusVariable, StatusVariables, parse_status
+from tailrace.events.base import REQUIRED, lazy
+from tailrace.events.build import Builder, name, statement
+from tailrace.events.compression import compress, decompress
+from tailrace.events.fields import Cursor, text
+from tailrace.events.fixed_part import FixedPartEvent
+from tailrace.events.status_vars import (
+    StatusVariable,
+    StatusVariables,
+    parse_status,
+    write_status,
+)
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
 
 _FIXED: Final = Struct("<IIBHH")  # thread, seconds, database's length, error, status's length
 
 
-class QueryEvent(Event, types=(EventType.QUERY,)):
+class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
     """QUERY (2): a statement, its default database and the session's state.
 
     ``exec_time`` is in seconds. The statement's bytes are in the client's character set
-    (`client_collation`), the database's name in UTF-8.
+    (`client_collation`), the database's name in UTF-8. In the making, ``sql`` is text or bytes,
+    ``status`` a mapping of `StatusVariable` to values, as `StatusVariables` has them.
     """
 
     __slots__ = ("_sql_at", "_status_at", "database", "error_code", "exec_time", "thread_id")
@@ -35,6 +45,16 @@ class QueryEvent(Event, types=(EventType.QUERY,)):
         "error_code",
         "status",
     )
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "sql": REQUIRED,
+        "database": "",
+        "thread_id": 0,
+        "exec_time": 0,
+        "error_code": 0,
+        "status": StatusVariables({}, b""),
+    }
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"sql": "sql_bytes", "status": "status_variables"}
 
     thread_id: int
     exec_time: int
@@ -43,14 +63,44 @@ class QueryEvent(Event, types=(EventType.QUERY,)):
     _status_at: int
     _sql_at: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: the fixed part, status variables, database, zero byte, SQL to the end."""
-        self._read_from(_FIXED.size + context.extra_post_header(self.header.type))
+        self._read_from(_FIXED.size, form)
 
-    def _read_from(self, status_at: int) -> None:
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        self._write_into(out, form)
+        return out.done()
+
+    def _write_into(self, out: Builder, form: FormatDescription, fixed: bytes = b"") -> None:
+        """The body, with ``fixed`` behind what all statements have in the fixed part."""
+        database = name(self.database, "database", 0xFF)
+        status = write_status(self.status_variables)
+        out.u32(self.thread_id, "thread_id")
+        out.u32(self.exec_time, "exec_time")
+        out.u8(len(database), "database")
+        out.u16(self.error_code, "error_code")
+        out.u16(len(status), "status")
+        out.raw(fixed, "the fixed part")
+        self._write_rest(out, form)
+        out.raw(status, "status")
+        out.raw(database + b"\0", "database")
+        out.raw(self._stored_sql(), "sql")
+
+    def _stored_sql(self) -> bytes:
+        return statement(self.sql_bytes, "sql")
+
+    def _read_from(self, rest_at: int, form: FormatDescription) -> None:
         body = self.body
-        if len(body) < status_at:
-            raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {status_at}")
+        if len(body) < rest_at:
+            raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {rest_at}")
+        status_at = rest_at
+        self.fixed_rest = b""
+        if form.differs:
+            cursor = Cursor(body, rest_at)
+            self._read_rest(cursor, form)
+            status_at = cursor.pos
         self.thread_id, self.exec_time, database_length, self.error_code, status_length = (
             _FIXED.unpack_from(body)
         )
@@ -106,6 +156,13 @@ class QueryCompressedEvent(QueryEvent, types=(EventType.QUERY_COMPRESSED,)):
     """QUERY_COMPRESSED (165), MariaDB: a QUERY whose statement is a compressed block."""
 
     __slots__ = ()
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror; the statement is compressed."""
+        return super().write_body(form)
+
+    def _stored_sql(self) -> bytes:
+        return compress(super()._stored_sql())
 
     @lazy
     def sql_bytes(self) -> bytes:

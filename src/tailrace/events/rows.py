@@ -5,18 +5,23 @@ Values are not decoded here: `tailrace.rows` does that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from tailrace.constants import EventType, RowsFlag
-from tailrace.errors import EventDecodeError, MissingTableMap
-from tailrace.events.base import Event, lazy
-from tailrace.events.compression import decompress
+from tailrace.constants import EventType, Flavour, RowsFlag
+from tailrace.errors import EventDecodeError, EventEncodeError, LogError, MissingTableMap
+from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.build import Builder, binary, integer, made
+from tailrace.events.compression import compress, decompress
 from tailrace.events.fields import Cursor
+from tailrace.events.rows_extra import NO_EXTRA, RowsExtra, read_extra, write_extra
+from tailrace.events.table_map import TableMapEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.events.context import DecodeContext
-    from tailrace.events.table_map import TableMapEvent
+    from tailrace.events.description import FormatDescription
 
 DUMMY_TABLE_ID: Final = 0xFFFFFF
 """The table id of a rows event without rows, which only ends the statement."""
@@ -41,44 +46,16 @@ _COMPRESSED: Final = frozenset(
         EventType.DELETE_ROWS_COMPRESSED,
     }
 )
-_OLD_HEADER, _V1_HEADER, _V2_HEADER = 6, 8, 10
-_NDB, _PARTITION = 0, 1
+_FORMS: Final = 4  # V1, V2, both compressed
+_MOST_COLUMNS: Final = 4096
+_OLD_HEADER, _V1_HEADER, _V2_HEADER = _HEADERS = 6, 8, 10
 
 
-@dataclass(frozen=True, slots=True)
-class RowsExtra:
-    """The extra header of a V2 rows event.
-
-    ``partition_id`` is that of the rows; ``source_partition_id`` that of an update's before images,
-    where it has one. ``ndb_format`` and ``ndb_info`` are NDB Cluster's.
-    """
-
-    partition_id: int | None = None
-    source_partition_id: int | None = None
-    ndb_format: int | None = None
-    ndb_info: bytes | None = None
-
-
-def _read_extra(cursor: Cursor, *, update: bool) -> RowsExtra:
-    ndb_format = ndb_info = partition = source_partition = None
-    while cursor.remaining:
-        tag = cursor.u8("a chunk's tag")
-        if tag == _NDB:
-            size = cursor.u8("the NDB chunk's length")
-            if size < 2:
-                raise EventDecodeError(f"an NDB chunk of {size} bytes")
-            ndb_format = cursor.u8("the NDB chunk's format")
-            ndb_info = cursor.take(size - 2, "the NDB chunk")
-        elif tag == _PARTITION:
-            partition = cursor.u16("the partition")
-            if update:
-                source_partition = cursor.u16("the source partition")
-        else:
-            break  # the format lets a reader pass over the rest of the header
-    return RowsExtra(partition, source_partition, ndb_format, ndb_info)
-
-
-_NO_EXTRA: Final = RowsExtra()
+@lru_cache(maxsize=256)
+def _said_size(post_headers: bytes, code: int) -> int:
+    """What the format description says of a type's fixed part; 0 of a type no longer written."""
+    said = post_headers[code - 1] if code <= len(post_headers) else 0
+    return said or (_V2_HEADER if code in _V2_TYPES else _V1_HEADER)
 
 
 class RowsEvent(Event):
@@ -88,6 +65,11 @@ class RowsEvent(Event):
     of the first byte the first column's: which of them the before and after images hold. An
     insert has no before, a delete no after. ``partial`` marks PARTIAL_UPDATE_ROWS, whose after
     images are laid out differently. ``width`` is the table's number of columns.
+
+    In the making, ``table_map`` gives ``table_id`` and ``width``; these are for an event without a
+    table alone (``table_map=None``), which only ends a statement. A bitmap that is left out has
+    all columns. ``row_data`` holds the images; a type that is compressed compresses them. Which
+    type it is, ``form`` says: V2 of MySQL, V1 of MariaDB.
     """
 
     __slots__ = (
@@ -109,7 +91,19 @@ class RowsEvent(Event):
         "present_after",
         "extra",
     )
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "table_map": REQUIRED,
+        "row_data": b"",
+        "event_flags": 0,
+        "present_before": None,
+        "present_after": None,
+        "extra": NO_EXTRA,
+        "table_id": None,
+        "width": None,
+    }
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"table_map": "_table_map", "event_flags": "flags"}
     CHANGES_CONTEXT = True
+    FROM_CONTEXT = ("_table_map",)
 
     kind: ClassVar[Literal["insert", "update", "delete"]]
     partial: ClassVar[bool] = False
@@ -123,17 +117,12 @@ class RowsEvent(Event):
     _table_map: TableMapEvent | None
     _rows_at: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: table id, flags u16, [extra header], width, bitmap(s), rows to the end."""
-        fixed_size = self._fixed_size(context)
+        fixed_size = self._fixed_size(form)
         body = self.body
-        id_size = 4 if fixed_size == _OLD_HEADER else 6
-        if len(body) < id_size + 2:
-            raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {id_size + 2}")
-        self.table_id = int.from_bytes(body[:id_size], "little")
-        self.flags = int.from_bytes(body[id_size : id_size + 2], "little")
-        cursor = Cursor(body, id_size + 2)
-        self.extra = _NO_EXTRA
+        cursor = Cursor(body, self._read_id(fixed_size))
+        self.extra = NO_EXTRA
         if fixed_size == _V2_HEADER:
             size = cursor.u16("the extra header's length")
             if size < 2:
@@ -141,7 +130,7 @@ class RowsEvent(Event):
             if size > 2:
                 start = cursor.skip(size - 2, "the extra header")
                 chunks = Cursor(body, start, cursor.pos)
-                self.extra = _read_extra(chunks, update=self.kind == "update")
+                self.extra = read_extra(chunks, update=self.kind == "update")
         self.width = cursor.lenenc("the number of columns")
         bitmap = (self.width + 7) // 8
         self.present_before = self.present_after = None
@@ -150,33 +139,84 @@ class RowsEvent(Event):
         if self.kind != "delete":
             self.present_after = cursor.take(bitmap, "the after image's bitmap")
         self._rows_at = cursor.pos
-        self._table_map = self._find_table(context)
-
-    def _fixed_size(self, context: DecodeContext) -> int:
-        code = self.header.type
-        usual = _V2_HEADER if code in _V2_TYPES else _V1_HEADER
-        if context.format is None:
-            return usual
-        said = context.format.post_header(code, usual) or usual  # 0: a type no longer written
-        if said not in {_OLD_HEADER, _V1_HEADER, _V2_HEADER}:
-            raise EventDecodeError(f"the log's fixed part of {self.name} has {said} bytes")
-        return said
-
-    def _find_table(self, context: DecodeContext) -> TableMapEvent | None:
-        table_map = context.table_maps.get(self.table_id)
-        if table_map is None:
-            if self.is_dummy:
-                return None
-            raise MissingTableMap(
-                f"no table map before it introduces table id {self.table_id}:"
-                " read from the beginning of the transaction"
-            )
-        if len(table_map.columns) != self.width:
+        table_map = self._table_map
+        if table_map is not None and len(table_map.layout.columns) != self.width:
             raise EventDecodeError(
                 f"{self.width} columns, but {len(table_map.columns)} in the table map of"
                 f" {table_map.database}.{table_map.table}"
             )
-        return table_map
+
+    @classmethod
+    def type_of(cls, _fields: Mapping[str, Any], form: FormatDescription, /) -> int:
+        """The type that the flavour's server writes, not compressed."""
+        if len(cls.TYPES) != _FORMS or form.flavour is Flavour.MYSQL:
+            return next(code for code in cls.TYPES if code in _V2_TYPES)
+        return cls.TYPES[0]
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """All fields; another table's id and width are its own."""
+        fields = super().carried(changes)
+        if changes.get("table_map") is not None:
+            fields.pop("table_id", None)
+            fields.pop("width", None)
+        return fields
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        fixed_size = self._fixed_size(form, EventEncodeError)
+        out = Builder()
+        table_id, width = self._table()
+        out.unsigned(table_id, 4 if fixed_size == _OLD_HEADER else 6, "table_id")
+        out.u16(self.flags, "event_flags")
+        extra = write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
+        if fixed_size == _V2_HEADER:
+            out.u16(2 + len(extra), "extra")
+            out.raw(extra, "extra")
+        elif extra:
+            raise EventEncodeError(f"extra: a {self.name} has no extra header")
+        out.lenenc(width, "width")
+        for field, absent in (("present_before", "insert"), ("present_after", "delete")):
+            bitmap = getattr(self, field)
+            if self.kind == absent:
+                if bitmap is not None:
+                    raise EventEncodeError(f"{field}: an {absent} has none")
+                continue
+            every = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
+            out.raw(every if bitmap is None else bitmap, field, len(every))
+        rows = binary(self.row_data, "row_data")
+        out.raw(compress(rows) if self.compressed else rows, "row_data")
+        return out.done()
+
+    def _table(self) -> tuple[int, int]:
+        """Table id and width, of an event in the making."""
+        table_id: int | None = self.table_id
+        width: int | None = self.width
+        if self._table_map is None:
+            table_id = DUMMY_TABLE_ID if table_id is None else table_id
+            return table_id, integer(0 if width is None else width, "width", 0, _MOST_COLUMNS)
+        table_map = made(self._table_map, TableMapEvent, "table_map")
+        columns = len(table_map.layout.columns)
+        if table_id is not None and table_id != table_map.table_id:
+            raise EventEncodeError(f"table_id: it is {table_map.table_id} in the table map")
+        if width is not None and width != columns:
+            raise EventEncodeError(f"width: the table map has {columns} columns")
+        return table_map.table_id, columns
+
+    def _read_id(self, fixed_size: int) -> int:
+        """Set table id and flags; where they end."""
+        body = self.body
+        id_size = 4 if fixed_size == _OLD_HEADER else 6
+        if len(body) < id_size + 2:
+            raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {id_size + 2}")
+        self.table_id = int.from_bytes(body[:id_size], "little")
+        self.flags = int.from_bytes(body[id_size : id_size + 2], "little")
+        return id_size + 2
+
+    def _fixed_size(self, form: FormatDescription, kind: type[LogError] = EventDecodeError) -> int:
+        said = _said_size(form.post_headers, self.header.type)
+        if said not in _HEADERS:
+            raise kind(f"the log's fixed part of {self.name} has {said} bytes")
+        return said
 
     @property
     def is_dummy(self) -> bool:
@@ -202,7 +242,7 @@ class RowsEvent(Event):
 
     @lazy
     def _unpacked(self) -> bytes:
-        return decompress(self.body, self._rows_at)
+        return decompress(self.body, self._rows_at) if self.compressed else b""
 
     @property
     def stmt_end(self) -> bool:
@@ -210,7 +250,14 @@ class RowsEvent(Event):
         return bool(self.flags & RowsFlag.STMT_END)
 
     def update(self, context: DecodeContext) -> None:
-        """The statement's end frees its table maps."""
+        """Find the table; the statement's end frees its table maps."""
+        self._read_id(self._fixed_size(self.form))
+        self._table_map = context.table_maps.get(self.table_id)
+        if self._table_map is None and not self.is_dummy:
+            raise MissingTableMap(
+                f"no table map before it introduces table id {self.table_id}:"
+                " read from the beginning of the transaction"
+            )
         if self.flags & RowsFlag.STMT_END:
             context.table_maps.clear()
 

@@ -38,3 +38,17 @@ def write_unsigned(value: int) -> bytes:
         if value < 1 << 7 * size:
             return (value << size | (1 << size - 1) - 1).to_bytes(size, "little")
     return b"\xff" + value.to_bytes(8, "little")
+
+
+def write_signed(value: int) -> bytes:
+    """A signed integer of 64 bits, in the least bytes: sign in the low bit."""
+    return write_unsigned(-(value + 1) << 1 | 1 if value < 0 else value << 1)
+
+
+def write_message(version: int, body: bytes) -> bytes:
+    """A message: version, its own size in bytes, from the version on, and what follows these."""
+    head = write_unsigned(version)
+    size = len(head) + len(body) + 1
+    while len(head) + len(write_unsigned(size)) + len(body) != size:
+        size += 1
+    return head + write_unsigned(size) + body

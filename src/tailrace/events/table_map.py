@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import ColumnType, EventType, Flavour
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import Event
-from tailrace.events.column_metadata import ColumnSpec, read_types
+from tailrace.events.base import REQUIRED
+from tailrace.events.build import Builder, integer, made, name, parts
+from tailrace.events.column_metadata import ColumnSpec, read_types, write_types
 from tailrace.events.fields import Cursor, text
+from tailrace.events.fixed_part import FixedPartEvent
 from tailrace.events.optional_metadata import OptionalMetadata, read_optional
+from tailrace.events.optional_writing import write_optional
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.events.context import DecodeContext
+    from tailrace.events.description import FormatDescription
 
 _MOST_OPEN: Final = 1 << 16
 _CACHED_SIZE: Final = 1 << 12
 _MOST_COLUMNS: Final = 4096
+_LONGEST_NAME: Final = 255  # the servers' have up to 192 bytes; a byte held the length once
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +95,83 @@ _parse_kept = lru_cache(maxsize=256)(_parse)
 """Logs repeat their table maps, in one-row transactions before every row; few are kept."""
 
 
-class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
+class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
     """TABLE_MAP (19): gives a table's columns a ``table_id``, until the end of the statement.
 
     ``flags``: 1 BIT_LEN_EXACT, 2 REFERRED_FK_DB, 4 GENERATED_INVISIBLE_PK; MariaDB 0x4000
-    HAS_TRIGGERS.
+    HAS_TRIGGERS. In the making, ``columns`` are `ColumnSpec`; what they say beyond type, metadata
+    and nullability goes into the optional metadata, in the servers' order. ``optional_metadata``
+    are bytes of an event that was read, whose order, forms and unknown fields are to be kept.
     """
 
     __slots__ = ("flags", "layout", "table_id")
 
     FIELDS = ("table_id", "flags", "database", "table", "columns", "primary_key")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "table_id": REQUIRED,
+        "event_flags": 1,
+        "database": REQUIRED,
+        "table": REQUIRED,
+        "columns": REQUIRED,
+        "primary_key": None,
+        "primary_key_prefixes": None,
+        "optional_metadata": b"",
+    }
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"event_flags": "flags"}
     CHANGES_CONTEXT = True
 
     table_id: int
     flags: int
     layout: TableLayout
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: table id u48 (or u32), flags u16, the table's layout."""
         body = self.body
-        id_size = 6
-        at = 8
-        if context.format is not None:
-            id_size = context.format.table_map_id_size
-            at = id_size + 2
-            if id_size == 6:
-                at += context.extra_post_header(EventType.TABLE_MAP)
+        id_size = form.table_map_id_size
+        at = id_size + 2
         if len(body) < at:
             raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {at}")
+        self.fixed_rest = b""
+        if form.differs and id_size == 6:
+            cursor = Cursor(body, at)
+            self._read_rest(cursor, form)
+            at = cursor.pos
         self.table_id = int.from_bytes(body[:id_size], "little")
         self.flags = int.from_bytes(body[id_size : id_size + 2], "little")
         parse = _parse_kept if len(body) <= _CACHED_SIZE else _parse
-        self.layout = parse(body[at:], context.flavour)
+        self.layout = parse(body[at:], form.flavour)
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        columns = parts(self.columns, None, "columns")
+        integer(len(columns), "columns", 0, _MOST_COLUMNS)
+        codes, metadata = write_types(columns)
+        nullable = bytearray((len(columns) + 7) // 8)
+        for index, column in enumerate(columns):
+            if made(column.nullable, bool, f"columns: column {index + 1}, nullable"):
+                nullable[index >> 3] |= 1 << (index & 7)
+        out = Builder()
+        out.unsigned(self.table_id, form.table_map_id_size, "table_id")
+        out.u16(self.flags, "event_flags")
+        if form.table_map_id_size == 6:
+            self._write_rest(out, form)
+        for field, value in (("database", self.database), ("table", self.table)):
+            out.lenenc_bytes(name(value, field, _LONGEST_NAME), field)
+            out.zeros(1)
+        out.lenenc(len(columns), "columns")
+        out.raw(codes, "columns")
+        out.lenenc_bytes(metadata, "columns")
+        out.raw(bytes(nullable), "columns")
+        optional = write_optional(
+            columns,
+            self.primary_key,
+            self.primary_key_prefixes,
+            form.flavour,
+            self.optional_metadata,
+        )
+        out.raw(optional, "optional_metadata")
+        return out.done()
 
     @property
     def database(self) -> str:
@@ -146,8 +198,14 @@ class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
         """Characters of each key column that count, 0 for all."""
         return self.layout.primary_key_prefixes
 
+    @property
+    def optional_metadata(self) -> bytes:
+        """The optional metadata as it is stored."""
+        return self.layout.optional_metadata
+
     def update(self, context: DecodeContext) -> None:
         """Rows events may refer to the table now."""
+        self.table_id = int.from_bytes(self.body[: self.form.table_map_id_size], "little")
         if len(context.table_maps) >= _MOST_OPEN and self.table_id not in context.table_maps:
             raise EventDecodeError(f"more than {_MOST_OPEN} tables are open in one statement")
         context.table_maps[self.table_id] = self

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import Struct
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import Event
+from tailrace.events.base import REQUIRED, Event
+from tailrace.events.build import Builder, binary, made
 from tailrace.events.fields import Cursor
+from tailrace.events.fixed_part import FixedPartEvent
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
+    from collections.abc import Mapping
 
-_U64: Final = Struct("<Q")
+    from tailrace.events.description import FormatDescription
+
 _LONGEST_XID_PART: Final = 64
 
 
@@ -38,22 +40,44 @@ class Xid:
         gtrid = cursor.take(gtrid_length, "the XA name")
         return cls(format_id, gtrid, cursor.take(bqual_length, "the XA name's branch"))
 
+    def write(self, out: Builder, size: int, what: str) -> None:
+        """Write the name, the lengths of its parts in ``size`` bytes. Raises EventEncodeError."""
+        gtrid = binary(self.gtrid, f"{what}.gtrid", _LONGEST_XID_PART)
+        bqual = binary(self.bqual, f"{what}.bqual", _LONGEST_XID_PART)
+        out.i32(self.format_id, f"{what}.format_id")
+        out.unsigned(len(gtrid), size, what)
+        out.unsigned(len(bqual), size, what)
+        out.raw(gtrid + bqual, what)
 
-class XidEvent(Event, types=(EventType.XID,)):
+
+class XidEvent(FixedPartEvent, types=(EventType.XID,)):
     """XID (16): the transaction was committed. ``xid`` is the server's internal number."""
 
     __slots__ = ("xid",)
 
     FIELDS = ("xid",)
+    MADE_OF: ClassVar[Mapping[str, Any]] = {**FixedPartEvent.MADE_OF, "xid": REQUIRED}
 
     xid: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: u64, in the writing machine's byte order."""
-        at = context.extra_post_header(EventType.XID)
-        if len(self.body) != at + _U64.size:
-            raise EventDecodeError(f"{len(self.body)} bytes where {at + _U64.size} are the number")
-        self.xid = _U64.unpack_from(self.body, at)[0]
+        body = self.body
+        self.fixed_rest = b""
+        if form.differs:
+            cursor = Cursor(body)
+            self._read_rest(cursor, form)
+            body = cursor.rest()
+        if len(body) != 8:
+            raise EventDecodeError(f"{len(body)} bytes where 8 are the number")
+        self.xid = int.from_bytes(body, "little")
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror; the number is written little-endian."""
+        out = Builder()
+        self._write_rest(out, form)
+        out.u64(self.xid, "xid")
+        return out.done()
 
 
 class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
@@ -65,11 +89,12 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
     __slots__ = ("one_phase", "xid")
 
     FIELDS = ("xid", "one_phase")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"xid": REQUIRED, "one_phase": False}
 
     one_phase: bool
     xid: Xid
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: one phase u8, format id i32, lengths of the parts u32, the parts."""
         cursor = Cursor(self.body)
         self.one_phase = bool(cursor.u8("the one phase mark"))
@@ -79,21 +104,48 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
         self.xid = Xid.of(format_id, gtrid_length, bqual_length, cursor)
         cursor.finish("XA_PREPARE")
 
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        out.u8(made(self.one_phase, bool, "one_phase"), "one_phase")
+        made(self.xid, Xid, "xid").write(out, 4, "xid")
+        return out.done()
+
 
 class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEADER,)):
-    """LARGE_TRANSACTION_HEADER (43): where a large transaction ends. A hint; always ignorable."""
+    """LARGE_TRANSACTION_HEADER (43): where a large transaction ends. A hint; always ignorable.
 
-    __slots__ = ("terminating_offset", "terminating_type", "version")
+    ``padding`` is what follows, to make room.
+    """
+
+    __slots__ = ("padding", "terminating_offset", "terminating_type", "version")
 
     FIELDS = ("version", "terminating_offset", "terminating_type")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "terminating_offset": REQUIRED,
+        "terminating_type": REQUIRED,
+        "version": 1,
+        "padding": b"",
+    }
 
     version: int
     terminating_offset: int
     terminating_type: int
+    padding: bytes
 
-    def read_body(self, _context: DecodeContext, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: version u8, offset u64, type u8, padding."""
         cursor = Cursor(self.body)
         self.version = cursor.u8("the version")
         self.terminating_offset = cursor.u64("the terminating event's offset")
         self.terminating_type = cursor.u8("the terminating event's type")
+        self.padding = cursor.rest()
+
+    def write_body(self, _form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        out.u8(self.version, "version")
+        out.u64(self.terminating_offset, "terminating_offset")
+        out.u8(self.terminating_type, "terminating_type")
+        out.raw(self.padding, "padding")
+        return out.done()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
-from tailrace.errors import EventDecodeError
-from tailrace.events.base import Event
+from tailrace.errors import EventDecodeError, EventEncodeError
+from tailrace.events.base import REQUIRED
+from tailrace.events.build import Builder, made, member, statement, utf8
 from tailrace.events.fields import Cursor, text
+from tailrace.events.fixed_part import FixedPartEvent
 
 if TYPE_CHECKING:
-    from tailrace.events.context import DecodeContext
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
 
 _UNSIGNED: Final = 1
+_NO_BYTE: Final = -1  # where a byte is usual, there is none
+_BINARY: Final = 63
 _F64: Final = Struct("<d")
 
 
@@ -36,20 +42,46 @@ class UserVarType(IntEnum):
     DECIMAL = 4
 
 
-class IntVarEvent(Event, types=(EventType.INTVAR,)):
+def _type_of(value: Any) -> UserVarType:
+    for python, kind in ((int, UserVarType.INT), (float, UserVarType.REAL)):
+        if isinstance(value, python):
+            return kind
+    return UserVarType.STRING
+
+
+def _raw_value(value: Any, kind: UserVarType, *, unsigned: bool) -> bytes:
+    """A value's bytes. Raises EventEncodeError."""
+    out = Builder()
+    if kind is UserVarType.INT:
+        (out.u64 if unsigned else out.i64)(value, "value")
+    elif kind is UserVarType.REAL:
+        out.f64(value, "value")
+    elif kind is UserVarType.ROW:
+        raise EventEncodeError("value_type: no variable holds a ROW")
+    else:
+        out.raw(statement(value, "value", 0xFFFFFFFF), "value")
+    return out.done()
+
+
+class IntVarEvent(FixedPartEvent, types=(EventType.INTVAR,)):
     """INTVAR (5): the statement's LAST_INSERT_ID() or its first auto-increment value."""
 
     __slots__ = ("kind", "value")
 
     FIELDS = ("kind", "value")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "kind": REQUIRED,
+        "value": REQUIRED,
+    }
 
     kind: IntVarKind
     value: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: kind u8, value u64."""
         cursor = Cursor(self.body)
-        cursor.skip(context.extra_post_header(EventType.INTVAR), "the post-header")
+        self._read_rest(cursor, form)
         kind = cursor.u8("the kind")
         if kind > IntVarKind.INSERT_ID:
             raise EventDecodeError(f"kind {kind} of an integer variable is not known")
@@ -57,50 +89,84 @@ class IntVarEvent(Event, types=(EventType.INTVAR,)):
         self.value = cursor.u64("the value")
         cursor.finish("INTVAR")
 
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        self._write_rest(out, form)
+        out.u8(member(IntVarKind, self.kind, "kind"), "kind")
+        out.u64(self.value, "value")
+        return out.done()
 
-class RandEvent(Event, types=(EventType.RAND,)):
+
+class RandEvent(FixedPartEvent, types=(EventType.RAND,)):
     """RAND (13): the seeds of the statement's RAND()."""
 
     __slots__ = ("seed1", "seed2")
 
     FIELDS = ("seed1", "seed2")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "seed1": REQUIRED,
+        "seed2": REQUIRED,
+    }
 
     seed1: int
     seed2: int
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: two seeds u64."""
         cursor = Cursor(self.body)
-        cursor.skip(context.extra_post_header(EventType.RAND), "the post-header")
+        self._read_rest(cursor, form)
         self.seed1 = cursor.u64("the first seed")
         self.seed2 = cursor.u64("the second seed")
         cursor.finish("RAND")
 
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        out = Builder()
+        self._write_rest(out, form)
+        out.u64(self.seed1, "seed1")
+        out.u64(self.seed2, "seed2")
+        return out.done()
 
-class UserVarEvent(Event, types=(EventType.USER_VAR,)):
+
+class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
     """USER_VAR (14): a user variable's value.
 
     ``value_type`` and ``collation`` are None for NULL; ``raw_value`` holds the value's bytes.
+    ``flags_byte`` stands behind numbers of type INT alone; it is kept where it is else (else None).
+    In the making, ``value_type`` follows from the value's Python type, but for DECIMAL.
     """
 
-    __slots__ = ("collation", "raw_value", "unsigned", "value_type", "variable")
+    __slots__ = ("collation", "flags_byte", "raw_value", "unsigned", "value_type", "variable")
 
     FIELDS = ("variable", "value", "value_type", "collation", "unsigned")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        **FixedPartEvent.MADE_OF,
+        "variable": REQUIRED,
+        "value": REQUIRED,
+        "value_type": None,
+        "collation": None,
+        "unsigned": False,
+        "flags_byte": None,
+    }
 
     variable: str
     value_type: UserVarType | None
     collation: int | None
     raw_value: bytes | None
     unsigned: bool
+    flags_byte: int | None
 
-    def read_body(self, context: DecodeContext, /) -> None:
+    def read_body(self, form: FormatDescription, /) -> None:
         """Layout: name, is null u8; else type u8, collation u32, value, [flags u8]."""
         cursor = Cursor(self.body)
-        cursor.skip(context.extra_post_header(EventType.USER_VAR), "the post-header")
+        self._read_rest(cursor, form)
         length = cursor.u32("the name's length")
         self.variable = text(cursor.take(length, "the name"), "the variable's name")
         self.value_type = self.collation = self.raw_value = None
         self.unsigned = False
+        self.flags_byte = None
         if not cursor.u8("the null mark"):
             kind = cursor.u8("the type")
             if kind > UserVarType.DECIMAL or kind == UserVarType.ROW:
@@ -111,9 +177,50 @@ class UserVarEvent(Event, types=(EventType.USER_VAR,)):
             self.raw_value = cursor.take(length, "the value")
             if kind in {UserVarType.INT, UserVarType.REAL} and length != 8:
                 raise EventDecodeError(f"{length} bytes for a number of 8")
-            if cursor.remaining:
-                self.unsigned = bool(cursor.u8("the flags") & _UNSIGNED)
+            flags = cursor.u8("the flags") if cursor.remaining else None
+            self.unsigned = bool((flags or 0) & _UNSIGNED)
+            if flags != (self.unsigned if kind == UserVarType.INT else None):
+                self.flags_byte = _NO_BYTE if flags is None else flags
         cursor.finish("USER_VAR")
+
+    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
+        """All; another value has its own type and sign."""
+        fields = super().carried(changes)
+        if "value" in changes:
+            for name in ("value_type", "unsigned", "flags_byte"):
+                fields.pop(name, None)
+            if changes["value"] is None or self.value is None:
+                fields.pop("collation", None)
+        return fields
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror."""
+        variable = utf8(self.variable, "variable")
+        value, kind, unsigned = self.value, self.value_type, made(self.unsigned, bool, "unsigned")
+        out = Builder()
+        self._write_rest(out, form)
+        out.u32(len(variable), "variable")
+        out.raw(variable, "variable")
+        out.u8(value is None, "value")
+        if value is None:
+            for field in ("value_type", "collation", "flags_byte", "unsigned"):
+                if getattr(self, field) is not None and getattr(self, field) is not False:
+                    raise EventEncodeError(f"{field}: NULL has none")
+            return out.done()
+        kind = _type_of(value) if kind is None else member(UserVarType, kind, "value_type")
+        raw = _raw_value(value, kind, unsigned=unsigned)
+        out.u8(kind, "value_type")
+        out.u32(_BINARY if self.collation is None else self.collation, "collation")
+        out.u32(len(raw), "value")
+        out.raw(raw, "value")
+        if self.flags_byte is None:
+            if kind is UserVarType.INT:
+                out.u8(unsigned, "unsigned")
+            elif unsigned:
+                raise EventEncodeError("unsigned: only an INT is")
+        elif self.flags_byte != _NO_BYTE:
+            out.u8(self.flags_byte, "flags_byte")
+        return out.done()
 
     @property
     def value(self) -> int | float | bytes | None:

@@ -149,9 +149,9 @@ class GtidSet:
             raise GtidError(f"{len(raw) - pos} bytes follow the GTID set")
         return new
 
-    def encode(self) -> bytes:
-        """The binary form: the untagged one unless there are tags."""
-        tagged = any(tag for _, tag in self._sources)
+    def encode(self, *, tagged: bool = False) -> bytes:
+        """The binary form: the untagged one unless there are tags, or it is asked for."""
+        tagged = tagged or any(tag for _, tag in self._sources)
         count = len(self._sources)
         parts = [b"\1" + count.to_bytes(6, "little") + b"\1" if tagged else _U64.pack(count)]
         for (uuid, tag), intervals in sorted(self._sources.items()):

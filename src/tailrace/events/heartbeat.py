@@ -1,0 +1,105 @@
+"""HEARTBEAT and HEARTBEAT_V2: the source lives (facts sheet 2.1). Only on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tailrace.constants import EventType, Flavour
+from tailrace.errors import EventEncodeError
+from tailrace.events.base import REQUIRED, Event
+from tailrace.events.build import Builder, integer, utf8, write_fields
+from tailrace.events.fields import Cursor, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.events.description import FormatDescription
+    from tailrace.events.header import EventHeader
+
+_OFFSET_SIZE: Final = 8
+_END, _FILE, _POSITION = range(3)
+
+
+class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2)):
+    """HEARTBEAT (27) and HEARTBEAT_V2 (41): the source lives, and stands at this position.
+
+    ``log_offset`` is in bytes; of type 27, it is the header's ``log_pos``, but that MariaDB's past
+    4 GiB has it in the body. ``unknown_fields`` of type 41 are those that a newer server added:
+    type and bytes of each.
+    """
+
+    __slots__ = ("log_file", "log_offset", "unknown_fields")
+
+    FIELDS = ("log_file", "log_offset")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {
+        "log_file": REQUIRED,
+        "log_offset": REQUIRED,
+        "unknown_fields": (),
+    }
+    OWN_LOG_POS = True
+
+    log_file: str
+    log_offset: int
+    unknown_fields: tuple[tuple[int, bytes], ...]
+
+    def read_body(self, form: FormatDescription, /) -> None:
+        """27: the file name, the offset is the header's; 41: fields behind type and length."""
+        self.unknown_fields = ()
+        if self.header.type == EventType.HEARTBEAT_V2:
+            self._read_fields(Cursor(self.body))
+            return
+        self.log_offset = self.header.log_pos
+        cursor = Cursor(self.body)
+        if (
+            self.header.log_pos == 0
+            and form.flavour is Flavour.MARIADB
+            and len(self.body) > _OFFSET_SIZE
+        ):
+            self.log_offset = cursor.u64("the offset")  # MariaDB past 4 GiB
+        self.log_file = text(cursor.rest(), "the file name")
+
+    def _read_fields(self, cursor: Cursor) -> None:
+        self.log_file, self.log_offset = "", 0
+        while (kind := cursor.lenenc("a field's type")) != _END:
+            value = cursor.lenenc_bytes("a field")
+            if kind == _FILE:
+                self.log_file = text(value, "the file name")
+            elif kind == _POSITION:
+                self.log_offset = Cursor(value).lenenc("the position")
+            else:
+                self.unknown_fields += ((kind, value),)
+        cursor.finish("HEARTBEAT_V2")
+
+    def write_body(self, form: FormatDescription, /) -> bytes:
+        """`read_body`'s mirror; of type 27 with the offset in ``log_pos``, see `finished`."""
+        name = utf8(self.log_file, "log_file", 511)
+        out = Builder()
+        if self.header.type == EventType.HEARTBEAT_V2:
+            self._write_fields(out, name)
+            return out.done()
+        if self.unknown_fields:
+            raise EventEncodeError("unknown_fields: only HEARTBEAT_V2 has these")
+        mariadb = form.flavour is Flavour.MARIADB
+        offset = integer(self.log_offset, "log_offset", 0, (1 << 64 if mariadb else 1 << 32) - 1)
+        if offset >> 32 or (mariadb and not offset and len(name) > _OFFSET_SIZE):
+            out.u64(offset, "log_offset")
+        out.raw(name, "log_file")
+        return out.done()
+
+    def _write_fields(self, out: Builder, name: bytes) -> None:
+        if name:
+            out.lenenc(_FILE, "log_file")
+            out.lenenc_bytes(name, "log_file")
+        if integer(self.log_offset, "log_offset", 0, (1 << 64) - 1):
+            value = Builder()
+            value.lenenc(self.log_offset, "log_offset")
+            out.lenenc(_POSITION, "log_offset")
+            out.lenenc_bytes(value.done(), "log_offset")
+        write_fields(out, self.unknown_fields, range(3), "unknown_fields")
+        out.lenenc(_END, "the end")
+
+    def finished(self, header: EventHeader, /) -> EventHeader:
+        """The header of type 27 says where the source stands."""
+        if header.type == EventType.HEARTBEAT_V2:
+            return header
+        return header.resized(header.length, 0 if self.log_offset >> 32 else self.log_offset)

@@ -1,0 +1,399 @@
+"""What the formats cannot hold: class, fields, and how the error begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace import events as kinds
+from tailrace.constants import ColumnType, EventType, Flavour
+from tailrace.events import ColumnSpec, Event, RowsExtra, StatusVariable, Xid
+from tailrace.events.variables import UserVarType
+from tailrace.gtid import Gtid, GtidSet, MariadbGtid
+from tests.events.fields import some_table
+
+T, S = ColumnType, StatusVariable
+U = "896e7882-18fe-11ef-ab88-22222d34d411"
+MYSQL, MARIADB = Flavour
+TABLE = some_table(3)
+INT = ColumnSpec(T.LONG, 0, nullable=False)
+MAP: dict[str, Any] = {"table_id": 1, "database": "d", "table": "t", "columns": (INT,)}
+GTID = Gtid(U, "", 1)
+
+
+def spec(kind: Any, metadata: Any = 0, **more: Any) -> dict[str, Any]:
+    return {**MAP, "columns": (INT, ColumnSpec(kind, metadata, **{"nullable": False, **more}))}
+
+
+REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
+    (
+        kinds.QueryEvent,
+        {"sql": "x", "database": "d" * 256},
+        "database: 256 bytes, the format holds",
+    ),
+    (kinds.QueryEvent, {"sql": "x", "database": "a\0b"}, "database: 'a\\x00b' holds a zero byte"),
+    (kinds.QueryEvent, {"sql": "\udc80"}, "sql: '\\udc80' is not valid Unicode"),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "error_code": 1 << 16},
+        "error_code: 65536 is not between 0 and",
+    ),
+    (kinds.QueryEvent, {"sql": "", "thread_id": -1}, "thread_id: -1 is not between"),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.MICROSECONDS: 1 << 24}},
+        "status, MICROSECONDS: 16777",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.TIME_ZONE: "x" * 256}},
+        "status, TIME_ZONE: 256 bytes",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.CHARSET: (1, 2)}},
+        "status, CHARSET: (1, 2) is no tuple",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.INVOKER: "root"}},
+        "status, INVOKER: 'root' is no tuple",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.UPDATED_DB_NAMES: ("x",) * 254}},
+        "status, UPDATED_DB_NAMES",
+    ),
+    (kinds.QueryEvent, {"sql": "", "status": {S.UPDATED_DB_NAMES: ("a\0",)}}, "holds a zero byte"),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.UPDATED_DB_NAMES: ("é" * 200,) * 200}},
+        "status: 80",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.GTID_FLAGS3: (4, None)}},
+        "status, GTID_FLAGS3: flags 0x04",
+    ),
+    (
+        kinds.QueryEvent,
+        {"sql": "", "status": {S.COMMIT_TS: 1}},
+        "status: no server writes COMMIT_TS",
+    ),
+    (kinds.QueryEvent, {"sql": "", "status": {99: 1}}, "status: 99 is none of FLAGS2"),
+    (kinds.RotateEvent, {"next_file": ""}, "next_file: a log has a name"),
+    (kinds.RotateEvent, {"next_file": "x" * 512}, "next_file: 512 bytes, the format holds 511"),
+    (kinds.IncidentEvent, {"message": "x" * 256}, "message: 256 bytes, the format holds 255"),
+    (kinds.IncidentEvent, {"trailing": b"xy"}, "trailing: 2 bytes, none or 4 may follow"),
+    (kinds.IntVarEvent, {"kind": 3, "value": 1}, "kind: 3 is none of INVALID, LAST_INSERT_ID"),
+    (kinds.IntVarEvent, {"kind": 1, "value": -1}, "value: -1 is not between 0 and"),
+    (kinds.UserVarEvent, {"variable": "v", "value": 1 << 63}, "value: 9223372036854775808 is not"),
+    (kinds.UserVarEvent, {"variable": "v", "value": -1, "unsigned": True}, "value: -1 is not"),
+    (
+        kinds.UserVarEvent,
+        {"variable": "v", "value": b"", "unsigned": True},
+        "unsigned: only an INT",
+    ),
+    (
+        kinds.UserVarEvent,
+        {"variable": "v", "value": 1, "value_type": UserVarType.ROW},
+        "value_type: no",
+    ),
+    (
+        kinds.UserVarEvent,
+        {"variable": "v", "value": None, "collation": 8},
+        "collation: NULL has none",
+    ),
+    (kinds.UserVarEvent, {"variable": "v", "value": 10**400, "value_type": 1}, "value: 1000"),
+    (kinds.XidEvent, {"xid": 1 << 64}, "xid: 18446744073709551616 is not between 0 and"),
+    (
+        kinds.XaPrepareEvent,
+        {"xid": Xid(1, b"x" * 65, b"")},
+        "xid.gtrid: 65 bytes, the format holds 64",
+    ),
+    (kinds.XaPrepareEvent, {"xid": Xid(1 << 31, b"x", b"")}, "xid.format_id: 2147483648 is not"),
+    (kinds.XaPrepareEvent, {"xid": Xid(1, b"", b""), "one_phase": 1}, "one_phase: 1 is no bool"),
+    (
+        kinds.ExecuteLoadQueryEvent,
+        {"sql": "ab", "file_id": 1, "name_start": 0, "name_end": 3},
+        "name_end: 3",
+    ),
+    (
+        kinds.ExecuteLoadQueryEvent,
+        {"sql": "ab", "file_id": 1, "name_start": 2, "name_end": 1},
+        "name_start: 2",
+    ),
+    (kinds.GtidEvent, {"gtid": Gtid(U, "", 0)}, "gtid: 0 is not between 1 and 92"),
+    (kinds.GtidEvent, {"gtid": Gtid(U, "", (1 << 63) - 1)}, "gtid: 9223372036854775807 is not"),
+    (kinds.GtidEvent, {"gtid": Gtid("me", "", 1)}, "gtid: not a UUID: 'me'"),
+    (kinds.GtidEvent, {"gtid": Gtid(U.upper(), "", 1)}, "gtid: '896E7882-18FE"),
+    (kinds.GtidEvent, {"gtid": Gtid(U, "1st", 1)}, "gtid: not a tag: '1st'"),
+    (kinds.GtidEvent, {"gtid": Gtid(U, "x" * 33, 1)}, "gtid: not a tag"),
+    (kinds.GtidEvent, {"gtid": f"{U}:1"}, "is no Gtid"),
+    (
+        kinds.GtidEvent,
+        {"gtid": Gtid(U, "tag", 1), "type": EventType.GTID},
+        "gtid: a GTID event has no tag",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "type": EventType.ANONYMOUS_GTID},
+        "gtid: an ANONYMOUS_GTID has none",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "event_flags": 256},
+        "event_flags: 256 is not between 0 and 255",
+    ),
+    (kinds.GtidEvent, {"gtid": GTID, "last_committed": 1}, "sequence_number: it is missing beside"),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "transaction_length": 1},
+        "last_committed: it is missing, and",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "immediate_commit_timestamp": 1 << 55},
+        "immediate_commit_timestamp: 36",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "original_server_version": 9},
+        "immediate_server_version: it is missing",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": GTID, "unknown_fields": b"\x18\2"},
+        "unknown_fields, last_needed: only",
+    ),
+    (
+        kinds.GtidEvent,
+        {"gtid": Gtid(U, "t", 1), "unknown_fields": b"\2\2"},
+        "unknown_fields: field 1",
+    ),
+    (kinds.GtidEvent, {"gtid": GTID, "unknown_clock": b"\2" * 17}, "unknown_clock: 0202"),
+    (kinds.PreviousGtidsEvent, {"gtids": f"{U}:1"}, "is no GtidSet"),
+    (kinds.PreviousGtidsEvent, {"gtids": GtidSet({("me", ""): [(1, 2)]})}, "gtids: not a UUID"),
+    (kinds.PreviousGtidsEvent, {"gtids": GtidSet({(U, "1"): [(1, 2)]})}, "gtids: not a tag"),
+    (
+        kinds.PreviousGtidsEvent,
+        {"gtids": GtidSet({(U, ""): [(0, 2)]})},
+        "gtids: 0 is not between 1",
+    ),
+    (kinds.MariadbGtidEvent, {"seq_no": 1 << 64}, "seq_no: 18446744073709551616 is not"),
+    (
+        kinds.MariadbGtidEvent,
+        {"seq_no": 1, "event_flags": 2},
+        "commit_id: it is missing, and event_flags",
+    ),
+    (
+        kinds.MariadbGtidEvent,
+        {"seq_no": 1, "xid": Xid(1, b"x", b"")},
+        "xid: event_flags do not announce",
+    ),
+    (
+        kinds.MariadbGtidEvent,
+        {"seq_no": 1, "event_flags": 0x40},
+        "xid: event_flags announce it, it is",
+    ),
+    (
+        kinds.MariadbGtidEvent,
+        {"seq_no": 1, "flags_extra": 0x08},
+        "alter_seq_no: flags_extra announce it",
+    ),
+    (kinds.MariadbGtidEvent, {"seq_no": 1, "domain_id": 1 << 32}, "domain_id: 4294967296 is not"),
+    (kinds.GtidListEvent, {"gtids": "0-1-2"}, "gtids: '0-1-2' is no list of GTIDs"),
+    (kinds.GtidListEvent, {"gtids": [MariadbGtid(0, 1 << 32, 1)]}, "gtids: 4294967296 is not"),
+    (
+        kinds.GtidListEvent,
+        {"gtids": [], "event_flags": 16},
+        "event_flags: 16 is not between 0 and 15",
+    ),
+    (
+        kinds.StartEncryptionEvent,
+        {"key_version": 1, "nonce": b"short"},
+        "nonce: 5 bytes where 12 are",
+    ),
+    (kinds.TableMapEvent, {**MAP, "table_id": 1 << 48}, "table_id: 281474976710656 is not between"),
+    (kinds.TableMapEvent, {**MAP, "table": "t" * 256}, "table: 256 bytes, the format holds 255"),
+    (
+        kinds.TableMapEvent,
+        {**MAP, "database": "\ud800"},
+        "database: '\\ud800' is not valid Unicode",
+    ),
+    (
+        kinds.TableMapEvent,
+        {**MAP, "columns": (INT,) * 4097},
+        "columns: 4097 is not between 0 and 4096",
+    ),
+    (
+        kinds.TableMapEvent,
+        {**MAP, "columns": ("int",)},
+        "columns: column 1: 'int' is no ColumnSpec",
+    ),
+    (kinds.TableMapEvent, spec("int"), "columns: column 2: 'int' is none of DECIMAL"),
+    (
+        kinds.TableMapEvent,
+        spec(T.TYPED_ARRAY),
+        "column 2 (TYPED_ARRAY): no table logs values of this type",
+    ),
+    (kinds.TableMapEvent, spec(T.LONG, 4), "columns: column 2 (LONG): 4 is not between 0 and 0"),
+    (kinds.TableMapEvent, spec(T.VARCHAR, 1 << 16), "columns: column 2 (VARCHAR): 65536 is not"),
+    (kinds.TableMapEvent, spec(T.STRING, 1024), "columns: column 2 (STRING): 1024 is not"),
+    (kinds.TableMapEvent, spec(T.ENUM, 3), "columns: column 2 (ENUM): 3 is not between 1 and 2"),
+    (kinds.TableMapEvent, spec(T.BIT, 65), "columns: column 2 (BIT): 65 is not between 1 and 64"),
+    (kinds.TableMapEvent, spec(T.TIME2, 7), "columns: column 2 (TIME2): 7 is not between 0 and 6"),
+    (kinds.TableMapEvent, spec(T.NEWDECIMAL, 66 << 8), "columns: column 2 (NEWDECIMAL): 66 is not"),
+    (
+        kinds.TableMapEvent,
+        spec(T.NEWDECIMAL, 4 << 8 | 5),
+        "columns: column 2 (NEWDECIMAL): 5 is not",
+    ),
+    (kinds.TableMapEvent, spec(T.BLOB, 5), "columns: column 2 (BLOB): 5 is not between 1 and 4"),
+    (
+        kinds.TableMapEvent,
+        spec(T.LONG, 0, unsigned=True),
+        "columns: column 1, unsigned: it is missing, and",
+    ),
+    (
+        kinds.TableMapEvent,
+        spec(T.LONG, 0, name="b"),
+        "columns: column 1, name: it is missing, and other",
+    ),
+    (
+        kinds.TableMapEvent,
+        spec(T.LONG, 0, nullable=None),
+        "columns: column 2, nullable: None is no bool",
+    ),
+    (kinds.TableMapEvent, {**MAP, "primary_key": (1,)}, "primary_key: 1 is not between 0 and 0"),
+    (
+        kinds.TableMapEvent,
+        {**MAP, "primary_key": (0,), "primary_key_prefixes": (1, 2)},
+        "primary_key_prefixes: 2 where 1",
+    ),
+    (
+        kinds.TableMapEvent,
+        {**MAP, "primary_key_prefixes": (0,)},
+        "primary_key: it is missing beside",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "present_after": b"\7\0"},
+        "present_after: 2 bytes where 1",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "present_before": b"\7"},
+        "present_before: an insert has none",
+    ),
+    (
+        kinds.DeleteRowsEvent,
+        {"table_map": TABLE, "present_after": b"\7"},
+        "present_after: an delete has none",
+    ),
+    (kinds.WriteRowsEvent, {"table_map": TABLE, "width": 4}, "width: the table map has 3 columns"),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "table_id": 8},
+        "table_id: it is 77 in the table map",
+    ),
+    (kinds.WriteRowsEvent, {"table_map": "orders"}, "table_map: 'orders' is no TableMapEvent"),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "row_data": "rows"},
+        "row_data: 'rows' is not bytes",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "extra": RowsExtra(1, 2)},
+        "extra: source_partition_id goes",
+    ),
+    (
+        kinds.UpdateRowsEvent,
+        {"table_map": TABLE, "extra": RowsExtra(1)},
+        "extra: source_partition_id goes",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "extra": RowsExtra(1), "type": 23},
+        "extra: a WRITE_ROWS_V1 has no",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "extra": RowsExtra(ndb_format=1)},
+        "extra: ndb_format and",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "extra": RowsExtra(unknown=bytes(70_000))},
+        "extra: 70000 b",
+    ),
+    (
+        kinds.WriteRowsEvent,
+        {"table_map": TABLE, "type": EventType.DELETE_ROWS},
+        "type: DELETE_ROWS is no",
+    ),
+    (
+        kinds.ViewChangeEvent,
+        {"view_id": "v" * 41, "sequence_number": 1},
+        "view_id: 41 bytes, the format",
+    ),
+    (
+        kinds.ViewChangeEvent,
+        {"view_id": "v", "sequence_number": 1, "certification": {b"k" * 70_000: b""}},
+        "certification: 70000",
+    ),
+    (
+        kinds.PartialRowDataEvent,
+        {"part": 3, "parts": 2, "chunk": b""},
+        "part: 3 is not between 1 and 2",
+    ),
+    (
+        kinds.PartialRowDataEvent,
+        {"part": 1, "parts": 2, "chunk": b"", "fragment_flags": 1},
+        "original_size: it",
+    ),
+    (
+        kinds.HeartbeatEvent,
+        {"type": 27, "log_file": "b", "log_offset": 1 << 32},
+        "log_offset: 4294967296",
+    ),
+    (
+        kinds.HeartbeatEvent,
+        {"log_file": "b", "log_offset": 1},
+        "type: HeartbeatEvent is one of several",
+    ),
+    (
+        kinds.HeartbeatEvent,
+        {"type": 41, "log_file": "b", "log_offset": 1, "unknown_fields": ((1, b""),)},
+        "unknown_fields: a field",
+    ),
+    (
+        kinds.TransactionPayloadEvent,
+        {"payload": b"", "compression": 7},
+        "compression: 7 is none of ZSTD",
+    ),
+    (
+        kinds.FormatDescriptionEvent,
+        {"server_version": "9" * 51},
+        "server_version: 51 bytes, the format holds",
+    ),
+    (
+        kinds.FormatDescriptionEvent,
+        {"server_version": "9.7.0", "flavour": MARIADB},
+        "server_version: '9.7.0' is none",
+    ),
+    (kinds.FormatDescriptionEvent, {"flavour": "oracle"}, "flavour: 'oracle' is none of MYSQL"),
+    (
+        kinds.FormatDescriptionEvent,
+        {"flavour": MYSQL, "checksum_algorithm": 255},
+        "checksum_algorithm: a log's",
+    ),
+    (
+        kinds.FormatDescriptionEvent,
+        {"server_version": "5.5.1", "post_headers": b""},
+        "checksum_algorithm: '5.5.1' knew",
+    ),
+    (kinds.FormatDescriptionEvent, {"binlog_version": 3}, "binlog_version: 3 is not 4"),
+    (kinds.OpaqueEvent, {"data": b"x"}, "type: OpaqueEvent is one of several, say which: its code"),
+    (kinds.OpaqueEvent, {"data": b"x", "type": 2}, "type: QUERY is no OpaqueEvent"),
+]

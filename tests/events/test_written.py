@@ -1,0 +1,212 @@
+"""What is read is written: every event of every recorded log, and of those made by hand.
+
+Grows by adding a folder to tests/corpus or examples, or a case to `cases`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType
+from tailrace.events import (
+    REGISTRY,
+    DecodeContext,
+    Event,
+    QueryCompressedEvent,
+    QueryEvent,
+    RowsEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+)
+from tailrace.storage import EventReader, find
+from tests.events.cases import CASES, Case
+from tests.events.cases_mariadb import MARIADB_CASES
+from tests.events.made import checked, context, raw_event, table_map_body, unread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = [
+    folder
+    for parent in (ROOT / "tests/corpus", ROOT / "examples/shop")
+    for folder in sorted(parent.iterdir())
+    if folder.is_dir() and "encrypted" not in folder.name
+]
+MADE = {**CASES, **MARIADB_CASES}
+CRC32 = ChecksumAlgorithm.CRC32
+NOT_RECORDED = {
+    # None of our servers writes these: only cases by hand have them.
+    *(EventType.APPEND_BLOCK, EventType.DELETE_FILE, EventType.HEARTBEAT, EventType.HEARTBEAT_V2),
+    *(EventType.IGNORABLE, EventType.TRANSACTION_CONTEXT, EventType.VIEW_CHANGE),
+    *(EventType.LARGE_TRANSACTION_HEADER, EventType.START_ENCRYPTION, EventType.PARTIAL_ROW_DATA),
+    *(EventType.WRITE_ROWS_COMPRESSED, EventType.UPDATE_ROWS_COMPRESSED),
+    EventType.DELETE_ROWS_COMPRESSED,
+    *(code for code, kind in REGISTRY.items() if kind.__module__.endswith(".obsolete")),
+}
+
+
+def events(folder: Path) -> Iterator[tuple[Event, bytes]]:
+    """The events of a folder's logs with their bytes; those of payloads, too."""
+    for series in find(folder):
+        reading = DecodeContext()
+        for file in series.files:
+            for offset, raw in EventReader(file):
+                event = reading.decode(raw, file=file.name, offset=offset)
+                yield event, bytes(raw)
+                if isinstance(event, TransactionPayloadEvent):
+                    yield from zip(event, event.raw_events(), strict=True)
+
+
+def content(event: Event) -> object:
+    """What an event holds apart from how it is compressed."""
+    if isinstance(event, RowsEvent) and event.compressed:
+        head = event.body[: len(event.body) - len(event.body[event._rows_at :])]
+        return head, event.row_data
+    if isinstance(event, QueryCompressedEvent):
+        return event.body[: event._sql_at], event.sql_bytes
+    return event.body
+
+
+def check_again(event: Event, raw: bytes) -> None:
+    """Written as read; and the same when its body is made anew from its fields."""
+    assert event.encode() == raw
+    again = event.replace()
+    assert type(again) is type(event)
+    assert content(again) == content(event)
+    assert (again.file, again.offset, again.inner_index) == (
+        *(event.file, event.offset, event.inner_index),
+    )
+    assert again.end_offset == event.end_offset
+    assert again.checksum is None
+    if again.body == event.body and not event.header.flags & EventFlag.IN_USE:
+        assert again.encode(event_checksum(event)) == raw
+    shifted = event.replace(timestamp=event.timestamp ^ 1)
+    assert shifted.body == event.body
+    assert shifted.encode(ChecksumAlgorithm.NONE)[4:] == again_header(event) + event.body + tail(
+        shifted
+    )
+
+
+def event_checksum(event: Event) -> ChecksumAlgorithm:
+    return ChecksumAlgorithm.NONE if event.checksum is None else CRC32
+
+
+def tail(event: Event) -> bytes:
+    """A format description's checksum, which it has always."""
+    return event.encode()[-4:] if event.type == EventType.FORMAT_DESCRIPTION else b""
+
+
+def again_header(event: Event) -> bytes:
+    """The header behind the timestamp, of the event without a checksum."""
+    size = 19 + len(event.body) + 4 * (event.type == EventType.FORMAT_DESCRIPTION)
+    return event.header.resized(size).encode()[4:]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_recorded_event(folder: Path) -> None:
+    count = 0
+    for event, raw in events(folder):
+        check_again(event, raw)
+        event.check()
+        count += 1
+    assert count
+
+
+def test_every_type_is_recorded_or_made_by_hand() -> None:
+    recorded = {event.type for folder in FOLDERS for event, _ in events(folder)}
+    assert recorded | NOT_RECORDED >= set(REGISTRY)
+    assert not recorded & NOT_RECORDED
+
+
+@pytest.mark.parametrize("case", MADE.values(), ids=MADE)
+def test_every_case(case: Case) -> None:
+    raw = raw_event(case.code, case.body, **case.header)
+    check_again(context(case.flavour).decode(raw), raw)
+
+
+@pytest.mark.parametrize("case", MADE.values(), ids=MADE)
+def test_every_shorter_body_that_is_legal(case: Case) -> None:
+    for size in case.legal:
+        event = unread(case.code, case.body[:size], case.flavour, **case.header)
+        if case.code in {EventType.GTID_LIST, EventType.MARIADB_GTID}:
+            # Servers pad these, and so do we: the same fields, in the servers' bytes.
+            assert event.replace().fields() == event.fields()
+        else:
+            assert event.replace().body == event.body, size
+
+
+@pytest.mark.parametrize("code", [20, 21, 22, 1, 6, 7, 8, 10, 12, 28])
+def test_bodies_that_are_left_as_they_are(code: int) -> None:
+    event = unread(code, b"anything")
+    assert event.replace().body == b"anything"
+    assert event.replace(data=b"else").body == b"else"
+
+
+EXTRAS = [b"", b"\1\3\0", b"\0\5\x09abc", b"\0\3\0x\1\1\0", b"\1\3\0\x77\xde\xad", b"\x77"]
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("code", [30, 31, 32, 39, 169, 170, 171])
+def test_extra_headers(code: int, extra: bytes) -> None:
+    update = code in {31, 39, 170}
+    if update:  # its partition has a source
+        extra = extra.replace(b"\1\3\0", b"\1\3\0\2\0").replace(b"\1\1\0", b"\1\1\0\2\0")
+    made = context("mariadb" if code > 100 else "mysql")
+    made.decode(raw_event(EventType.TABLE_MAP, table_map_body(b"\3\3")))
+    body = b"\7\0\0\0\0\0\1\0" + (2 + len(extra)).to_bytes(2, "little") + extra + b"\2\3"
+    body += b"\3" * update
+    plain = b"\0\1\0\0\0\2\0\0\0"
+    block = bytes.fromhex("8109789c6360646060600200001d0006") if code > 100 else plain
+    event = made.decode(raw_event(code, body + (b"" if code > 100 else block)))
+    assert event.replace(row_data=plain).body.startswith(body)
+    if code < 100:
+        check_again(event, raw_event(code, body + block))
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_optional_metadata_is_kept_as_it_was_laid_out(flavour: str) -> None:
+    """Fields in another order, in the form that the servers would not choose, and unknown ones."""
+    sign, charset = b"\1\1\x80", b"\3\2\x21\x21"
+    names = b"\4\7\1a\1b\2cc"
+    for optional in (
+        sign + charset + names,
+        names + b"\x63\3???" + charset + sign + b"\x64\0",
+        b"\2\1\x21" + b"\x09\2\0\0",  # a key with prefixes, all of which are whole
+        b"\2\3\x21\0\x3f",
+        b"\x0a\1\x21",  # of no ENUM
+        b"\x05\0\x06\0\x07\0",
+        b"\x08\0",
+    ):
+        made = context(flavour)
+        body = table_map_body(b"\3\x0f\x0f", b"\4\0\4\0", optional)
+        event = checked(made, raw_event(EventType.TABLE_MAP, body))
+        assert event.replace().body == body
+
+
+def test_the_servers_order_and_forms_are_ours() -> None:
+    """Without the bytes that were read, the same optional metadata comes of the columns alone."""
+    seen: Counter[bytes] = Counter()
+    for folder in FOLDERS:
+        for event, _ in events(folder):
+            if isinstance(event, TableMapEvent):
+                assert event.replace(optional_metadata=b"").body == event.body
+                seen[event.optional_metadata] += 1
+    assert seen.total() > 4000
+    assert len(seen) > 100
+
+
+def test_replacing_a_statement_keeps_the_session() -> None:
+    for folder in FOLDERS:
+        for event, _ in events(folder):
+            if type(event) in {QueryEvent, QueryCompressedEvent}:
+                assert isinstance(event, QueryEvent)
+                other = event.replace(sql="SELECT 'ä'", database="elsewhere")
+                assert (other.sql, other.database) == ("SELECT 'ä'", "elsewhere")
+                assert other.status == event.status
+                assert list(other.status) == list(event.status)
+                assert other.status_variables == event.status_variables
