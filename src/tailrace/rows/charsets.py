@@ -1,9 +1,11 @@
-"""The servers' character sets: bytes of a column to text, as the server itself converts them.
+"""The servers' character sets: bytes of a column to text and back, as the server converts them.
 
 Python's codecs do where they agree with the servers on every code. Single-byte sets are tables
 (``data/charsets.json``, asked of real servers by ``tests/rows/make_tables.py``); the Asian sets are
 a codec and a table of what the server does otherwise. A code that is well-formed but stands for
-nothing is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error.
+nothing is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error. Of the codes
+that a character has, the one that the server writes is written (``data/encodings.json``, asked of
+real servers by ``tests/rows/make_encodings.py``); a character that has none is refused.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from tailrace.errors import EventDecodeError, SchemaError
+from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
 
 Decoder = Callable[[bytes], str]
 """Bytes to text; `EventDecodeError` where they are not well-formed."""
+Encoder = Callable[[str], bytes]
+"""Text to bytes; `ValueRefused` for a character that the set has not."""
 
 _UNICODE: Final = {
     "utf8mb3": "utf-8",
@@ -50,8 +54,8 @@ UTF8: Final = frozenset({"utf8mb3", "utf8mb4"})
 
 
 @cache
-def _data() -> dict[str, Any]:
-    text = files("tailrace.rows").joinpath("data", "charsets.json").read_text("ascii")
+def _data(name: str = "charsets") -> dict[str, Any]:
+    text = files("tailrace.rows").joinpath("data", f"{name}.json").read_text("ascii")
     data: dict[str, Any] = json.loads(text)
     return data
 
@@ -135,10 +139,7 @@ def _multi_decoder(charset: str) -> Decoder:
     known = _data()["multi"][charset]
     codec = str(known["codec"])
     character = re.compile(_CHARACTER[charset], re.DOTALL)
-    server: dict[bytes, str] = {}
-    for first, text in known["deviations"].items():
-        number, size = int(first, 16), len(first) // 2
-        server |= {(number + i).to_bytes(size, "big"): char for i, char in enumerate(text)}
+    server = {code: char for char, code in _codes(known["deviations"])}
     codec_only = [bytes([i]) for i in range(256) if not character.fullmatch(bytes([i]))]
     wrong = {_by_codec(codec, code) for code in [*server, *codec_only]} - {""}
     doubtful = re.compile(f"[{re.escape(''.join(sorted(wrong)))}]") if wrong else None
@@ -169,3 +170,118 @@ def _by_codec(codec: str, code: bytes) -> str:
         return code.decode(codec)
     except UnicodeDecodeError:
         return ""
+
+
+def _codes(runs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    """The characters of runs of codes (the first code in hex: its and the next codes' text)."""
+    for first, text in runs.items():
+        number, size = int(first, 16), len(first) // 2
+        for place, character in enumerate(text):
+            yield character, (number + place).to_bytes(size, "big")
+
+
+def encode(charset: str, text: str) -> bytes:
+    """The bytes of ``text`` in the server's character set ``charset``, as the server writes them.
+
+    Raises `ValueRefused` for a character that it has not, and `SchemaError` for a character set
+    that no server has.
+    """
+    return encoder(charset)(text)
+
+
+@cache
+def encoder(charset: str) -> Encoder:
+    """The function that encodes one character set: look it up once a column."""
+    if charset in _UNICODE:
+        return _unicode_encoder(charset, _UNICODE[charset])
+    if (table := single_byte_table(charset)) is not None:
+        return _single_encoder(charset, table)
+    if charset in _CHARACTER:
+        return _multi_encoder(charset)
+    if charset == "binary":
+        return _unicode_encoder(charset, "utf-8")
+    raise SchemaError(f"{charset} is no character set of MySQL 9.7 or MariaDB 11.8")
+
+
+def _refused(charset: str, character: str, place: int) -> ValueRefused:
+    return ValueRefused(
+        f"{character!a} at {place} of the text is not in the character set {charset}"
+    )
+
+
+def _unicode_encoder(charset: str, codec: str) -> Encoder:
+    two_bytes_at_most = charset in {"utf8mb3", "ucs2"}
+
+    def encode_unicode(text: str) -> bytes:
+        if two_bytes_at_most and text and max(text) > "\uffff":
+            place = next(place for place, character in enumerate(text) if character > "\uffff")
+            raise _refused(charset, text[place], place)
+        try:
+            return text.encode(codec)
+        except UnicodeEncodeError as error:  # half a surrogate pair
+            raise _refused(charset, text[error.start], error.start) from None
+
+    return encode_unicode
+
+
+def _single_encoder(charset: str, table: str) -> Encoder:
+    codes: dict[int, int] = {}
+    for code, character in enumerate(table):
+        codes.setdefault(ord(character), code)
+    codes[ord("?")] = 0x3F  # what stands for nothing is read as a question mark
+    codes |= {ord(character): code[0] for character, code in _chosen(charset).items()}
+
+    def encode_single(text: str) -> bytes:
+        try:
+            return codecs.charmap_encode(text, "strict", codes)[0]
+        except UnicodeEncodeError as error:
+            raise _refused(charset, text[error.start], error.start) from None
+
+    return encode_single
+
+
+def _multi_encoder(charset: str) -> Encoder:
+    """A codec for most texts, and character by character where the server writes other codes."""
+    known = _data()["multi"][charset]
+    codec = str(known["codec"])
+    decode_server = decoder(charset)
+    chosen: dict[str, bytes] = {}
+    for character, code in _codes(known["deviations"]):
+        chosen.setdefault(character, code)
+    by_codec = [character for character in chosen if _by_server(decode_server, codec, character)]
+    for character in by_codec:
+        del chosen[character]
+    chosen |= _chosen(charset)
+    doubtful = re.compile(f"[{re.escape(''.join(sorted(chosen)))}]") if chosen else None
+
+    def encode_multi(text: str) -> bytes:
+        if doubtful is None or not doubtful.search(text):
+            try:
+                data = text.encode(codec)
+                if decode_server(data) == text:
+                    return data
+            except (UnicodeEncodeError, EventDecodeError):
+                pass  # one of the characters below is refused
+        codes = []
+        for place, character in enumerate(text):
+            code = chosen.get(character) or _by_server(decode_server, codec, character)
+            if not code:
+                raise _refused(charset, character, place)
+            codes.append(code)
+        return b"".join(codes)
+
+    return encode_multi
+
+
+def _chosen(charset: str) -> dict[str, bytes]:
+    """The codes that the server writes where more than one stand for a character."""
+    return dict(_codes(_data("encodings").get(charset, {})))
+
+
+def _by_server(decode_server: Decoder, codec: str, character: str) -> bytes:
+    """The codec's code of a character, if the server reads it as that; else none."""
+    try:
+        code = character.encode(codec)
+        return code if decode_server(code) == character else b""
+    except (UnicodeEncodeError, EventDecodeError):
+        return b""

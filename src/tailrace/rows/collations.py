@@ -52,8 +52,28 @@ def collation_id(name: str, flavour: Flavour) -> int | None:
     return None if number is None else int(number)
 
 
+def collation_name(collation: int, flavour: Flavour) -> str:
+    """The name of a collation id; `SchemaError` if no server of the flavour has the id."""
+    for name, number in _data()["names"][flavour].items():
+        if number == collation:
+            return str(name)
+    raise SchemaError(f"collation {collation} is of no {flavour} server that is known")
+
+
 def default_collation(charset: str, flavour: Flavour) -> int | None:
     """The id of a character set's default collation (MySQL 9.7's, MariaDB 11.8's)."""
     folded = charset.lower()
     name = _data()["defaults"][flavour].get("utf8mb3" if folded == "utf8" else folded)
     return None if name is None else collation_id(name, flavour)
+
+
+_LONGEST_CHARACTER: Final = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8mb3", "ujis", "eucjpms"), 3),
+    **dict.fromkeys(("big5", "sjis", "cp932", "gbk", "gb2312", "euckr", "ucs2"), 2),
+}
+
+
+def longest_character(collation: int) -> int:
+    """Bytes that a character of this collation's character set may take."""
+    return _LONGEST_CHARACTER.get(charset_of(collation), 1)

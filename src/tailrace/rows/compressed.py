@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, ValueRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _ZLIB: Final = 8
 """The high nibble of the first byte; zlib is the only method there is."""
 _RAW_DEFLATE: Final = 0x08
+_THRESHOLD: Final = 100
+_LEVEL: Final = 6
+"""MariaDB's defaults of column_compression_threshold and column_compression_zlib_level."""
 
 
 def uncompress(data: bytes, limit: int) -> bytes:
@@ -45,3 +48,41 @@ def uncompress(data: bytes, limit: int) -> bytes:
 def compressed_loader(loader: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     """A loader for the uncompressed value, to one for the value as it is logged."""
     return lambda data: loader(uncompress(data, limit))
+
+
+def compress(value: bytes) -> bytes:
+    """A value as a compressed column is logged: deflated where that is worth it, as MariaDB does.
+
+    From 100 bytes on, and where it gets shorter by it.
+    """
+    if not value:
+        return b""
+    if len(value) >= _THRESHOLD:
+        size = len(value).to_bytes((len(value).bit_length() + 7) // 8, "big")
+        stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, 9)
+        packed = stream.compress(value) + stream.flush()
+        if 1 + len(size) + len(packed) < len(value):
+            return bytes([_ZLIB << 4 | _RAW_DEFLATE | len(size)]) + size + packed
+    return b"\0" + value
+
+
+def compressed_dumper(
+    dumper: Callable[[Any], bytes], longest: int, room: int
+) -> Callable[[Any], bytes]:
+    """A dumper for the value, to one for the value as it is logged.
+
+    ``longest``: the bytes that a value may have; ``room``: those that it may take compressed.
+    """
+
+    def dump_compressed(value: Any) -> bytes:
+        data = dumper(value)
+        if len(data) > longest:
+            raise ValueRefused(f"{len(data)} bytes, the column holds {longest}")
+        packed = compress(data)
+        if len(packed) > room:
+            raise ValueRefused(
+                f"{len(data)} bytes that do not get shorter, the column holds {room - 1} such"
+            )
+        return packed
+
+    return dump_compressed

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from operator import index
+from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.rows.given import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +45,8 @@ def decimal_loader(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     return lambda data: Decimal(text(data))
 
 
-@lru_cache(maxsize=256)
-def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
-    """The function from packed bytes to text of one DECIMAL type."""
-    size = decimal_size(precision, scale)
+def _groups(precision: int, scale: int) -> list[tuple[int, int, int]]:
+    """Where each group of digits begins and ends, and what it stays below; highest first."""
     whole = precision - scale
     # Leftover digits come first in the whole part, last in the fraction.
     digits = [whole % 9, *(9,) * (whole // 9), *(9,) * (scale // 9), scale % 9]
@@ -54,6 +55,14 @@ def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
         end = at + _LEFTOVER_BYTES[count]
         groups.append((at, end, 10**count))
         at = end
+    return groups
+
+
+@lru_cache(maxsize=256)
+def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
+    """The function from packed bytes to text of one DECIMAL type."""
+    size = decimal_size(precision, scale)
+    groups = _groups(precision, scale)
     top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
     width = scale + 1
 
@@ -79,3 +88,83 @@ def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
         return f"{sign}{plain[:-scale]}.{plain[-scale:]}"
 
     return text
+
+
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def given_decimal(value: Any) -> Decimal:
+    """A finite Decimal out of a Decimal, an int, a float (its shortest digits) or a number's text.
+
+    `ValueRefused` for all else.
+    """
+    try:
+        if isinstance(value, Decimal):
+            number = value
+        elif isinstance(value, str):
+            if not _NUMBER.fullmatch(value):
+                raise ValueRefused(f"{shown(value)} is not a number")
+            number = Decimal(value)
+        elif isinstance(value, float):
+            number = Decimal(float.__repr__(value))
+        else:
+            number = Decimal(index(value))
+    except (ArithmeticError, TypeError):
+        raise ValueRefused(f"{shown(value)} is not a number") from None
+    if not number.is_finite():
+        raise ValueRefused(f"{shown(value)} is no number that a DECIMAL holds")
+    return number
+
+
+def unscaled(number: Decimal, precision: int, scale: int) -> int:
+    """The number in units of its last digit; `ValueRefused` for digits that do not fit.
+
+    There is no negative zero, as the servers have none.
+    """
+    if not number:
+        return 0
+    if number.adjusted() >= precision - scale:
+        raise ValueRefused(f"{shown(number)} has more digits than DECIMAL({precision},{scale})")
+    if number.adjusted() >= -scale:
+        whole, _, part = format(number, "f").partition(".")
+        if not part[scale:].strip("0"):
+            return int(whole + part[:scale].ljust(scale, "0"))
+    raise ValueRefused(
+        f"{shown(number)} has more digits behind the point than DECIMAL({precision},{scale}): "
+        "round it first"
+    )
+
+
+def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[Any], bytes]:
+    """The dumper of a DECIMAL(precision, scale) column: of all that `given_decimal` takes.
+
+    Nothing is rounded: `ValueRefused` for a digit that does not fit.
+    """
+    pack = decimal_packer(precision, scale)
+
+    def dump_decimal(value: Any) -> bytes:
+        number = unscaled(given_decimal(value), precision, scale)
+        if unsigned and number < 0:
+            raise ValueRefused(f"{shown(value)} is below zero, the column is UNSIGNED")
+        return pack(number)
+
+    return dump_decimal
+
+
+@lru_cache(maxsize=256)
+def decimal_packer(precision: int, scale: int) -> Callable[[int], bytes]:
+    """The function from a number in units of its last digit to the bytes of a DECIMAL."""
+    size = decimal_size(precision, scale)
+    groups = _groups(precision, scale)[::-1]
+    top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
+
+    def pack(number: int) -> bytes:
+        rest, packed = abs(number), 0
+        for _, end, limit in groups:
+            rest, group = divmod(rest, limit)
+            packed |= group << 8 * (size - end)
+        if number < 0:
+            packed ^= all_ones
+        return (packed ^ top).to_bytes(size, "big")
+
+    return pack

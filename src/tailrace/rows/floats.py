@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import struct
 from decimal import ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
-from typing import Final
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import ValueRefused
+from tailrace.rows.given import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
@@ -37,3 +44,44 @@ def float32_text(value: float) -> str:
         if _FLOAT.pack(float(text)) == packed:
             break
     return repr(float(text))
+
+
+def given_float(value: Any) -> float:
+    """A finite float out of a number; `ValueRefused` for text, NaN, infinities and all else."""
+    try:
+        if isinstance(value, (str, bytes, bytearray)):
+            raise ValueRefused(f"{shown(value)} is not a number")
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueRefused(f"{shown(value)} is no number that a DOUBLE holds") from None
+    if not isfinite(number):
+        raise ValueRefused(f"{shown(value)}: the servers hold neither infinities nor NaN")
+    return number
+
+
+def pack_float(number: float) -> bytes:
+    """The nearest 32-bit float's bytes; `ValueRefused` beyond the largest."""
+    try:
+        return _FLOAT.pack(number)
+    except OverflowError:
+        raise ValueRefused(f"{number!r} is more than a FLOAT holds") from None
+
+
+def float_dumper(*, unsigned: bool) -> Callable[[Any], bytes]:
+    """The dumper of a FLOAT column: the nearest 32-bit float."""
+    return _dumper(pack_float, unsigned=unsigned)
+
+
+def double_dumper(*, unsigned: bool) -> Callable[[Any], bytes]:
+    """The dumper of a DOUBLE column."""
+    return _dumper(_DOUBLE.pack, unsigned=unsigned)
+
+
+def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Callable[[Any], bytes]:
+    def dump(value: Any) -> bytes:
+        number = given_float(value)
+        if unsigned and number < 0:
+            raise ValueRefused(f"{shown(value)} is below zero, the column is UNSIGNED")
+        return pack(number)
+
+    return dump

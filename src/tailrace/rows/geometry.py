@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.rows.given import given_bytes
 
 _HEADER: Final = 4 + 1 + 4
 """The SRID, WKB's byte order, WKB's type."""
@@ -13,9 +14,23 @@ _HEADER: Final = 4 + 1 + 4
 
 def load_geometry(data: bytes) -> bytes:
     """The bytes as they are: SRID and WKB. `EventDecodeError` if they cannot be that."""
-    if data and (len(data) < _HEADER or data[4] > 1):
+    if not _is_geometry(data):
         raise EventDecodeError(f"a GEOMETRY of {len(data)} bytes that is no SRID and WKB")
     return data
+
+
+def dump_geometry(value: Any) -> bytes:
+    """SRID and WKB, given as bytes; `ValueRefused` if they cannot be that."""
+    data = given_bytes(value)
+    if not _is_geometry(data):
+        raise ValueRefused(
+            f"{len(data)} bytes that are no geometry: give 4 bytes of SRID, little-endian, and WKB"
+        )
+    return data
+
+
+def _is_geometry(data: bytes) -> bool:
+    return not data or (len(data) >= _HEADER and data[4] <= 1)
 
 
 def srid_of(value: bytes) -> int:

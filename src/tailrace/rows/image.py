@@ -10,20 +10,24 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn
+from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, ValueRefused
 from tailrace.rows.json_diff import apply_diffs, parse_diffs
+from tailrace.rows.jsonb import changed_json
 from tailrace.rows.loaders import loader_of, width_of
+from tailrace.rows.value import made, stored
 
 if TYPE_CHECKING:
     from tailrace.events.rows import RowsEvent
+    from tailrace.rows.json_diff import JsonDiffs
     from tailrace.rows.loaders import Loader
     from tailrace.rows.schema import TableSchema
+    from tailrace.rows.value import Value
 
 Span = tuple[int, int]
 """Where a value's bytes begin and end in the event's row data."""
 
 
-class _Absent:
+class Absent:
     """The type of `ABSENT`: false, and itself again after pickling."""
 
     __slots__ = ()
@@ -38,7 +42,7 @@ class _Absent:
         return "ABSENT"
 
 
-ABSENT: Final = _Absent()
+ABSENT: Final = Absent()
 """The value of a column that is not in the image."""
 
 _PENDING: Final = object()
@@ -135,9 +139,9 @@ def decoder_of(schema: TableSchema) -> TableDecoder:
 
 
 class Source(NamedTuple):
-    """The event that images were found in, and its row data."""
+    """The event that images were found in (None for a query's result), and its row data."""
 
-    event: RowsEvent
+    event: RowsEvent | None
     data: bytes
 
 
@@ -197,6 +201,31 @@ class Image(Mapping[str, Any]):
             value = self._values[index] = self._load(index)
         return value
 
+    def value(self, column: int | str) -> Value | Absent:
+        """A column's `Value`, by index or name: its bytes as they are stored, not interpreted.
+
+        `ABSENT` where it is not in the image; `UnknownColumn` where the table has it not. A JSON
+        column of which only changes were logged is the changed document, or `ValueRefused` where
+        the before image does not have it.
+        """
+        index = self._index(column) if isinstance(column, str) else column
+        if index is None or not 0 <= index < len(self._values):
+            raise UnknownColumn(f"{self._table.name} has no column {column!r}")
+        known, value = self._table.schema.columns[index], self._values[index]
+        if isinstance(value, Absent):
+            return value
+        try:
+            if value is None:
+                return stored(known, None)
+            raw = None if index in self._partial else self.raw(index)
+            return made(known, self.at(index)) if raw is None else stored(known, raw)
+        except LogError as error:
+            raise self._placed(error, index) from None
+
+    def fields(self) -> tuple[Value | Absent, ...]:
+        """All of the table's columns in order, as `value` gives them."""
+        return tuple(self.value(index) for index in range(len(self._values)))
+
     def raw(self, index: int) -> bytes | None:
         """The bytes of a present value as they are logged, without their length; None for NULL.
 
@@ -206,6 +235,40 @@ class Image(Mapping[str, Any]):
         if span is None or self._source is None:
             return None
         return self._source.data[span[0] : span[1]]
+
+    def diffs(self, index: int) -> JsonDiffs | None:
+        """What a JSON column is changed by, where it is logged so; None where it is whole."""
+        return parse_diffs(self.raw(index) or b"") if index in self._partial else None
+
+    def stored(self) -> list[Any] | None:
+        """Every column's bytes as they are logged, without their length, to be written again.
+
+        None stands for NULL, `ABSENT` for a column that is not in the image. A document of which
+        only the change was logged is made whole (`SchemaError` where the one before is unknown).
+        The whole is None where the image was unpickled: it keeps values only.
+        """
+        if self._source is None:
+            return None
+        data = self._source.data
+        found: list[Any] = [ABSENT if value is ABSENT else None for value in self._values]
+        for index, (start, end) in self._spans.items():
+            found[index] = data[start:end]
+        for index, before in self._partial.items():
+            if index in self._spans:
+                found[index] = self._whole_document(index, before, found[index])
+        return found
+
+    def _whole_document(self, index: int, before: Image, diffs: bytes) -> bytes:
+        document = before.raw(index)
+        try:
+            if document is None:
+                raise ValueRefused(
+                    "only the change of this document was logged, not the one before: it can be "
+                    "written as diffs only, in the event that it was read from"
+                )
+            return changed_json(document, diffs)
+        except LogError as error:
+            raise self._placed(error, index) from None
 
     def _load(self, index: int) -> Any:
         data = self.raw(index) or b""
@@ -221,7 +284,8 @@ class Image(Mapping[str, Any]):
         error.message = (
             f"{self._table.name}.{self._table.schema.columns[index].name}: {error.message}"
         )
-        return error if self._source is None else placed(error, self._source.event)
+        event = None if self._source is None else self._source.event
+        return error if event is None else placed(error, event)
 
     def _load_partial(self, index: int, diffs: bytes) -> Any:
         before = self._partial[index]

@@ -54,6 +54,9 @@ class Builder(Protocol[T]):
     def leaf(self, text: str) -> T:
         """A scalar, as JSON text."""
 
+    def opaque(self, field: int, data: bytes) -> T:
+        """A value of a type that JSON has not: its column type and its bytes (`opaque_text`)."""
+
     def array(self, values: list[T]) -> T:
         """An array."""
 
@@ -66,6 +69,9 @@ class _TextBuilder:
 
     def leaf(self, text: str) -> str:
         return text
+
+    def opaque(self, field: int, data: bytes) -> str:
+        return opaque_text(field, data)
 
     def array(self, values: list[str]) -> str:
         return f"[{', '.join(values)}]"
@@ -149,6 +155,8 @@ class _Reader(Generic[T]):
         """The value of type ``kind`` whose bytes begin at ``start`` and stay before ``end``."""
         if kind <= 3:
             return self._container(kind, start, end, depth)
+        if kind == _OPAQUE:
+            return self._builder.opaque(*self._opaque(start, end))
         return self._builder.leaf(self._scalar(kind, start, end))
 
     def _spend(self, start: int, size: int, end: int) -> None:
@@ -208,12 +216,13 @@ class _Reader(Generic[T]):
         if kind == _STRING:
             start, size = self._varlen(start, end)
             return quoted(self._text(start, size))
-        if kind == _OPAQUE:
-            self._spend(start, 1, end)
-            field = self._data[start]
-            start, size = self._varlen(start + 1, end)
-            return _opaque_text(field, self._data[start : start + size])
         raise EventDecodeError(f"JSON: type {kind} does not exist")
+
+    def _opaque(self, start: int, end: int) -> tuple[int, bytes]:
+        self._spend(start, 1, end)
+        field = self._data[start]
+        start, size = self._varlen(start + 1, end)
+        return field, self._data[start : start + size]
 
     def _varlen(self, start: int, end: int) -> tuple[int, int]:
         """A length of 7 bits a byte, and that many bytes behind it: where they are, how many."""
@@ -286,7 +295,7 @@ _OPAQUE_TEXT: Final[dict[int, Callable[[bytes], str]]] = {
 }
 
 
-def _opaque_text(field: int, data: bytes) -> str:
+def opaque_text(field: int, data: bytes) -> str:
     """A value of a type that JSON has not: numbers and times as such, others in base64."""
     if field in _OPAQUE_TEXT:
         return _OPAQUE_TEXT[field](data)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias, Union
 
 from tailrace.errors import EventDecodeError
-from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, quoted, read_jsonb
+from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, opaque_text, quoted, read_jsonb
 
 Leg = str | int
 """One step of a path: a member's name, or an index (negative from the end, -1 the last)."""
@@ -34,9 +34,10 @@ class Operation(IntEnum):
 
 
 class Leaf(NamedTuple):
-    """A scalar of a document, as JSON text."""
+    """A scalar of a document as JSON text; an opaque one's column type and bytes beside it."""
 
     text: str
+    opaque: tuple[int, bytes] | None = None
 
 
 Node: TypeAlias = Union[Leaf, "list[Node]", "dict[str, Node]"]
@@ -73,6 +74,9 @@ class _TreeBuilder:
     def leaf(self, text: str) -> Node:
         return Leaf(text)
 
+    def opaque(self, field: int, data: bytes) -> Node:
+        return Leaf(opaque_text(field, data), (field, data))
+
     def array(self, values: list[Node]) -> Node:
         return values
 
@@ -108,6 +112,14 @@ def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
     it.
     """
     return _applied(read_jsonb(before, _TREE), parse_diffs(diffs))
+
+
+def changed_tree(before: bytes, diffs: bytes) -> Node:
+    """The document after the diffs as a tree; else as `apply_diffs`."""
+    root = read_jsonb(before, _TREE)
+    for diff in parse_diffs(diffs):
+        root = _apply(root, diff)
+    return root
 
 
 def _applied(root: Node, diffs: JsonDiffs) -> JsonText:

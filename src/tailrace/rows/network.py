@@ -1,13 +1,18 @@
-"""MariaDB's UUID, INET4 and INET6: fixed bytes, to the text that MariaDB prints.
+"""MariaDB's UUID, INET4 and INET6: fixed bytes, to the text that MariaDB prints, and back.
 
 The log leaves out trailing zero bytes, as it does for BINARY. Facts sheet section 3.1, "Padding".
 """
 
 from __future__ import annotations
 
-from typing import Final
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final, TypeVar
+from uuid import UUID
 
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.rows.given import shown
+
+_T = TypeVar("_T", UUID, IPv4Address, IPv6Address)
 
 UUID_SIZE: Final = 16
 INET4_SIZE: Final = 4
@@ -57,3 +62,38 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
                 best = (start, index - start)
             start = index + 1
     return best
+
+
+def dump_uuid(value: Any) -> bytes:
+    """UUID: a `uuid.UUID`, or its text with hyphens or without. `ValueRefused` for all else."""
+    try:
+        known = value if isinstance(value, UUID) else _of_text(UUID, value)
+    except ValueError:
+        raise ValueRefused(f"{shown(value)} is no UUID") from None
+    return known.bytes.rstrip(b"\0")
+
+
+def dump_inet4(value: Any) -> bytes:
+    """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRefused` for all else."""
+    try:
+        known = value if isinstance(value, IPv4Address) else _of_text(IPv4Address, value)
+    except ValueError:
+        raise ValueRefused(f"{shown(value)} is no IPv4 address") from None
+    return known.packed.rstrip(b"\0")
+
+
+def dump_inet6(value: Any) -> bytes:
+    """INET6: an `ipaddress.IPv6Address` without a scope, or its text. `ValueRefused` otherwise."""
+    try:
+        known = value if isinstance(value, IPv6Address) else _of_text(IPv6Address, value)
+    except ValueError:
+        raise ValueRefused(f"{shown(value)} is no IPv6 address") from None
+    if known.scope_id is not None:
+        raise ValueRefused(f"{shown(value)} has a scope, which an INET6 does not hold")
+    return known.packed.rstrip(b"\0")
+
+
+def _of_text(kind: type[_T], value: Any) -> _T:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  # as of a text that is none
+    return kind(value)

@@ -6,9 +6,10 @@ digits a fraction has there: only a schema does. Facts sheet section 3.1; MariaD
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventDecodeError
+from tailrace.rows.moments import given_moment, given_seconds, given_time
 from tailrace.rows.temporal import clock_text, date_text, fraction_size, timestamp_text
 
 if TYPE_CHECKING:
@@ -109,3 +110,52 @@ def _load_old_datetime(data: bytes) -> str:
 def _load_old_timestamp(data: bytes) -> str:
     """The old TIMESTAMP: 4 bytes little-endian seconds since 1970."""
     return timestamp_text(int.from_bytes(data, "little"), 0, 0)
+
+
+def old_time_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of an old TIME(digits) column."""
+    size = old_time_size(digits)
+    unit: int = 10 ** (6 - digits)
+    zero = _TIME_ZERO * _SECOND // unit
+
+    def dump(value: Any) -> bytes:
+        number = given_time(value, digits)
+        if digits:
+            return (number // unit + zero).to_bytes(size, "big")
+        minutes, second = divmod(abs(number) // _SECOND, 60)
+        shown = (minutes // 60 * 100 + minutes % 60) * 100 + second
+        return (-shown if number < 0 else shown).to_bytes(size, "little", signed=True)
+
+    return dump
+
+
+def old_datetime_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of an old DATETIME(digits) column."""
+    size = old_datetime_size(digits)
+    unit: int = 10 ** (6 - digits)
+
+    def dump(value: Any) -> bytes:
+        (year, month, day), hour, minute, second, microsecond = given_moment(value, digits)
+        if digits:
+            days = (year * 13 + month) * 32 + day
+            seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+            return ((seconds * _SECOND + microsecond) // unit).to_bytes(size, "big")
+        date = (year * 100 + month) * 100 + day
+        shown = ((date * 100 + hour) * 100 + minute) * 100 + second
+        return shown.to_bytes(size, "little")
+
+    return dump
+
+
+def old_timestamp_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of an old TIMESTAMP(digits) column: text and datetimes without a zone are UTC."""
+    size = fraction_size(digits)
+    unit: int = 10 ** (6 - digits)
+
+    def dump(value: Any) -> bytes:
+        seconds, microsecond = given_seconds(value, digits)
+        if digits:
+            return seconds.to_bytes(4, "big") + (microsecond // unit).to_bytes(size, "big")
+        return seconds.to_bytes(4, "little")
+
+    return dump

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tailrace.errors import EventDecodeError, LogError
+from tailrace.errors import EventDecodeError, LogError, UnknownColumn
 from tailrace.rows.image import Image, ImagePlan, Source, TableDecoder, decoder_of, placed
+from tailrace.rows.schema import TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tailrace.constants import Flavour
     from tailrace.events.rows import RowsEvent
-    from tailrace.rows.schema import TableSchema
+    from tailrace.events.table_map import TableLayout, TableMapEvent
+    from tailrace.rows.image import Absent
+    from tailrace.rows.value import Value
 
-Kind = Literal["insert", "update", "delete"]
+Kind = Literal["insert", "update", "delete", "select"]
 
 
 class Row:
     """One change of one row: ``before`` (update, delete) and ``after`` (insert, update) images.
 
-    ``number`` counts the rows of the event from 0.
+    ``number`` counts the rows of the event from 0. A row of a query's result (``kind`` "select")
+    has an after image.
+
+    A row is also a sequence and a mapping of its `Value`s (the worklog's ``Row_of_fields``): those
+    of ``image``, the row as it is now, or, for a delete, as it was. As a sequence it has all of the
+    table's columns, `ABSENT` for those that are not in the image; as a mapping those that are.
     """
 
     __slots__ = ("after", "before", "kind", "number")
@@ -34,10 +43,55 @@ class Row:
         self.number = number
 
     @property
+    def image(self) -> Image:
+        """The row as it is now, or, for a delete, as it was."""
+        image = self.after if self.after is not None else self.before
+        if image is None:
+            raise UnknownColumn("the row has no image, so no column either")
+        return image
+
+    @property
     def values(self) -> tuple[Any, ...]:
-        """The values of the row as it is now, or, for a delete, as it was."""
+        """The row's values as Python objects: `image`'s."""
         image = self.after if self.after is not None else self.before
         return () if image is None else image.as_tuple()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.image.schema.columns)
+
+    def __iter__(self) -> Iterator[Value | Absent]:
+        return iter(self.image.fields())
+
+    @overload
+    def __getitem__(self, key: int | str) -> Value | Absent: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Value | Absent, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Value | Absent | tuple[Value | Absent, ...]:
+        image = self.image
+        if isinstance(key, str):
+            return image.value(key)
+        indexes = range(len(self))[key]  # IndexError beyond them ends a sequence
+        if isinstance(indexes, int):
+            return image.value(indexes)
+        return tuple(image.value(index) for index in indexes)
+
+    def __contains__(self, what: object) -> bool:
+        return what in self.image if isinstance(what, str) else what in self.image.fields()
+
+    def keys(self) -> list[str]:
+        """The names of the columns that are in the image, in the table's order."""
+        return list(self.image)
+
+    def items(self) -> list[tuple[str, Value | Absent]]:
+        """The columns that are in the image: names and `Value`s."""
+        return [(name, self.image.value(name)) for name in self.image]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The `Value` of a column; ``default`` where the image has none of that name."""
+        return self.image.value(name) if name in self.image else default
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
@@ -54,14 +108,17 @@ class Row:
 class RowSet:
     """The rows of a rows event (the worklog's ``Row_event_set``).
 
-    Iterable any number of times; its length counts the rows. Raises `EventDecodeError`, with the
-    event's place, for row data that does not follow the format, bytes left over included;
-    `SchemaError` for a schema of another table; `UnsupportedType` for columns nobody can decode.
+    ``table`` is the event's table map, or the schema that it and a definition resolve to. Iterable
+    any number of times; its length counts the rows. Raises `EventDecodeError`, with the event's
+    place, for row data that does not follow the format, bytes left over included; `SchemaError` for
+    a schema of another table; `UnsupportedType` for columns nobody can decode.
     """
 
-    def __init__(self, event: RowsEvent, schema: TableSchema) -> None:
+    def __init__(self, event: RowsEvent, table: TableSchema | TableMapEvent) -> None:
         self.event = event
-        self.schema = schema
+        self.schema = (
+            table if isinstance(table, TableSchema) else _resolved(table.layout, table.form.flavour)
+        )
 
     @cached_property
     def _length(self) -> int:
@@ -109,6 +166,12 @@ class RowSet:
                 after, at = _image(after_plan, source, at, partial)
             yield Row(event.kind, before, after, number)
             number += 1
+
+
+@lru_cache(maxsize=256)
+def _resolved(layout: TableLayout, flavour: Flavour) -> TableSchema:
+    """What a table map alone says; the same object for the same table, as its decoder is kept."""
+    return TableSchema.resolve(layout, flavour)
 
 
 def _image(

@@ -18,7 +18,7 @@ from tailrace.rows.declared import OLD_TEMPORAL_TYPES, check_declared, declared_
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec
-    from tailrace.events.table_map import TableMapEvent
+    from tailrace.events.table_map import TableLayout, TableMapEvent
 
 NamesFrom = Literal["log", "given", "ddl", "none"]
 
@@ -70,6 +70,7 @@ class Column:
     normalised), but for the digits of the fraction of MariaDB's old TIME, DATETIME and TIMESTAMP,
     which only a definition tells. ``unsigned`` is False where nobody says. ``collation`` is None
     where nobody says, and 63 for binary. ``members`` are ENUM's or SET's names where known.
+    ``generated`` is True for a column that a definition says no INSERT may give.
     """
 
     index: int
@@ -81,6 +82,7 @@ class Column:
     collation: int | None
     members: tuple[str, ...] | None
     logical: Logical
+    generated: bool = False
 
     @property
     def charset(self) -> str:
@@ -97,7 +99,9 @@ class ColumnDefinition:
 
     ``declared`` is the type as a person would write it (``varchar(20)``, ``decimal(10,2)``): it is
     checked against the log and shown in errors; empty means unknown. ``collation`` is 63 for
-    binary types and None where it does not apply or is unknown.
+    binary types and None where it does not apply or is unknown. ``visible`` is False for a column
+    that ``SELECT *`` leaves out, ``generated`` True for one that no INSERT may give, ``compressed``
+    for MariaDB's compressed columns.
     """
 
     name: str
@@ -107,16 +111,24 @@ class ColumnDefinition:
     members: tuple[str, ...] | None = None
     logical: Logical = Logical.PLAIN
     nullable: bool = True
+    visible: bool = True
+    generated: bool = False
+    compressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a user's schema, or DDL, says of a table; ``primary_key`` holds column names."""
+    """What a user's schema, or DDL, says of a table.
+
+    ``primary_key`` holds column names, ``key_prefixes`` how many characters of each count (0: all);
+    it is empty where all of each does.
+    """
 
     database: str
     table: str
     columns: tuple[ColumnDefinition, ...]
     primary_key: tuple[str, ...] = ()
+    key_prefixes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,7 @@ class TableSchema:
     @classmethod
     def resolve(
         cls,
-        table_map: TableMapEvent,
+        table_map: TableMapEvent | TableLayout,
         flavour: Flavour,
         definition: TableDefinition | None = None,
         definition_source: Literal["given", "ddl"] = "given",
@@ -239,6 +251,7 @@ def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where:
         collation=collation,
         members=members,
         logical=_logical(spec.type, collation, known),
+        generated=known is not None and known.generated,
     )
 
 

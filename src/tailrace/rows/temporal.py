@@ -1,4 +1,4 @@
-"""DATE, TIME, DATETIME, TIMESTAMP: to the text that ``SELECT`` prints in a UTC session.
+"""DATE, TIME, DATETIME, TIMESTAMP: to the text that ``SELECT`` prints in a UTC session, and back.
 
 Text, as zero dates ('0000-00-00'), partial dates ('2024-00-10') and times of 838 hours are legal
 and no Python object holds them. Facts sheet section 3.1.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventDecodeError
+from tailrace.rows.moments import given_day, given_moment, given_seconds, given_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,3 +142,62 @@ def time2_loader(digits: int) -> Callable[[bytes], str]:
         return time_text((whole << 24) + fraction * unit, digits)
 
     return load_long_time2 if digits > 4 else load_time2
+
+
+def dump_date(value: Any) -> bytes:
+    """DATE: what `given_day` takes."""
+    year, month, day = given_day(value)
+    return (year << 9 | month << 5 | day).to_bytes(3, "little")
+
+
+def packed_datetime(value: Any, digits: int) -> tuple[int, int]:
+    """DATETIME2's whole number and the microseconds, of what `given_moment` takes."""
+    (year, month, day), hour, minute, second, microsecond = given_moment(value, digits)
+    date = (year * 13 + month) << 5 | day
+    return date << 17 | hour << 12 | minute << 6 | second, microsecond
+
+
+def packed_time(value: Any, digits: int) -> int:
+    """A TIME as `time_text` takes it, of what `given_time` takes."""
+    number = given_time(value, digits)
+    seconds, microsecond = divmod(abs(number), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    packed = (minutes // 60 << 12 | minutes % 60 << 6 | second) << 24 | microsecond
+    return -packed if number < 0 else packed
+
+
+def datetime2_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of a DATETIME(digits) column."""
+    size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
+
+    def dump_datetime2(value: Any) -> bytes:
+        packed, microsecond = packed_datetime(value, digits)
+        fraction = (microsecond // unit).to_bytes(size, "big")
+        return (packed + _DATETIME_BIAS).to_bytes(5, "big") + fraction
+
+    return dump_datetime2
+
+
+def timestamp2_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of a TIMESTAMP(digits) column: text and datetimes without a zone are UTC."""
+    size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
+
+    def dump_timestamp2(value: Any) -> bytes:
+        seconds, microsecond = given_seconds(value, digits)
+        return seconds.to_bytes(4, "big") + (microsecond // unit).to_bytes(size, "big")
+
+    return dump_timestamp2
+
+
+def time2_dumper(digits: int) -> Callable[[Any], bytes]:
+    """The dumper of a TIME(digits) column."""
+    size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
+
+    def dump_time2(value: Any) -> bytes:
+        packed = packed_time(value, digits)
+        whole, microsecond = divmod(abs(packed), 1 << 24)
+        number = whole << 8 * size | microsecond // unit
+        number = -number if packed < 0 else number
+        return (number + (_TIME_BIAS << 8 * size)).to_bytes(3 + size, "big")
+
+    return dump_time2

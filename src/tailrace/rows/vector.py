@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
+from typing import Any
 
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.rows.floats import given_float, pack_float
+from tailrace.rows.given import given_bytes, shown
 
 
 def load_vector(data: bytes) -> tuple[float, ...]:
@@ -12,3 +16,16 @@ def load_vector(data: bytes) -> tuple[float, ...]:
     if len(data) % 4:
         raise EventDecodeError(f"a VECTOR of {len(data)} bytes, which is no multiple of 4")
     return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def dump_vector(value: Any) -> bytes:
+    """A vector's bytes, out of numbers (each to the nearest 32-bit float) or of such bytes.
+
+    `ValueRefused` for what is neither, for NaN and infinities, and for bytes that are no floats.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, str)):
+        return b"".join([pack_float(given_float(number)) for number in value])
+    data = given_bytes(value)
+    if len(data) % 4:
+        raise ValueRefused(f"{shown(value)}: {len(data)} bytes, which are no 32-bit floats")
+    return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import starmap, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.constants import Flavour
@@ -17,14 +18,16 @@ from tailrace.schema.clauses import (
     PutColumn,
     RenameColumn,
     RenameTable,
+    ShowColumn,
     Versioning,
 )
 from tailrace.schema.columns import as_binary, reinterpreted, widened
-from tailrace.schema.hidden import UniqueKey
+from tailrace.schema.hidden import KeyPart, UniqueKey, prefixes_of
 from tailrace.schema.tables import Charset, TableState, count_hashes, merge, not_null
 from tailrace.schema.tokens import NotUnderstoodError
 
 if TYPE_CHECKING:
+    from tailrace.rows.schema import TableDefinition
     from tailrace.schema.columns import WrittenColumn
     from tailrace.schema.session import Session
 
@@ -67,14 +70,24 @@ def apply_clauses(
     own = plain.definition.columns == state.definition.columns
     plan = _Plan(plain.definition.columns, clauses)
     columns = tuple(plan.columns(collation, session, convert=converted is not None))
-    key = plan.key(plain.definition.primary_key)
+    shown = {c.name.casefold(): c.visible for c in clauses if isinstance(c, ShowColumn)}
+    columns = tuple(
+        replace(column, visible=shown.get(column.name.casefold(), column.visible))
+        for column in columns
+    )
+    key, prefixes = plan.key(plain.definition)
     known = {column.name.casefold() for column in columns}
     if any(name.casefold() not in known for name in key):
         raise NotUnderstoodError("the primary key names a column that is not known")
     uniques = [clause for clause in clauses if isinstance(clause, UniqueKey)]
     written = [put.column for put in plan.puts]
     altered = TableState(
-        replace(plain.definition, columns=not_null(columns, key), primary_key=key),
+        replace(
+            plain.definition,
+            columns=not_null(columns, key),
+            primary_key=key,
+            key_prefixes=prefixes,
+        ),
         default,
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
     )
@@ -171,26 +184,28 @@ class _Plan:
             raise NotUnderstoodError("it gives two columns one name")
         return result
 
-    def key(self, old: tuple[str, ...]) -> tuple[str, ...]:
-        """The primary key afterwards; it follows renamed columns and loses dropped ones."""
-        key: list[str] = []
-        for name in old:
+    def key(self, old: TableDefinition) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The primary key afterwards, and its prefixes.
+
+        It follows renamed columns and loses dropped ones.
+        """
+        parts: list[KeyPart] = []
+        for name, prefix in zip_longest(old.primary_key, old.key_prefixes):
             change = self.changes.get(name.casefold())
-            if name.casefold() not in self.dropped:
-                key.append(
-                    change.new
-                    if isinstance(change, RenameColumn)
-                    else name
-                    if change is None
-                    else change.column.name
-                )
-        added = [clause.columns for clause in self.clauses if isinstance(clause, PrimaryKey)]
-        if () in added:
-            key = []
-        inline = [put.column.name for put in self.puts if put.column.primary]
-        for columns in (*(columns for columns in added if columns), inline):
-            key = list(columns) or key
-        return tuple(key)
+            if isinstance(change, RenameColumn):
+                parts.append(KeyPart(change.new, prefix))
+            elif change is not None:
+                parts.append(KeyPart(change.column.name, prefix))
+            elif name.casefold() not in self.dropped:
+                parts.append(KeyPart(name, prefix))
+        added = [clause for clause in self.clauses if isinstance(clause, PrimaryKey)]
+        if any(not clause.columns for clause in added):
+            parts = []
+        inline = PrimaryKey(tuple(put.column.name for put in self.puts if put.column.primary))
+        for clause in (*added, inline):
+            if clause.columns:
+                parts = list(starmap(KeyPart, zip_longest(clause.columns, clause.prefixes)))
+        return tuple(part.column for part in parts), prefixes_of(parts)
 
 
 def _insert(columns: list[ColumnDefinition], column: ColumnDefinition, place: str | None) -> None:

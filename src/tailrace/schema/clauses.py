@@ -48,10 +48,19 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowColumn:
+    """ALTER COLUMN name SET VISIBLE or INVISIBLE."""
+
+    name: str
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PrimaryKey:
     """ADD PRIMARY KEY; DROP where there are no columns."""
 
     columns: tuple[str, ...]
+    prefixes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ Clause = (
     PutColumn
     | DropColumn
     | RenameColumn
+    | ShowColumn
     | PrimaryKey
     | UniqueKey
     | Convert
@@ -126,7 +136,10 @@ def _clause(cursor: Cursor, session: Session) -> list[Clause]:
                 cursor.next()
         case "ORDER":
             _pass_order(cursor)
-        case "ALTER" | "DISCARD" | "IMPORT":
+        case "ALTER":
+            cursor.next()
+            return _alter_column(cursor)
+        case "DISCARD" | "IMPORT":
             _pass_clause(cursor)
         case "(":
             cursor.skip_parentheses()
@@ -193,7 +206,7 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
 
 
 def _keys(key: Key) -> list[Clause]:
-    return [PrimaryKey(key.columns)] if key.primary else list(key.unique)
+    return [PrimaryKey(key.columns, key.prefixes)] if key.primary else list(key.unique)
 
 
 def _drop(cursor: Cursor) -> list[Clause]:
@@ -229,6 +242,18 @@ def _place(cursor: Cursor) -> str | None:
     if cursor.accept("FIRST"):
         return FIRST
     return cursor.name() if cursor.accept("AFTER") else None
+
+
+def _alter_column(cursor: Cursor) -> list[Clause]:
+    """Behind ALTER: only a column's visibility matters, not defaults, indexes and constraints."""
+    clauses: list[Clause] = []
+    if cursor.accept("COLUMN") or cursor.ahead().key == "SET":
+        cursor.accept("IF", "EXISTS")
+        name = cursor.name()
+        if cursor.accept("SET") and cursor.token.key in {"VISIBLE", "INVISIBLE"}:
+            clauses.append(ShowColumn(name, cursor.token.key == "VISIBLE"))
+    _pass_clause(cursor)
+    return clauses
 
 
 def _rename(cursor: Cursor) -> list[Clause]:

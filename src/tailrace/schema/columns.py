@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
 from tailrace.rows.charsets import holds
-from tailrace.rows.collations import BINARY, charset_of
+from tailrace.rows.collations import BINARY, charset_of, longest_character
 from tailrace.rows.schema import ColumnDefinition, Logical
 from tailrace.schema.tokens import Kind
 from tailrace.schema.types import (
@@ -36,6 +36,11 @@ class WrittenColumn:
     unique: bool = False
     versioned: bool = False
     """WITH SYSTEM VERSIONING (MariaDB) is written: it makes the whole table versioned."""
+    visible: bool = True
+    generated: bool = False
+    stored: bool = False
+    """STORED or PERSISTENT is written: a generated column that the table keeps."""
+    compressed: bool = False
 
     def define(self, outer: int | None, session: Session) -> ColumnDefinition:
         """The column in a table whose default collation is ``outer`` (None: unknown)."""
@@ -64,20 +69,13 @@ class WrittenColumn:
             members=members,
             logical=logical,
             nullable=self.nullable and not self.primary,
+            visible=self.visible,
+            generated=self.generated,
+            compressed=self.compressed,
         )
 
 
 _BYTES: Final = (255, 65535, 16777215)
-_LONGEST_CHARACTER: Final = {
-    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
-    **dict.fromkeys(("utf8mb3", "ujis", "eucjpms"), 3),
-    **dict.fromkeys(("big5", "sjis", "cp932", "gbk", "gb2312", "euckr", "ucs2"), 2),
-}
-
-
-def longest_character(collation: int) -> int:
-    """Bytes that a character of this collation's character set may take."""
-    return _LONGEST_CHARACTER.get(charset_of(collation), 1)
 
 
 def as_binary(base: str) -> str:
@@ -175,7 +173,8 @@ def parse_column(cursor: Cursor, session: Session) -> WrittenColumn:
     """
     name = cursor.name()
     serial = cursor.sees("SERIAL")
-    column = WrittenColumn(name, parse_type(cursor, session), nullable=not serial)
+    type_ = parse_type(cursor, session)
+    column = WrittenColumn(name, type_, nullable=not serial, unique=serial)
     while not _ends(cursor):
         column = _attribute(cursor, column)
     return column
@@ -205,7 +204,7 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
                 cursor.fail("NULL expected")
         case "SERIAL":
             cursor.expect("DEFAULT", "VALUE")
-            return replace(column, nullable=False)
+            return replace(column, nullable=False, unique=True)
         case "PRIMARY":
             cursor.accept("KEY")
             return replace(column, primary=True)
@@ -217,6 +216,20 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
         case "WITH":
             cursor.expect("SYSTEM", "VERSIONING")
             return replace(column, versioned=True)
+        case "INVISIBLE":
+            return replace(column, visible=False)
+        case "GENERATED" | "AS":
+            if key == "GENERATED":
+                cursor.expect("ALWAYS", "AS")
+            if not (cursor.accept("ROW", "START") or cursor.accept("ROW", "END")):
+                cursor.skip_parentheses()
+            return replace(column, generated=True)
+        case "STORED" | "PERSISTENT":
+            return replace(column, stored=True)
+        case "COMPRESSED":
+            if cursor.accept("="):
+                cursor.next()
+            return replace(column, compressed=True)
         case "CHECK" if _checks_json(cursor, column.name):
             cursor.skip_parentheses()
             if type_.base in TEXTUAL:
@@ -239,8 +252,7 @@ def _checks_json(cursor: Cursor, name: str) -> bool:
 
 
 _PLAIN_ATTRIBUTES: Final = frozenset(
-    {"SIGNED", "NULL", "AUTO_INCREMENT", "VISIBLE", "INVISIBLE", "VIRTUAL", "STORED"}
-    | {"PERSISTENT", "ENFORCED", "AUTOINCREMENT"}
+    {"SIGNED", "NULL", "AUTO_INCREMENT", "VISIBLE", "VIRTUAL"} | {"ENFORCED", "AUTOINCREMENT"}
 )
 _ONE_VALUE: Final = frozenset(
     {"COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE"}
@@ -256,20 +268,13 @@ def _clause(cursor: Cursor, key: str) -> None:
         case "ON":
             cursor.expect("UPDATE")
             skip_default(cursor)
-        case "GENERATED":
-            cursor.expect("ALWAYS", "AS")
-            if not (cursor.accept("ROW", "START") or cursor.accept("ROW", "END")):
-                cursor.skip_parentheses()
-        case "AS" | "CHECK":
+        case "CHECK":
             cursor.skip_parentheses()
         case "CONSTRAINT":
             if not cursor.sees("CHECK"):
                 cursor.name()
             cursor.expect("CHECK")
             cursor.skip_parentheses()
-        case "COMPRESSED":
-            if cursor.accept("="):
-                cursor.next()
         case "WITHOUT":
             cursor.expect("SYSTEM", "VERSIONING")
         case "REFERENCES":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.rows.collations import BINARY
+from tailrace.rows.collations import BINARY, longest_character
 from tailrace.rows.schema import ColumnDefinition, TableDefinition
-from tailrace.schema.columns import longest_character
 from tailrace.schema.types import BLOBS, TEXTS
 
 if TYPE_CHECKING:
@@ -19,16 +19,23 @@ if TYPE_CHECKING:
 
 ROW_END: Final = "row_end"
 SYSTEM_PERIOD: Final = tuple(
-    ColumnDefinition(name, "timestamp(6)", nullable=False) for name in ("row_start", ROW_END)
+    ColumnDefinition(name, "timestamp(6)", nullable=False, visible=False, generated=True)
+    for name in ("row_start", ROW_END)
 )
 """What WITH SYSTEM VERSIONING adds at the end where no columns are declared for it."""
 
 
 class KeyPart(NamedTuple):
-    """A column of a key, and how many characters of it (None: all)."""
+    """A column of a key ("" for an expression), and how many characters of it (None: all)."""
 
     column: str
     prefix: int | None = None
+
+
+def prefixes_of(parts: Iterable[KeyPart]) -> tuple[int, ...]:
+    """How many characters of each count, 0 for all; empty where all of each does."""
+    prefixes = tuple(part.prefix or 0 for part in parts)
+    return prefixes if any(prefixes) else ()
 
 
 class UniqueKey(NamedTuple):
@@ -40,6 +47,8 @@ class UniqueKey(NamedTuple):
 
 _SHORTEST_LIMIT: Final = 767
 """Bytes of a key from which on some row format has it hashed."""
+LONGEST_LIMIT: Final = 3072
+"""Bytes of a key beyond which InnoDB has it hashed, with the row format that it has by default."""
 _LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 
 
@@ -48,8 +57,13 @@ def may_be_hashed(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> bool:
 
     It does so for whole TEXT and BLOB columns and for keys longer than the engine's limit.
     """
+    return key_size(key, columns) > _SHORTEST_LIMIT
+
+
+def key_size(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> float:
+    """The bytes that a key takes, at most; infinite where no engine keeps it but by a hash."""
     if key.hashed:
-        return True
+        return inf
     known = {column.name.casefold(): column for column in columns}
     size = 0
     for part in key.parts:
@@ -57,11 +71,11 @@ def may_be_hashed(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> bool:
         if column is None:
             continue
         if part.prefix is None and column.declared in {*TEXTS, *BLOBS}:
-            return True
+            return inf
         found = _LENGTH.match(column.declared)
         characters = part.prefix or (int(found[1]) if found else 8)
         size += characters * longest_character(column.collation or BINARY)
-    return size > _SHORTEST_LIMIT
+    return size
 
 
 def with_hashes(
@@ -73,11 +87,17 @@ def with_hashes(
     """
     surplus = table_map.columns[len(definition.columns) :]
     if not 0 < len(surplus) <= most or any(
-        spec.type is not ColumnType.LONGLONG or not spec.nullable for spec in surplus
+        spec.type is not ColumnType.LONGLONG for spec in surplus
     ):
         return definition
     hashes = tuple(
-        ColumnDefinition(f"DB_ROW_HASH_{number}", "bigint unsigned", unsigned=True)
+        ColumnDefinition(
+            f"DB_ROW_HASH_{number}",
+            "bigint unsigned",
+            unsigned=True,
+            visible=False,
+            generated=True,
+        )
         for number in range(1, len(surplus) + 1)
     )
     return replace(definition, columns=definition.columns + hashes)

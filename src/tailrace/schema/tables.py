@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from tailrace.constants import Flavour
 from tailrace.rows.schema import TableDefinition
 from tailrace.schema.columns import WrittenColumn, charset_name, parse_column, skip_references
-from tailrace.schema.hidden import ROW_END, SYSTEM_PERIOD, KeyPart, UniqueKey, may_be_hashed
+from tailrace.schema.hidden import (
+    ROW_END,
+    SYSTEM_PERIOD,
+    KeyPart,
+    UniqueKey,
+    may_be_hashed,
+    prefixes_of,
+)
 from tailrace.schema.tokens import Kind
 
 if TYPE_CHECKING:
@@ -33,7 +40,9 @@ class WrittenTable:
 
     columns: tuple[WrittenColumn, ...] = ()
     primary_key: tuple[str, ...] = ()
+    key_prefixes: tuple[int, ...] = ()
     uniques: tuple[UniqueKey, ...] = ()
+    """In the order of the statement, those of columns included."""
     charset: Charset = Charset()
     versioned: bool = False
     period: tuple[str, ...] = ()
@@ -49,9 +58,10 @@ class WrittenTable:
         collation = session.choose(self.charset.charset, self.charset.collation, outer)
         key = self.primary_key or tuple(column.name for column in self.columns if column.primary)
         columns = tuple(column.define(collation, session) for column in self.columns)
-        hidden = count_hashes(self.uniques, self.columns, columns, session)
+        hidden = count_hashes(self.uniques, (), columns, session)
         columns = not_null(columns, (*key, *self.period))
-        state = TableState(TableDefinition(database, table, columns, key), collation, hidden=hidden)
+        definition = TableDefinition(database, table, columns, key, self.key_prefixes)
+        state = TableState(definition, collation, hidden=hidden)
         return state.version(self.row_end) if self.versioned else state
 
 
@@ -104,7 +114,8 @@ class TableState:
             columns += SYSTEM_PERIOD
             row_end = ROW_END
         key = definition.primary_key and (*definition.primary_key, row_end)
-        definition = replace(definition, columns=columns, primary_key=key)
+        prefixes = definition.key_prefixes and (*definition.key_prefixes, 0)
+        definition = replace(definition, columns=columns, primary_key=key, key_prefixes=prefixes)
         return replace(self, definition=definition, row_end=row_end)
 
     def unversion(self) -> TableState:
@@ -114,14 +125,15 @@ class TableState:
         if columns[-2:] == SYSTEM_PERIOD:
             columns = columns[:-2]
         key = tuple(name for name in definition.primary_key if name != self.row_end)
-        definition = replace(definition, columns=columns, primary_key=key)
+        prefixes = definition.key_prefixes[: len(key)]
+        definition = replace(definition, columns=columns, primary_key=key, key_prefixes=prefixes)
         return replace(self, definition=definition, row_end=None)
 
 
 def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
     """What stands between the parentheses of CREATE TABLE, the parentheses included."""
     columns: list[WrittenColumn] = []
-    key: tuple[str, ...] = ()
+    key = Key()
     uniques: list[UniqueKey] = []
     period: tuple[str, ...] = ()
     row_end: str | None = None
@@ -129,7 +141,7 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
     while True:
         found = parse_key(cursor)
         if found is not None:
-            key = found.columns if found.primary else key
+            key = found if found.primary else key
             uniques += found.unique
         elif cursor.sees("PERIOD", "FOR"):
             cursor.accept("PERIOD", "FOR")
@@ -139,13 +151,16 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
             row_end = bounds[-1] if system else row_end
         else:
             columns.append(parse_column(cursor, session))
+            if columns[-1].unique:
+                uniques.append(UniqueKey((KeyPart(columns[-1].name),)))
         if not cursor.accept(","):
             break
     cursor.expect(")")
     versioned = any(column.versioned for column in columns)
     return WrittenTable(
         tuple(columns),
-        key,
+        key.columns,
+        key.prefixes,
         tuple(uniques),
         versioned=versioned,
         period=period,
@@ -158,6 +173,7 @@ class Key(NamedTuple):
 
     primary: bool = False
     columns: tuple[str, ...] = ()
+    prefixes: tuple[int, ...] = ()
     unique: tuple[UniqueKey, ...] = ()
 
 
@@ -170,7 +186,8 @@ def parse_key(cursor: Cursor) -> Key | None:
         case "PRIMARY":
             cursor.expect("PRIMARY", "KEY")
             parts = _key_parts(cursor).parts
-            return Key(primary=True, columns=tuple(part.column for part in parts))
+            columns, prefixes = tuple(part.column for part in parts), prefixes_of(parts)
+            return Key(primary=True, columns=columns, prefixes=prefixes)
         case "UNIQUE":
             cursor.next()
             cursor.accept_any("INDEX", "KEY")
@@ -220,6 +237,7 @@ def _key_parts(cursor: Cursor) -> UniqueKey:
     while True:
         if cursor.token.key == "(":
             cursor.skip_parentheses()
+            parts.append(KeyPart(""))
         else:
             name, prefix = cursor.name(), None
             if cursor.accept("("):

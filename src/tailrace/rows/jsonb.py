@@ -1,0 +1,244 @@
+"""JSON documents to MySQL's binary JSON (JSONB), byte for byte as MySQL writes them.
+
+Facts sheet section 3.2; MySQL ``sql-common/json_binary.cc``. What a document's text can say is
+written as MySQL writes that text. Values of SQL types within documents (opaque ones) come only of
+Python objects: Decimal, date, datetime, time, timedelta. Their text is a number's or a string's,
+and is written as that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from struct import Struct
+from typing import Any, Final, NoReturn
+
+from tailrace.constants import ColumnType
+from tailrace.errors import ValueRefused
+from tailrace.rows.decimals import decimal_packer, given_decimal, unscaled
+from tailrace.rows.given import shown
+from tailrace.rows.json import MAX_DEPTH
+from tailrace.rows.json_diff import Leaf, changed_tree
+from tailrace.rows.temporal import packed_datetime, packed_time
+
+_OBJECT, _ARRAY, _LARGE = 0, 2, 1
+_LITERAL, _INT16, _INT32, _INT64, _UINT64 = 4, 5, 7, 9, 10
+_DOUBLE, _STRING, _OPAQUE = 11, 12, 15
+_LITERALS: Final = {None: b"\0", True: b"\1", False: b"\2"}
+_SMALL_INLINED: Final = frozenset({_LITERAL, _INT16})
+_LARGE_INLINED: Final = frozenset({_LITERAL, _INT16, _INT32})
+_MOST: Final = 0xFFFF
+"""The bytes or values of a small container at most, and the bytes of a key."""
+_MOST_LARGE: Final = 0xFFFFFFFF
+_F64: Final = Struct("<d")
+_I64: Final = Struct("<q")
+_MOST_PRECISION, _MOST_SCALE = 65, 30
+
+Value = tuple[int, bytes]
+"""A value's type and its bytes."""
+
+
+def dump_json(value: Any) -> bytes:
+    """A JSON column's value: a str is a document's text, all else is made of Python objects.
+
+    Objects: dict (names are str), list and tuple, str, int, float, bool, None; Decimal, date,
+    datetime (without a zone), time and timedelta become what MySQL makes of such SQL values.
+    `ValueRefused` for all else, for text that MySQL does not take as JSON, and for documents
+    beyond its limits: 100 levels, names of 65535 bytes, numbers that no double holds.
+    """
+    return _whole_document(parse_json(value) if isinstance(value, str) else value)
+
+
+def changed_json(before: bytes, diffs: bytes) -> bytes:
+    """The document after a partial update, from JSONB to JSONB.
+
+    Opaque values stay what they are; holes that MySQL leaves in updated documents are gone. Raises
+    `EventDecodeError` for diffs that do not fit.
+    """
+    return _whole_document(changed_tree(before, diffs))
+
+
+def _whole_document(value: Any) -> bytes:
+    kind, data = _value(value, 1)
+    return bytes([kind]) + data
+
+
+def parse_json(text: str) -> Any:
+    """A document's text to Python objects, numbers as MySQL takes them; `ValueRefused`."""
+    try:
+        return json.loads(text, parse_int=_integer, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}") from None
+    except ValueError as error:
+        raise ValueRefused(f"{shown(text)} is no JSON: {error}") from None
+
+
+def _integer(text: str) -> int | float:
+    """A number without point and exponent: a double where 64 bits do not hold it."""
+    if len(text) > 20:
+        return float(text)
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 64 else float(text)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueRefused(f"JSON has no {name}")
+
+
+def _value(value: Any, depth: int) -> Value:
+    if isinstance(value, str):
+        data = _utf8(value)
+        return _STRING, _varlen(len(data)) + data
+    if value is None or isinstance(value, bool):
+        return _LITERAL, _LITERALS[value]
+    if isinstance(value, int):
+        return _whole(int(value))
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise ValueRefused(f"JSON has no number {value}")
+        return _DOUBLE, _F64.pack(value)
+    if isinstance(value, Leaf):
+        return _value(parse_json(value.text), depth) if value.opaque is None else _raw(value.opaque)
+    if isinstance(value, (Mapping, list, tuple)):
+        return _of_container(value, depth)
+    return _opaque(value)
+
+
+def _of_container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> Value:
+    if depth > MAX_DEPTH:
+        raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}")
+    if not isinstance(value, Mapping):
+        return _container(None, [_value(child, depth + 1) for child in value])
+    names = sorted((*_name(name), name) for name in value)
+    values = [_value(value[name], depth + 1) for _, _, name in names]
+    return _container([data for _, data, _ in names], values)
+
+
+def _name(key: Any) -> tuple[int, bytes]:
+    """A member's name as they are sorted: by its length in bytes, then by its bytes."""
+    if not isinstance(key, str):
+        raise ValueRefused(f"JSON: the name {shown(key)} is not text")
+    data = _utf8(key)
+    if len(data) > _MOST:
+        raise ValueRefused(f"JSON: a name of {len(data)} bytes, {_MOST} are allowed")
+    return len(data), data
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueRefused(f"JSON: {shown(text)} holds half a surrogate pair") from None
+
+
+def _varlen(number: int) -> bytes:
+    """A length, 7 bits a byte, lowest first."""
+    if number > _MOST_LARGE:
+        raise ValueRefused(f"JSON: a value of {number} bytes")
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+def _whole(number: int) -> Value:
+    """As MySQL's parser has it, a number beyond 32 bits without a sign is an unsigned one."""
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueRefused(f"JSON: {shown(number)} does not fit into 64 bits")
+    if number > _MOST_LARGE:
+        return _UINT64, number.to_bytes(8, "little")
+    for kind, size in ((_INT16, 2), (_INT32, 4)):
+        limit = 1 << 8 * size - 1
+        if -limit <= number < limit:
+            return kind, number.to_bytes(size, "little", signed=True)
+    return _INT64, _I64.pack(number)
+
+
+def _container(keys: list[bytes] | None, values: list[Value]) -> Value:
+    """An array (no keys) or an object, small if it may be."""
+    data = _laid_out(keys, values, 2, _SMALL_INLINED, _MOST)
+    large = 0
+    if data is None:
+        large = _LARGE
+        data = _laid_out(keys, values, 4, _LARGE_INLINED, _MOST_LARGE)
+        if data is None:
+            raise ValueRefused("JSON: a document of more than 4 GiB")
+    return (_ARRAY if keys is None else _OBJECT) | large, data
+
+
+def _laid_out(
+    keys: list[bytes] | None, values: list[Value], width: int, inlined: frozenset[int], most: int
+) -> bytes | None:
+    """Count, size, key entries, value entries, keys, values; None where it takes more than most.
+
+    Offsets are of ``width`` bytes and count from the container's first.
+    """
+    size = 2 * width + len(values) * (1 + width)
+    size += sum(len(data) for kind, data in values if kind not in inlined)
+    names = b""
+    if keys is not None:
+        names = b"".join(keys)
+        size += len(keys) * (width + 2) + len(names)
+    if size > most or len(values) > most:
+        return None
+    at = 2 * width + len(values) * (1 + width) + len(keys or ()) * (width + 2)
+    parts = [len(values).to_bytes(width, "little"), size.to_bytes(width, "little")]
+    for key in keys or ():
+        parts += at.to_bytes(width, "little"), len(key).to_bytes(2, "little")
+        at += len(key)
+    tail = [names]
+    for kind, data in values:
+        parts.append(bytes([kind]))
+        if kind in inlined:
+            parts.append(_inlined(kind, data, width))
+        else:
+            parts.append(at.to_bytes(width, "little"))
+            tail.append(data)
+            at += len(data)
+    return b"".join(parts + tail)
+
+
+def _inlined(kind: int, data: bytes, width: int) -> bytes:
+    """A literal or an integer in the place of its offset."""
+    negative = kind != _LITERAL and data[-1] & 0x80
+    return data.ljust(width, b"\xff" if negative else b"\0")
+
+
+def _opaque(value: Any) -> Value:
+    if isinstance(value, Decimal):
+        kind, data = ColumnType.NEWDECIMAL, _decimal(value)
+    elif isinstance(value, datetime):
+        packed, microsecond = packed_datetime(value, 6)
+        kind, data = ColumnType.DATETIME, _I64.pack(packed << 24 | microsecond)
+    elif isinstance(value, date):
+        kind, data = ColumnType.DATE, _I64.pack(packed_datetime(value, 6)[0] << 24)
+    elif isinstance(value, (time, timedelta)):
+        kind, data = ColumnType.TIME, _I64.pack(packed_time(value, 6))
+    else:
+        raise ValueRefused(f"JSON has no {type(value).__name__} like {shown(value)}")
+    return _raw((kind, data))
+
+
+def _raw(opaque: tuple[int, bytes]) -> Value:
+    kind, data = opaque
+    return _OPAQUE, bytes([kind]) + _varlen(len(data)) + data
+
+
+def _decimal(value: Decimal) -> bytes:
+    """Precision, scale, packed digits; as of a literal, with a digit before the point at least."""
+    number = given_decimal(value)
+    _, digits, exponent = number.as_tuple()
+    scale = max(0, -int(exponent))
+    precision = max(1, len(digits) + int(exponent)) + scale
+    if precision > _MOST_PRECISION or scale > _MOST_SCALE:
+        raise ValueRefused(
+            f"JSON: {shown(value)} has more digits than a DECIMAL, "
+            f"{_MOST_PRECISION} of which {_MOST_SCALE} behind the point"
+        )
+    packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
+    return bytes([precision, scale]) + packed

@@ -1,0 +1,194 @@
+"""Dates and times as a user gives them: the text that loaders give, or Python's own objects.
+
+Whatever the servers hold may be given as text, zero dates and times of 838 hours included. Of
+Python's objects none may lose anything: a datetime with a time zone is no DATETIME, microseconds
+are not rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from tailrace.errors import ValueRefused
+from tailrace.rows.given import shown
+
+_DATE_TEXT: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_CLOCK: Final = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+_MOMENT_TEXT: Final = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[ T]{_CLOCK}")
+_TIME_TEXT: Final = re.compile(r"(-?)([0-9]{1,3}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?")
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND: Final = 1_000_000
+_LONGEST_TIME: Final = 839 * 3600 * _SECOND
+_ZERO: Final = (0, 0, 0)
+
+Day = tuple[int, int, int]
+"""Year, month, day; zeros are legal."""
+
+
+class Moment(NamedTuple):
+    """A day and the time in it."""
+
+    day: Day
+    hour: int
+    minute: int
+    second: int
+    microsecond: int
+
+
+@lru_cache(maxsize=8192)
+def _day_of_text(text: str) -> Day:
+    found = _DATE_TEXT.fullmatch(text)
+    if found is None:
+        raise ValueRefused(f"{shown(text)} is no date: YYYY-MM-DD")
+    year, month, day = map(int, found.groups())
+    if month > 12 or day > 31:
+        raise ValueRefused(f"{shown(text)}: there is no such date")
+    return year, month, day
+
+
+def _fraction(text: str | None, digits: int, given: Any) -> int:
+    """Microseconds of a fraction's digits, of which only zeros may stand beyond ``digits``."""
+    if not text:
+        return 0
+    if text[digits:].strip("0"):
+        raise _too_fine(given, digits)
+    return int(text[:digits].ljust(6, "0"))
+
+
+def _too_fine(given: Any, digits: int) -> ValueRefused:
+    return ValueRefused(
+        f"{shown(given)} has a fraction finer than the column's {digits} digits: round it first"
+    )
+
+
+def _whole(microsecond: int, digits: int, given: Any) -> int:
+    if microsecond % 10 ** (6 - digits):
+        raise _too_fine(given, digits)
+    return microsecond
+
+
+def given_day(value: Any) -> Day:
+    """A DATE: text, a date, or a datetime at midnight without a zone. `ValueRefused` for others."""
+    if isinstance(value, str):
+        return _day_of_text(value)
+    if isinstance(value, datetime):
+        moment = given_moment(value, 6)
+        if any(moment[1:]):
+            raise ValueRefused(f"{shown(value)} is more than a date")
+        return moment.day
+    if isinstance(value, date):
+        return value.year, value.month, value.day
+    raise ValueRefused(f"{shown(value)} is no date")
+
+
+def given_moment(value: Any, digits: int) -> Moment:
+    """A DATETIME: text, a datetime without a zone, or a date (at midnight).
+
+    `ValueRefused` for all else, and for a fraction of more than ``digits`` digits.
+    """
+    if isinstance(value, str):
+        return _moment_of_text(value, digits)
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            raise ValueRefused(
+                f"{shown(value)} has a time zone, which a DATETIME cannot say: "
+                "give what its clock should show, without a zone"
+            )
+        return _moment_of(value, digits)
+    if isinstance(value, date):
+        return Moment((value.year, value.month, value.day), 0, 0, 0, 0)
+    raise ValueRefused(f"{shown(value)} is no date and time")
+
+
+def _moment_of_text(text: str, digits: int) -> Moment:
+    found = _MOMENT_TEXT.fullmatch(text)
+    if found is None:
+        raise ValueRefused(f"{shown(text)} is no date and time: YYYY-MM-DD HH:MM:SS[.ffffff]")
+    day, hour, minute, second, fraction = found.groups()
+    moment = Moment(
+        _day_of_text(day), int(hour), int(minute), int(second), _fraction(fraction, digits, text)
+    )
+    if moment.hour > 23 or moment.minute > 59 or moment.second > 59:
+        raise ValueRefused(f"{shown(text)}: there is no such time of day")
+    return moment
+
+
+def _moment_of(value: datetime, digits: int) -> Moment:
+    try:
+        day = (int(value.year), int(value.month), int(value.day))
+        microsecond = _whole(value.microsecond, digits, value)
+        if getattr(value, "nanosecond", 0):  # pandas' Timestamp has them
+            raise _too_fine(value, digits)
+    except (TypeError, ValueError):  # pandas' NaT is a datetime without a year
+        raise ValueRefused(f"{shown(value)} is no date and time") from None
+    return Moment(day, value.hour, value.minute, value.second, microsecond)
+
+
+def given_seconds(value: Any, digits: int) -> tuple[int, int]:
+    """A TIMESTAMP: seconds since 1970 UTC, and microseconds.
+
+    Text is UTC, and so is a datetime without a zone; one with a zone is that moment. The zero
+    timestamp, ``0000-00-00 00:00:00``, is (0, 0); the epoch itself cannot be told from it and is
+    refused. `ValueRefused` for all else, and beyond 32 bits (2106-02-07; up to 2038-01-19 is what
+    MySQL, and MariaDB before 11.5, know).
+    """
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        try:
+            moment = _moment_of(value.astimezone(UTC), digits)
+        except (OverflowError, ValueError):
+            raise ValueRefused(f"{shown(value)} is no TIMESTAMP") from None
+    else:
+        moment = given_moment(value, digits)
+    day, hour, minute, second, microsecond = moment
+    if day == _ZERO and not any(moment[1:]):
+        return 0, 0
+    try:
+        days = date(*day).toordinal() - _EPOCH
+    except ValueError:
+        raise ValueRefused(f"{shown(value)}: there is no such day") from None
+    seconds = days * 86_400 + hour * 3600 + minute * 60 + second
+    if not 0 <= seconds < 1 << 32 or not (seconds or microsecond):
+        raise ValueRefused(
+            f"{shown(value)} is no TIMESTAMP: 1970-01-01 00:00:01 to 2106-02-07 06:28:15 UTC"
+        )
+    return seconds, microsecond
+
+
+def given_time(value: Any, digits: int) -> int:
+    """A TIME in microseconds, below zero if it is: text, a timedelta, or a time without a zone.
+
+    `ValueRefused` for all else, beyond 838:59:59.999999 either way, and for a fraction of more
+    than ``digits`` digits.
+    """
+    if isinstance(value, str):
+        return _time_of_text(value, digits)
+    if isinstance(value, timedelta):
+        try:
+            number = value // _MICROSECOND
+            if number * _MICROSECOND != value:  # pandas' Timedelta has nanoseconds
+                raise _too_fine(value, digits)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueRefused(f"{shown(value)} is no time") from None
+    elif isinstance(value, time) and value.tzinfo is None:
+        number = ((value.hour * 60 + value.minute) * 60 + value.second) * _SECOND
+        number += value.microsecond
+    else:
+        raise ValueRefused(f"{shown(value)} is no time without a zone")
+    if abs(number) >= _LONGEST_TIME:
+        raise ValueRefused(f"{shown(value)} is longer than 838:59:59")
+    return _whole(number, digits, value)
+
+
+def _time_of_text(text: str, digits: int) -> int:
+    found = _TIME_TEXT.fullmatch(text)
+    if found is None:
+        raise ValueRefused(f"{shown(text)} is no time: [-]HHH:MM:SS[.ffffff]")
+    sign, hour, minute, second = found[1], int(found[2]), int(found[3]), int(found[4])
+    if hour > 838 or minute > 59 or second > 59:
+        raise ValueRefused(f"{shown(text)}: there is no such time")
+    number = ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[5], digits, text)
+    return -number if sign else number

@@ -1,0 +1,280 @@
+"""A table that a writer writes to: its columns, and the table map that a server would log of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from tailrace.constants import ColumnType, Flavour
+from tailrace.errors import SchemaError
+from tailrace.events.column_metadata import ColumnSpec
+from tailrace.events.table_map import TableLayout, TableMapEvent
+from tailrace.rows.charsets import encode
+from tailrace.rows.collations import BINARY, collation_id, default_collation
+from tailrace.rows.declare import declare, key_of, prefixes_of
+from tailrace.rows.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
+from tailrace.schema.ddl import CreateTable, Unclear, effects
+from tailrace.schema.hidden import LONGEST_LIMIT, key_size
+from tailrace.schema.session import Session
+
+if TYPE_CHECKING:
+    from tailrace.rows.schema import Column, ColumnDefinition
+    from tailrace.schema.tables import TableState, WrittenTable
+
+Metadata = Literal["full", "minimal", "none"]
+"""How much a table map says: ``binlog_row_metadata`` FULL, MINIMAL, and MariaDB's NO_LOG."""
+
+_BIT_LEN_EXACT: Final = 1
+_MEMBERS: Final = frozenset({ColumnType.ENUM, ColumnType.SET})
+_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to write to: hashable, picklable.
+
+    ``schema`` is the table as `TableSchema.resolve` gives it for a log with full metadata.
+    ``specs`` are its columns as such a log says them; what nobody knows of a table that was found
+    in a log (`of_map`) is None there, and is not written. ``key_prefixes`` are the characters of
+    each column of the primary key that count (0: all). ``flags`` are the table map's own.
+    """
+
+    schema: TableSchema
+    specs: tuple[ColumnSpec, ...]
+    flavour: Flavour
+    key_prefixes: tuple[int, ...] = ()
+    flags: int = _BIT_LEN_EXACT
+
+    @classmethod
+    def parse(
+        cls,
+        sql: str,
+        *,
+        flavour: Flavour | str = Flavour.MYSQL,
+        database: str = "",
+        server_version: str = "",
+        session: Session | None = None,
+    ) -> Self:
+        """The table that a CREATE TABLE makes, in ``database`` where the statement names none.
+
+        What it leaves to the server (character set, collation) is that of the newest server of the
+        flavour as it comes, or of ``server_version`` (``10.11.8-MariaDB``); ``session`` says all.
+        Columns that only an index needs (MariaDB's hashes of long unique keys) are not in it.
+
+        Raises `SchemaError` where it is not one CREATE TABLE with a column list and a database.
+        """
+        flavour = Flavour(flavour)
+        session = session or session_of(flavour, server_version)
+        found = effects(sql, database, session)
+        for effect in found:
+            if isinstance(effect, Unclear):
+                raise SchemaError(f"the statement is not understood: {effect.reason}")
+        if len(found) != 1 or not isinstance(found[0], CreateTable):
+            raise SchemaError(f"one CREATE TABLE is expected: {sql[:60]!r}")
+        name = found[0].name
+        if not name.database:
+            raise SchemaError(
+                f"table {name.table}: in which database? Write `database`.`{name.table}` or give "
+                "the database"
+            )
+        written = found[0].table
+        state = written.define(name.database, name.table, session.default_collation, session)
+        return cls.of(_with_key(state, written, flavour), flavour)
+
+    @classmethod
+    def of(cls, definition: TableDefinition, flavour: Flavour | str = Flavour.MYSQL) -> Self:
+        """The table of a definition, whose columns must have declared types.
+
+        Text whose character set the definition does not say is the flavour's utf8mb4. Raises
+        `SchemaError` for a type that the flavour has not.
+        """
+        flavour = Flavour(flavour)
+        where = f"{definition.database}.{definition.table}"
+        try:
+            declared = [declare(column, flavour) for column in definition.columns]
+        except SchemaError as error:
+            raise type(error)(f"{where}: {error.message}") from None
+        specs = tuple(spec for spec, _ in declared)
+        key, prefixes = key_of(definition, specs) or ((), ())
+        known = replace(definition, columns=tuple(column for _, column in declared))
+        layout = TableLayout(
+            definition.database, definition.table, specs, key or None, prefixes or None, b"", ()
+        )
+        return cls(TableSchema.resolve(layout, flavour, known), specs, flavour, prefixes)
+
+    @classmethod
+    def of_map(
+        cls,
+        table_map: TableMapEvent,
+        definition: TableDefinition | None = None,
+        *,
+        schema: TableSchema | None = None,
+    ) -> Self:
+        """The table of a table map, of which a ``definition`` may tell what the log does not.
+
+        ``schema`` is what they resolve to, where it is known already. Raises `SchemaError` where
+        the definition cannot be that of the logged table.
+        """
+        flavour = table_map.form.flavour
+        if schema is None:
+            schema = TableSchema.resolve(table_map, flavour, definition)
+        named = schema.names_from != "none"
+        known = {c.name.casefold(): c for c in definition.columns} if definition else {}
+        specs = tuple(
+            _completed(spec, column, known.get(column.name.casefold()), flavour, named=named)
+            for spec, column in zip(table_map.columns, schema.columns, strict=True)
+        )
+        prefixes = table_map.primary_key_prefixes
+        if prefixes is None and definition is not None and schema.primary_key:
+            prefixes = prefixes_of(definition, schema.primary_key, specs)
+        if prefixes is None:
+            prefixes = (0,) * len(schema.primary_key)
+        return cls(schema, specs, flavour, prefixes, table_map.flags)
+
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        return self.schema.database
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.schema.table
+
+    @property
+    def primary_key(self) -> tuple[int, ...]:
+        """Column indexes of the primary key, in key order; empty where there is none."""
+        return self.schema.primary_key
+
+    def table_map(
+        self, table_id: int, *, metadata: Metadata = "full", **header: Any
+    ) -> TableMapEvent:
+        """The event that gives ``table_id`` to this table, saying as much as ``metadata`` tells.
+
+        ``header`` goes to `TableMapEvent.make` as it is: ``form``, ``timestamp``, ``server_id``.
+        Raises `EventEncodeError` for what the format cannot hold.
+        """
+        full = metadata == "full"
+        key = self.primary_key if full and self.primary_key else None
+        given: dict[str, Any] = {
+            "event_flags": self.flags,
+            "primary_key": key,
+            "primary_key_prefixes": key and self.key_prefixes,
+            **header,
+        }
+        return TableMapEvent.make(
+            table_id=table_id,
+            database=self.database,
+            table=self.name,
+            columns=tuple(_told(spec, metadata, self.flavour) for spec in self.specs),
+            **given,
+        )
+
+
+def _with_key(state: TableState, written: WrittenTable, flavour: Flavour) -> TableDefinition:
+    """The definition; where it has no primary key, with the unique key that servers take for one.
+
+    That is the first whose columns hold no NULL, are stored and count whole, and which is not kept
+    by a hash; in a versioned table with the column where a row ends.
+    """
+    definition = state.definition
+    if definition.primary_key:
+        return definition
+    fit = {column.name.casefold() for column in definition.columns if not column.nullable}
+    fit -= {c.name.casefold() for c in written.columns if c.generated and not c.stored}
+    hashed = flavour is Flavour.MARIADB
+    for key in written.uniques:
+        names = [part.column for part in key.parts]
+        if (
+            names
+            and not any(part.prefix for part in key.parts)
+            and all(name.casefold() in fit for name in names)
+            and not (hashed and key_size(key, definition.columns) > LONGEST_LIMIT)
+        ):
+            ended = () if state.row_end is None else (state.row_end,)
+            return replace(definition, primary_key=(*names, *ended))
+    return definition
+
+
+def _told(spec: ColumnSpec, metadata: Metadata, flavour: Flavour) -> ColumnSpec:
+    """What a server says of a column by its ``binlog_row_metadata``."""
+    if metadata == "full":
+        return spec if flavour is Flavour.MYSQL else replace(spec, visible=None)
+    less = replace(spec, name=None, members=None, visible=None)
+    if metadata == "none":
+        return replace(less, unsigned=None, collation=None, geometry_type=None, dimensions=None)
+    return replace(less, collation=None) if spec.type in _MEMBERS else less
+
+
+def _completed(
+    spec: ColumnSpec,
+    column: Column,
+    known: ColumnDefinition | None,
+    flavour: Flavour,
+    *,
+    named: bool,
+) -> ColumnSpec:
+    """What the log says of a column, and what only its schema or its definition knows."""
+    members = None
+    if column.members is not None:
+        members = tuple(encode(column.charset, name) for name in column.members)
+    told = ColumnSpec(
+        spec.type,
+        spec.metadata,
+        spec.nullable,
+        unsigned=column.unsigned or column.type is ColumnType.YEAR if named else None,
+        collation=_collation(column, flavour) if named else column.collation,
+        name=column.name if named else None,
+        members=members,
+    )
+    if known is not None and known.declared:
+        told, _ = declare(known, flavour)
+    missing = {name: getattr(told, name) for name in _TOLD if getattr(spec, name) is None}
+    return replace(spec, **missing)
+
+
+def _collation(column: Column, flavour: Flavour) -> int | None:
+    """What a server says of a column of which the definition does not say it; None: nothing."""
+    type_, logical = column.type, column.logical
+    if type_ not in STRING_TYPES | _MEMBERS | {ColumnType.VECTOR, ColumnType.GEOMETRY}:
+        return None
+    if type_ is ColumnType.GEOMETRY:
+        return BINARY if flavour is Flavour.MARIADB else None
+    if column.collation is not None:
+        return column.collation
+    if type_ in _MEMBERS or logical is Logical.TEXT:
+        return default_collation("utf8mb4", flavour)
+    return collation_id("utf8mb4_bin", flavour) if logical is Logical.JSON else BINARY
+
+
+_TOLD: Final = (
+    "unsigned",
+    "collation",
+    "name",
+    "members",
+    "geometry_type",
+    "visible",
+    "dimensions",
+)
+
+
+def session_of(flavour: Flavour, server_version: str = "") -> Session:
+    """How a server of that version, as it comes, reads a statement; the newest where none is given.
+
+    MariaDB before 11.6 makes latin1 tables, and before 11.5 knows no other collation for a
+    character set than the one that is compiled in.
+    """
+    found = _NUMBERS.search(server_version)
+    version = (int(found[1]), int(found[2])) if found else (99, 0)
+    if flavour is Flavour.MYSQL:
+        charset = "latin1" if version < (8, 0) else "utf8mb4"
+        return Session(flavour, default_collation(charset, flavour))
+    charset = "latin1" if version < (11, 6) else "utf8mb4"
+    collations: dict[str, int] = {}
+    if version >= (11, 5):
+        for name in ("utf8mb3", "ucs2", "utf8mb4", "utf16", "utf32"):
+            collation = default_collation(name, flavour)
+            if collation is not None:
+                collations[name] = collation
+    return Session(flavour, default_collation(charset, flavour), charset_collations=collations)
