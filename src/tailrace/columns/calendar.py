@@ -1,4 +1,4 @@
-"""Tables that the row kernel looks things up in: the calendar, and the powers of ten."""
+"""Tables that kernels look things up in: the calendar, the powers of ten, and CRC-32's."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ def calendar() -> np.ndarray[Any, Any]:
 def powers_of_ten() -> np.ndarray[Any, Any]:
     """10 ** 0 to 10 ** 18 (int64)."""
     return 10 ** np.arange(19, dtype=np.int64)
+
+
+@functools.cache
+def crc_tables() -> np.ndarray[Any, Any]:
+    """CRC-32's eight tables of 256 entries, one behind the other (uint32)."""
+    tables = np.zeros((8, 256), np.uint32)
+    value = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        value = np.where(value & 1, (value >> 1) ^ np.uint32(0xEDB88320), value >> 1)
+    tables[0] = value
+    for step in range(1, 8):
+        tables[step] = (tables[step - 1] >> 8) ^ tables[0][tables[step - 1] & 255]
+    return tables

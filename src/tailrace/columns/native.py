@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 
@@ -40,10 +40,21 @@ KERNELS: dict[str, tuple[str, int]] = {
     "json_text": ("jsonb", 1),
     "charset_text": ("charset", 1),
     "row_json": ("row_json", 1),
+    "encode_rows": ("encode_rows", 1),
+    "stamp_events": ("stamp", 1),
+    "json_binary": ("json_binary", 1),
+    "charset_bytes": ("charset_bytes", 1),
+    "gather_events": ("decrypt", 1),
+    "scatter_events": ("decrypt", 1),
 }
 """Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
 
-_IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import", re.MULTILINE)
+WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
+"""The kernels that only writers need: nobody who reads waits for them."""
+
+_IMPORT = re.compile(
+    rb"^from tailrace\.columns(?:\.([\w.]+) import| import (\w+) as)", re.MULTILINE
+)
 _DIGEST = hashlib.sha256().digest_size
 _lock = threading.Lock()
 _loaded: dict[str, Function] = {}
@@ -60,13 +71,17 @@ def kernel(name: str) -> Function:
     return found
 
 
-def compile_all(*, say: Callable[[str], None] | None = None) -> float:
-    """Compile every kernel that is not cached yet; return the seconds it took."""
+def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = False) -> float:
+    """Compile the kernels that are not cached yet; return the seconds it took.
+
+    Those that read, or with ``writing`` those that write.
+    """
     start = time.perf_counter()
-    missing = [name for name in KERNELS if _kept(_object_path(name)) is None]
+    wanted = [name for name in KERNELS if (name in WRITING) is writing]
+    missing = [name for name in wanted if _kept(_object_path(name)) is None]
     if missing and say:
         say(f"compiling {len(missing)} kernels (once on this machine)")
-    for name in KERNELS:
+    for name in wanted:
         kernel(name)
     return time.perf_counter() - start
 
@@ -186,8 +201,5 @@ def _sources(module: str) -> list[bytes]:
         name = wanted.pop()
         if name not in found:
             found[name] = (folder / (name.replace(".", "/") + ".py")).read_bytes()
-            imports = re.findall(
-                rb"^from tailrace\.columns\.([\w.]+) import", found[name], re.MULTILINE
-            )
-            wanted += [each.decode() for each in imports]
+            wanted += [(a or b).decode() for a, b in _IMPORT.findall(found[name])]
     return [found[name] for name in sorted(found)]

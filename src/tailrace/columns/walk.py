@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tailrace.columns import layout as k
+from tailrace.columns.calendar import crc_tables
 from tailrace.columns.native import kernel
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
+from tailrace.constants import event_name
 from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
@@ -25,7 +27,6 @@ from tailrace.errors import (
     MissingTableMap,
 )
 from tailrace.events import DecodeContext
-from tailrace.events.base import event_name
 from tailrace.events.compression import decompress
 from tailrace.events.table_map import TableMapEvent
 from tailrace.position import file_number
@@ -53,17 +54,6 @@ _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
     k.BAD_EVENT: (EventDecodeError, "its bytes do not follow its format"),
     k.WRONG_WIDTH: (EventDecodeError, "it has not as many columns as its table map"),
 }
-
-
-def _crc_tables() -> Array:
-    tables = np.zeros((8, 256), np.uint32)
-    value = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        value = np.where(value & 1, (value >> 1) ^ np.uint32(0xEDB88320), value >> 1)
-    tables[0] = value
-    for step in range(1, 8):
-        tables[step] = (tables[step - 1] >> 8) ^ tables[0][tables[step - 1] & 255]
-    return tables
 
 
 class Walker(ABC):
@@ -94,7 +84,7 @@ class Walker(ABC):
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._kept: list[Array] = []
         self._kept_bytes = 0
-        self._crc = _crc_tables()
+        self._crc = crc_tables()
         self._entries = np.empty((_ENTRIES, k.ENTRY_WORDS), np.int64)
         self._transactions = np.zeros((_TRANSACTIONS, k.TRANSACTION_WORDS), np.int64)
         self._slots = np.zeros((64, k.SLOT_WORDS), np.int64)

@@ -75,6 +75,22 @@ def _copy(size: int) -> Any:
     return copy
 
 
+def _xor(size: int) -> Any:
+    kind = ir.VectorType(_I8, size)
+
+    @intrinsic
+    def xor(typingctx: Any, target: Any, one: Any, other: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            left = builder.load(_pointer(builder, args[1], kind), align=1)
+            right = builder.load(_pointer(builder, args[2], kind), align=1)
+            builder.store(builder.xor(left, right), _pointer(builder, args[0], kind), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), codegen
+
+    return xor
+
+
 u8 = _load(8)
 i8 = _load(8, signed=True)
 u16 = _load(16)
@@ -91,6 +107,8 @@ put32 = _store(32)
 put64 = _store(64)
 copy16 = _copy(16)
 copy32 = _copy(32)
+xor16 = _xor(16)
+xor32 = _xor(32)
 
 
 @intrinsic

@@ -1,0 +1,200 @@
+"""Arrow arrays of any fitting type as the one type that a column decodes to.
+
+What pyarrow casts without loss is taken: other widths, large strings and views, dictionaries, other
+units of time, text that spells a number or a moment. What would lose something, or would have to be
+guessed, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Refused(Exception):
+    """A value is not written, or with ``row`` None none of its type is; `encode` says where."""
+
+    def __init__(self, why: str, row: int | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.row = row
+
+
+_LONGEST: Final = 60
+_NUMBER, _TEXT, _BYTES, _MOMENT, _SPAN, _LIST = range(6)
+_FAMILIES: Final[tuple[tuple[int, Callable[[pa.DataType], bool]], ...]] = (
+    (_NUMBER, pa.types.is_integer),
+    (_NUMBER, pa.types.is_floating),
+    (_NUMBER, pa.types.is_decimal),
+    (_NUMBER, pa.types.is_boolean),
+    (_TEXT, pa.types.is_string),
+    (_TEXT, pa.types.is_large_string),
+    (_TEXT, pa.types.is_string_view),
+    (_BYTES, pa.types.is_binary),
+    (_BYTES, pa.types.is_large_binary),
+    (_BYTES, pa.types.is_binary_view),
+    (_BYTES, pa.types.is_fixed_size_binary),
+    (_MOMENT, pa.types.is_date),
+    (_MOMENT, pa.types.is_timestamp),
+    (_SPAN, pa.types.is_duration),
+    (_SPAN, pa.types.is_time),
+    (_LIST, pa.types.is_list),
+    (_LIST, pa.types.is_large_list),
+    (_LIST, pa.types.is_list_view),
+    (_LIST, pa.types.is_large_list_view),
+    (_LIST, pa.types.is_fixed_size_list),
+)
+_TAKEN: Final = {
+    _NUMBER: {_NUMBER, _TEXT},
+    _TEXT: {_TEXT, _BYTES, _NUMBER},
+    _BYTES: {_BYTES, _TEXT},
+    _MOMENT: {_MOMENT, _TEXT},
+    _SPAN: {_SPAN},
+    _LIST: {_LIST},
+}
+"""From which families (of the values) a family (of the column) is made."""
+
+
+def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa.Array:
+    """The same values as ``wanted``; of strings and binary also the large type.
+
+    ``spelled`` tells that ``wanted`` is text that spells numbers.
+
+    Raises `Refused` with the row of a value that ``wanted`` does not hold, and without one for a
+    type none of whose values it holds.
+    """
+    array = _plain(array)
+    if array.type == wanted:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), wanted)
+    if pa.types.is_null(wanted) and array.null_count == len(array):
+        return pa.nulls(len(array))
+    _check_families(array.type, wanted, spelled=spelled)
+    try:
+        return _cast(array, wanted)
+    except pa.ArrowException as error:
+        row = _first_bad(array, wanted)
+        if row is None:
+            raise Refused(f"{array.type} does not become {wanted}: {error}") from None
+        raise Refused(f"{shown(array[row])} of {array.type} is not held by {wanted}", row) from None
+
+
+def shown(value: pa.Scalar) -> str:
+    """A value as an error message shows it, cut short."""
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError):  # dates and times that Python has not
+        text = repr(getattr(value, "value", value.type))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Without what only says how values are stored."""
+    while True:
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(kind):
+            array = pc.run_end_decode(array)
+        elif isinstance(kind, pa.BaseExtensionType):
+            array = array.storage
+        else:
+            return array
+
+
+def _family(kind: pa.DataType) -> int | None:
+    return next((family for family, belongs in _FAMILIES if belongs(kind)), None)
+
+
+def _check_families(given: pa.DataType, wanted: pa.DataType, *, spelled: bool) -> None:
+    from_family, to_family = _family(given), _family(wanted)
+    zone = pa.types.is_timestamp(given) and given.tz is not None
+    if to_family is None or from_family not in _TAKEN[to_family]:
+        raise Refused(f"{given} does not become {wanted}: cast it yourself")
+    if to_family == _TEXT and from_family == _NUMBER and not (spelled and _is_exact(given)):
+        raise Refused(f"{given} does not become text: cast it yourself")
+    if zone and not (pa.types.is_timestamp(wanted) and wanted.tz is not None):
+        raise Refused(
+            f"{given} has a time zone, which the column cannot say: give what its clock should "
+            "show, without a zone"
+        )
+
+
+def _is_exact(given: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast; raises pa.ArrowException where something would be lost."""
+    given = array.type
+    if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
+        return _cast_text(array, wanted)
+    if pa.types.is_time(given):
+        array = array.cast(pa.time64("ns")).cast(pa.int64()).cast(pa.duration("ns"))
+        return array.cast(wanted)
+    if pa.types.is_decimal(wanted) and (pa.types.is_integer(given) or pa.types.is_boolean(given)):
+        array = array.cast(pa.int64() if pa.types.is_boolean(given) else given)
+        return array.cast(pa.decimal128(20)).cast(wanted)
+    result = array.cast(wanted)
+    if _may_lose(given, wanted) and not _kept(array, result):
+        raise pa.ArrowInvalid("digits would be lost")
+    return result
+
+
+def _cast_text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Text and bytes keep their width of offsets, so that nothing is copied for it."""
+    given = array.type
+    wide = any(
+        is_wide(given)
+        for is_wide in (
+            pa.types.is_large_string,
+            pa.types.is_large_binary,
+            pa.types.is_string_view,
+            pa.types.is_binary_view,
+        )
+    )
+    if pa.types.is_string(wanted):
+        return array.cast(pa.large_string() if wide else wanted)
+    return array.cast(pa.large_binary() if wide else wanted)
+
+
+def _may_lose(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Where pyarrow's own check does not look: digits of fractions, the time of day."""
+    if pa.types.is_date32(wanted):
+        return bool(pa.types.is_timestamp(given))
+    if pa.types.is_floating(wanted):
+        return bool(pa.types.is_floating(given) and wanted.bit_width < given.bit_width)
+    return bool(pa.types.is_decimal(wanted) and pa.types.is_floating(given))
+
+
+def _kept(array: pa.Array, result: pa.Array) -> bool:
+    if pa.types.is_floating(result.type):  # rounded, as the servers do, but not to infinity
+        return bool(
+            pc.all(pc.or_(pc.is_finite(result), pc.invert(pc.is_finite(array)))).as_py()
+            is not False
+        )
+    return bool(result.cast(array.type).equals(array))
+
+
+def _first_bad(array: pa.Array, wanted: pa.DataType) -> int | None:
+    """The first row that cannot be cast; None where no row alone is to blame."""
+    start, stop = 0, len(array)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            _cast(array.slice(start, middle - start), wanted)
+        except pa.ArrowException:
+            stop = middle
+        else:
+            start = middle
+    try:
+        _cast(array.slice(start, stop - start), wanted)
+    except pa.ArrowException:
+        return start
+    return None

@@ -1,0 +1,176 @@
+"""MariaDB's encrypted events: their blocks gathered for AES, and put back decrypted."""
+
+from __future__ import annotations
+
+from tailrace.columns import decrypt_frame as f
+from tailrace.columns.kernels.memory import (
+    bswap64,
+    copy16,
+    copy32,
+    get,
+    helper,
+    i64,
+    put,
+    put8,
+    put32,
+    put64,
+    u8,
+    u32,
+    xor16,
+    xor32,
+)
+
+
+@helper
+def _count_up(work, high, low, left):
+    """The counter blocks of a text: its initial vector counted up as a number of 16 bytes."""
+    high = bswap64(high)
+    low = bswap64(low)
+    while left > 0:
+        put64(work, bswap64(high))
+        put64(work + 8, bswap64(low))
+        low += 1
+        if low == 0:
+            high += 1
+        work += 16
+        left -= 16
+    return work
+
+
+def gather_events(frame):
+    """Take whole events as long as there is room; their lengths give way to what belongs there."""
+    p = get(frame, f.IN)
+    end = get(frame, f.END)
+    offset = get(frame, f.OFFSET)
+    work = get(frame, f.WORK)
+    limit = work + get(frame, f.CAPACITY)
+    vector = get(frame, f.VECTORS)
+    sizes = get(frame, f.SIZES)
+    most = get(frame, f.MOST)
+    counters = get(frame, f.COUNTERS)
+    first = i64(get(frame, f.NONCE))
+    second = u32(get(frame, f.NONCE) + 8)
+    count = 0
+    reason = f.DONE
+    while end - p >= 19:
+        size = u32(p + 9)
+        if size < 19 or size > end - p:
+            break
+        if size + 16 > limit - work or count == most:
+            reason = f.FULL if count else f.LARGE
+            break
+        put64(sizes + 8 * count, size)
+        put32(p + 9, u32(p))
+        put64(vector, first)
+        put32(vector + 8, second)
+        put32(vector + 12, offset)
+        text = p + 4
+        left = size - 4
+        if counters:
+            low = second | offset << 32
+            if (left >> 4) + (offset >> 24 & 0xFF) < 255:
+                while left > 0:  # only the last byte counts up: the highest of a word
+                    put64(work, first)
+                    put64(work + 8, low)
+                    low += 1 << 56
+                    work += 16
+                    left -= 16
+            else:
+                work = _count_up(work, first, low, left)
+        else:
+            while left >= 32:
+                copy32(work, text)
+                work += 32
+                text += 32
+                left -= 32
+            if left >= 16:
+                copy16(work, text)
+                work += 16
+        vector += 16
+        offset += size
+        p += size
+        count += 1
+    put(frame, f.COUNT, count)
+    put(frame, f.USED, work - get(frame, f.WORK))
+    put(frame, f.AFTER, p)
+    return reason
+
+
+@helper
+def _rest(text, mask, left):
+    """The last bytes of an event, 15 at most."""
+    if left >= 8:
+        put64(text, i64(text) ^ i64(mask))
+        text += 8
+        mask += 8
+        left -= 8
+    if left >= 4:
+        put32(text, u32(text) ^ u32(mask))
+        text += 4
+        mask += 4
+        left -= 4
+    while left > 0:
+        put8(text, u8(text) ^ u8(mask))
+        text += 1
+        mask += 1
+        left -= 1
+
+
+def scatter_events(frame):
+    """Put back what `gather_events` took, decrypted, and the lengths."""
+    p = get(frame, f.IN)
+    work = get(frame, f.WORK)
+    out = get(frame, f.OUT)
+    vector = get(frame, f.VECTORS)
+    mask = get(frame, f.MASKS)
+    size_at = get(frame, f.SIZES)
+    counters = get(frame, f.COUNTERS)
+    count = get(frame, f.COUNT)
+    while count > 0:
+        size = i64(size_at)
+        text = p + 4
+        left = size - 4
+        if counters:
+            while left >= 32:
+                xor32(text, text, out)
+                text += 32
+                out += 32
+                left -= 32
+            if left >= 16:
+                xor16(text, text, out)
+                text += 16
+                out += 16
+                left -= 16
+            rest = out
+            if left > 0:
+                out += 16
+        else:
+            if left >= 16:
+                xor16(text, out, vector)
+                text += 16
+                out += 16
+                left -= 16
+            while left >= 32:
+                xor32(text, out, work)
+                work += 32
+                out += 32
+                text += 32
+                left -= 32
+            if left >= 16:
+                xor16(text, out, work)
+                work += 16
+                out += 16
+                text += 16
+                left -= 16
+            if size >= 20:
+                work += 16
+            rest = mask
+        _rest(text, rest, left)
+        put32(p, u32(p + 9))
+        put32(p + 9, size)
+        p += size
+        vector += 16
+        mask += 16
+        size_at += 8
+        count -= 1
+    return f.DONE

@@ -1,0 +1,97 @@
+"""Write rows of one table, out of Arrow arrays, as whole events: the mirror of `rows`.
+
+An event is a prefix, the same for all, and as many rows as fit; its length is written into its
+header. Where room runs out the kernel stops at a row's begin, to be called again with more.
+"""
+
+from __future__ import annotations
+
+from tailrace.columns import encode_frames as f
+from tailrace.columns.kernels.encode_image import encode_image
+from tailrace.columns.kernels.encode_strings import copy_in
+from tailrace.columns.kernels.memory import copy32, get, helper, put, put8, put32, put64, u8
+
+
+@helper
+def _shift(p, size, by):
+    """Move ``size`` bytes up by ``by``, which is positive; the last ones first."""
+    while size >= 32:
+        size -= 32
+        copy32(p + size + by, p + size)
+    while size > 0:
+        size -= 1
+        put8(p + size + by, u8(p + size))
+
+
+@helper
+def _row(frame, p, limit, row):
+    """Write a row's images: the address behind them, or a code below 0."""
+    count = get(frame, f.BEFORE_COUNT)
+    if count >= 0:
+        p = encode_image(frame, get(frame, f.BEFORE), count, p, limit, row, 0)
+    count = get(frame, f.AFTER_COUNT)
+    if count >= 0 and p > 0:
+        p = encode_image(frame, get(frame, f.AFTER), count, p, limit, row, 1)
+    return p
+
+
+@helper
+def _begin(frame, at, event):
+    """Write an event's first bytes at the address ``at``; ``event`` is its offset."""
+    prefix, size = get(frame, f.PREFIX), get(frame, f.PREFIX_SIZE)
+    copy_in(at, prefix, size, prefix + size)  # not a byte more: the row behind it is written
+    count = get(frame, f.STARTS_COUNT)
+    put64(get(frame, f.STARTS) + count * 8, event)
+    put(frame, f.STARTS_COUNT, count + 1)
+
+
+def encode_rows(frame):
+    """Write from the frame's row on until all are written or one is not to be."""
+    out = get(frame, f.OUT)
+    used = get(frame, f.USED)
+    event = get(frame, f.EVENT)
+    head = get(frame, f.PREFIX_SIZE)
+    most = get(frame, f.MOST)
+    row = get(frame, f.ROW)
+    rows = get(frame, f.ROWS)
+    least = 2 * head + get(frame, f.FIXED)
+    capacity = get(frame, f.CAPACITY)
+    limit = out + capacity - least
+    result = f.DONE
+    while row < rows:
+        if get(frame, f.STARTS_COUNT) + 2 > get(frame, f.STARTS_ROOM):
+            result = f.STARTS_FULL
+            break
+        if used + least > capacity:
+            result = f.MORE
+            break
+        odd = get(frame, f.ODD_AT)
+        p = out + used
+        fresh = event < 0
+        if fresh:
+            p += head
+        behind = _row(frame, p, limit, row)
+        if behind < 0:
+            put(frame, f.ODD_AT, odd)
+            result = behind
+            break
+        if fresh:
+            event = used
+            _begin(frame, out + event, event)
+        elif behind - out - event > most:
+            put32(out + event + 9, used - event)
+            _shift(p, behind - p, head)
+            behind += head
+            event = used
+            _begin(frame, out + event, event)
+        if behind - out - event > f.LARGEST:
+            result = f.EVENT_TOO_LARGE
+            break
+        used = behind - out
+        row += 1
+    if event >= 0:
+        put32(out + event + 9, used - event)
+    put(frame, f.USED, used)
+    put(frame, f.EVENT, event)
+    put(frame, f.ROW, row)
+    return result

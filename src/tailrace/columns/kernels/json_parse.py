@@ -1,0 +1,369 @@
+"""A JSON text as a tree of values, each of NODE_WORDS words (see `encode_frames`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tailrace.columns import encode_frames as f
+from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.encode_strings import copy_in
+from tailrace.columns.kernels.json_numbers import read_number
+from tailrace.columns.kernels.memory import get, helper, put, put8, put32, u8, u32
+from tailrace.columns.text_frames import DATA_END, DEPTH
+
+NODE = f.NODE_WORDS * 8
+_MOST_SMALL = 0xFFFF
+
+
+@intrinsic
+def _marks16(typingctx: Any, source: Any) -> Any:
+    """A bit for each of 16 bytes that ends a run of plain ones: quote, backslash, control."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8), 16)
+        value = builder.load(builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        low = builder.icmp_unsigned("<", value, ir.Constant(kind, [0x20] * 16))
+        quote = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x22] * 16))
+        slash = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x5C] * 16))
+        marks = builder.or_(low, builder.or_(quote, slash))
+        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
+
+    return types.int64(types.int64), codegen
+
+
+@helper
+def _plain_end(p: int, end: int, safe: int) -> int:
+    """Where the run of plain bytes from ``p`` on ends: ``end`` at most."""
+    while p < end:
+        if safe - p >= 16:
+            marks = _marks16(p) | 1 << 16
+            step = low_zeros(marks)
+            p += step
+            if step < 16:
+                return min(p, end)
+        else:
+            byte = u8(p)
+            if byte < 0x20 or byte in (0x22, 0x5C):
+                return p
+            p += 1
+    return end
+
+
+@helper
+def _hex4(p: int) -> int:
+    """Four hexadecimal digits; -1 if they are none."""
+    value = 0
+    for index in range(4):
+        digit = u8(p + index)
+        if 0x30 <= digit <= 0x39:
+            digit -= 0x30
+        else:
+            digit = (digit | 0x20) - 0x57
+            if digit < 10 or digit > 15:
+                return -1
+        value = value << 4 | digit
+    return value
+
+
+@helper
+def _put_point(out: int, point: int) -> int:
+    """Write a code point as UTF-8."""
+    last = 0x80 | (point & 0x3F)
+    if point < 0x80:
+        put8(out, point)
+        return out + 1
+    if point < 0x800:
+        put32(out, 0xC0 | point >> 6 | last << 8)
+        return out + 2
+    middle = 0x80 | (point >> 6) & 0x3F
+    if point < 0x10000:
+        put32(out, 0xE0 | point >> 12 | middle << 8 | last << 16)
+        return out + 3
+    put32(out, 0xF0 | point >> 18 | (0x80 | (point >> 12) & 0x3F) << 8 | middle << 16 | last << 24)
+    return out + 4
+
+
+@helper
+def _letter(byte: int) -> int:
+    """What a letter behind a backslash stands for; -1 where there is no such escape."""
+    if byte in (0x22, 0x5C, 0x2F):
+        return byte
+    if byte == 0x6E:
+        return 10
+    if byte == 0x74:
+        return 9
+    if byte == 0x72:
+        return 13
+    if byte == 0x62:
+        return 8
+    return 12 if byte == 0x66 else -1
+
+
+@helper
+def _unescape(p: int, end: int, out: int, safe: int) -> tuple[int, int]:
+    """Copy a string from ``p`` up to its quote: (address behind the quote, behind the copy)."""
+    while True:
+        stop = _plain_end(p, end, safe)
+        copy_in(out, p, stop - p, safe)
+        out += stop - p
+        p = stop
+        if end - p < 1 or u8(p) < 0x20:
+            return f.BY_HAND, out
+        if u8(p) == 0x22:
+            return p + 1, out
+        if end - p < 2:
+            return f.BY_HAND, out
+        if u8(p + 1) != 0x75:
+            byte = _letter(u8(p + 1))
+            if byte < 0:
+                return f.BY_HAND, out
+            put8(out, byte)
+            out += 1
+            p += 2
+            continue
+        point = _hex4(p + 2) if end - p >= 6 else -1
+        p += 6
+        if point >> 10 == 0x36 and end - p >= 6 and u8(p) == 0x5C and u8(p + 1) == 0x75:
+            second = _hex4(p + 2)
+            if second >> 10 == 0x37:
+                point = 0x10000 + ((point & 0x3FF) << 10 | second & 0x3FF)
+                p += 6
+        if point < 0 or point >> 11 == 0x1B:
+            return f.BY_HAND, out
+        out = _put_point(out, point)
+
+
+@helper
+def _string(frame: int, p: int, end: int, texts: int) -> tuple[int, int, int, int]:
+    """Read the string behind the quote at ``p``: (behind it, its bytes, their size, texts)."""
+    safe = get(frame, DATA_END)
+    stop = _plain_end(p + 1, end, safe)
+    if stop < end and u8(stop) == 0x22:
+        return stop + 1, p + 1, stop - p - 1, texts
+    behind, out = _unescape(p + 1, end, texts, safe)
+    return behind, texts, out - texts, out
+
+
+@helper
+def _blank(p: int, end: int) -> int:
+    """The address of the first byte that is no blank."""
+    while p < end and (u8(p) in (0x20, 9, 10, 13)):
+        p += 1
+    return p
+
+
+@helper
+def _length_size(size: int) -> int:
+    """Bytes of a length, 7 bits a byte."""
+    count = 1
+    while size > 0x7F:
+        size >>= 7
+        count += 1
+    return count
+
+
+@helper
+def _order(one: int, other: int) -> int:
+    """Below 0 where a value's key comes before another's: by size, bytes, place in the text."""
+    size = get(one, f.V_KEY_SIZE)
+    if size != get(other, f.V_KEY_SIZE):
+        return size - get(other, f.V_KEY_SIZE)
+    left, right = get(one, f.V_KEY), get(other, f.V_KEY)
+    for index in range(size):
+        difference = u8(left + index) - u8(right + index)
+        if difference:
+            return difference
+    return 0
+
+
+@helper
+def _copy_node(target: int, source: int) -> None:
+    """Copy a value word by word: they were just written so, and wider loads would wait for that."""
+    put(target, 0, get(source, 0))
+    put(target, 1, get(source, 1))
+    put(target, 2, get(source, 2))
+    put(target, 3, get(source, 3))
+    put(target, 4, get(source, 4))
+    put(target, 5, get(source, 5))
+    put(target, 6, get(source, 6))
+
+
+@helper
+def _sort(first: int, count: int, spare: int) -> int:
+    """Sort an object's values by key, of equal keys only the last stays; returns how many stay.
+
+    A Shell sort; ``spare`` is room for one value.
+    """
+    sound = True
+    for index in range(1, count):
+        if _order(first + (index - 1) * NODE, first + index * NODE) >= 0:
+            sound = False
+            break
+    if sound:
+        return count
+    for index in range(count):
+        put(first + index * NODE, f.V_PLACE, index)
+    gap = 1
+    while gap < count:
+        gap = gap * 3 + 1
+    while gap > 1:
+        gap //= 3
+        for index in range(gap, count):
+            _copy_node(spare, first + index * NODE)
+            at = index
+            while at >= gap:
+                above = first + (at - gap) * NODE
+                order = _order(above, spare) or get(above, f.V_PLACE) - get(spare, f.V_PLACE)
+                if order < 0:
+                    break
+                _copy_node(first + at * NODE, above)
+                at -= gap
+            _copy_node(first + at * NODE, spare)
+    kept = 0
+    for index in range(count):
+        node = first + index * NODE
+        if index + 1 < count and _order(node, node + NODE) == 0:
+            continue
+        _copy_node(first + kept * NODE, node)
+        kept += 1
+    return kept
+
+
+@helper
+def _close(node: int, top: int, heap: int, kind: int) -> int:
+    """Make a container of the values from behind ``node`` to ``top``; moves them to the heap.
+
+    Returns the heap's end. ``kind`` is 0 for an object, 2 for an array.
+    """
+    first = node + NODE
+    count = (top - first) // NODE
+    if kind == 0 and count > 1:
+        count = _sort(first, count, top)
+    sizes = keys = longs = large = 0
+    for index in range(count):
+        child = first + index * NODE
+        type_ = get(child, f.V_TYPE)
+        size = get(child, f.V_SIZE)
+        keys += get(child, f.V_KEY_SIZE)
+        if type_ == 7:
+            longs += 4
+        elif type_ in (1, 3):
+            large = 1
+        if type_ > 5 or type_ < 4:
+            sizes += size
+        _copy_node(heap + index * NODE, child)
+    total = 4 + 3 * count + sizes
+    if kind == 0:
+        total += 4 * count + keys
+    if total > _MOST_SMALL or large:
+        large = 1
+        total = 8 + 5 * count + sizes - longs
+        if kind == 0:
+            total += 6 * count + keys
+    put(node, f.V_TYPE, kind + large)
+    put(node, f.V_DATA, heap)
+    put(node, f.V_COUNT, count)
+    put(node, f.V_SIZE, total)
+    return heap + count * NODE
+
+
+@helper
+def _literal(p: int, end: int, node: int) -> int:
+    """Read null, true or false."""
+    value = -1
+    size = 4
+    if end - p >= 4:
+        word = u32(p)
+        if word == 0x6C6C756E:
+            value = 0
+        elif word == 0x65757274:
+            value = 1
+        elif word == 0x736C6166 and end - p >= 5 and u8(p + 4) == 0x65:
+            value = 2
+            size = 5
+    if value < 0:
+        return f.BY_HAND
+    put(node, f.V_TYPE, 4)
+    put(node, f.V_DATA, value)
+    put(node, f.V_SIZE, 1)
+    return p + size
+
+
+@helper
+def parse(frame: int, p: int, end: int) -> int:
+    """Make a tree of a text, its root at NODES: 1, or `BY_HAND` where it is no JSON to a kernel."""
+    node = get(frame, f.NODES)
+    heap = get(frame, f.HEAP)
+    texts = get(frame, f.TEXTS)
+    levels = get(frame, f.LEVELS)
+    depth = kind = 0
+    opened = False
+    put(node, f.V_KEY_SIZE, 0)
+    while True:
+        p = _blank(p, end)
+        if p >= end:
+            return f.BY_HAND
+        byte = u8(p)
+        opened = byte in (0x7B, 0x5B)
+        if opened:
+            if depth == DEPTH:
+                return f.BY_HAND
+            put(levels, depth, node << 1 | (byte == 0x5B))
+            depth += 1
+            kind = 2 * (byte == 0x5B)
+            node += NODE
+            p += 1
+        elif byte == 0x22:
+            p, data, size, texts = _string(frame, p, end, texts)
+            put(node, f.V_TYPE, 12)
+            put(node, f.V_DATA, data)
+            put(node, f.V_COUNT, size)
+            put(node, f.V_SIZE, size + _length_size(size))
+        elif byte == 0x2D or 0x30 <= byte <= 0x39:
+            p = read_number(p, end, node)
+        else:
+            p = _literal(p, end, node)
+        if p < 0:
+            return f.BY_HAND
+        if not opened:
+            node += NODE
+        while True:
+            p = _blank(p, end)
+            if depth == 0:
+                return 1 if p == end else f.BY_HAND
+            if p >= end:
+                return f.BY_HAND
+            byte = u8(p)
+            if byte == 0x7D - 0x20 * (kind >> 1):
+                depth -= 1
+                container = get(levels, depth) >> 1
+                heap = _close(container, node, heap, kind)
+                node = container + NODE
+                if depth:
+                    kind = 2 * (get(levels, depth - 1) & 1)
+                opened = False
+                p += 1
+                continue
+            if not opened:
+                if byte != 0x2C:
+                    return f.BY_HAND
+                p = _blank(p + 1, end)
+            if kind == 0:
+                if p >= end or u8(p) != 0x22:
+                    return f.BY_HAND
+                p, data, size, texts = _string(frame, p, end, texts)
+                if p < 0 or size > _MOST_SMALL:
+                    return f.BY_HAND
+                put(node, f.V_KEY, data)
+                put(node, f.V_KEY_SIZE, size)
+                p = _blank(p, end)
+                if p >= end or u8(p) != 0x3A:
+                    return f.BY_HAND
+                p += 1
+            else:
+                put(node, f.V_KEY_SIZE, 0)
+            break
