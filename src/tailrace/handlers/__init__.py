@@ -1,0 +1,32 @@
+"""Content handlers: what is done with events on their way from a log to its reader."""
+
+from tailrace.handlers.assembler import Assembler
+from tailrace.handlers.base import Handler, InjectionQueue, Outcome
+from tailrace.handlers.by_gtid import ByGtid
+from tailrace.handlers.by_server_id import ByServerId
+from tailrace.handlers.by_table import ByTable
+from tailrace.handlers.by_time import ByTime
+from tailrace.handlers.by_type import ByType
+from tailrace.handlers.groups import GroupFilter
+from tailrace.handlers.pipeline import Pipeline
+from tailrace.handlers.rename import Rename
+from tailrace.handlers.rows_filter import RowsFilter
+from tailrace.handlers.table_index import IndexedTable, TableIndex
+
+__all__ = [
+    "Assembler",
+    "ByGtid",
+    "ByServerId",
+    "ByTable",
+    "ByTime",
+    "ByType",
+    "GroupFilter",
+    "Handler",
+    "IndexedTable",
+    "InjectionQueue",
+    "Outcome",
+    "Pipeline",
+    "Rename",
+    "RowsFilter",
+    "TableIndex",
+]

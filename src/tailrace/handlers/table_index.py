@@ -1,0 +1,85 @@
+"""Which tables a transaction changes, and by which events: the worklog's default handler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tailrace.events import (
+    Event,
+    GtidEvent,
+    MariadbGtidEvent,
+    RowsEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+)
+from tailrace.handlers.base import Handler, Outcome
+from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+
+if TYPE_CHECKING:
+    from tailrace.gtid import Gtid, MariadbGtid
+
+
+@dataclass(slots=True)
+class IndexedTable:
+    """A table in a transaction: its last table map, and its rows events in order."""
+
+    table_map: TableMapEvent
+    rows: list[RowsEvent] = field(default_factory=list)
+
+
+class TableIndex(Handler):
+    """An index of the transaction that is being read: its tables and their rows events.
+
+    ``tables`` holds each by (database, table), also one that was mapped and got no rows, in the
+    order of their table maps; those in a payload as well, when its event comes. ``gtid`` is the
+    transaction's. The index is whole when the transaction's last event is given (``kind`` says how
+    it ended then, None before), and is emptied when the next event after it comes. It passes all
+    events on. It holds the transaction's rows events: as much memory as they have bytes.
+    """
+
+    def __init__(self) -> None:
+        self.at_start()
+
+    def at_start(self) -> None:
+        """No transaction has begun."""
+        self._parser = BoundaryParser()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.tables: dict[tuple[str, str], IndexedTable] = {}
+        self.gtid: Gtid | MariadbGtid | None = None
+        self.kind: TransactionKind | None = None
+
+    def on_event(self, event: Event) -> Outcome:
+        """Put it into the index, and pass it on."""
+        if event.inner_index is not None:
+            return event  # it came with its payload
+        parser = self._parser
+        inside = parser.inside
+        boundary = parser.feed(event)
+        if not inside or parser.discarded:
+            self._reset()
+            if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+                self.gtid = event.gtid
+        if isinstance(event, TransactionPayloadEvent):
+            for inner in event:
+                self._add(inner)
+        else:
+            self._add(event)
+        if boundary is Boundary.END:
+            self.kind = parser.kind
+        return event
+
+    def _add(self, event: Event) -> None:
+        if isinstance(event, TableMapEvent):
+            self._table(event)
+        elif isinstance(event, RowsEvent) and not event.is_dummy:
+            self._table(event.table_map).rows.append(event)
+
+    def _table(self, table_map: TableMapEvent) -> IndexedTable:
+        table = self.tables.setdefault(
+            (table_map.database, table_map.table), IndexedTable(table_map)
+        )
+        table.table_map = table_map
+        return table

@@ -1,0 +1,67 @@
+"""Statements kept on disk, to be read from the last to the first."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from tailrace.sql.statement import Statement
+
+_BLOCK: Final = 1 << 20
+"""Characters of SQL that are held before they are written."""
+
+
+class Backwards:
+    """A pile of statements: what is put on it last comes off first.
+
+    A megabyte of it is in memory, the rest in a temporary file, which goes when it is closed.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = tempfile.TemporaryFile(prefix="tailrace-undo-", dir=folder)  # noqa: SIM115
+        self._blocks: list[tuple[int, int]] = []
+        self._held: list[Statement] = []
+        self._size = 0
+
+    def push(self, statement: Statement) -> None:
+        """Put a statement on top."""
+        self._held.append(statement)
+        self._size += len(statement.text) + 64
+        if self._size > _BLOCK:
+            self._write()
+
+    def _write(self) -> None:
+        data = pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL)
+        self._blocks.append((self._file.tell(), len(data)))
+        self._file.write(data)
+        self._held = []
+        self._size = 0
+
+    def __iter__(self) -> Iterator[Statement]:
+        """From the top; each is taken off."""
+        while True:
+            while self._held:
+                yield self._held.pop()
+            if not self._blocks:
+                return
+            start, size = self._blocks.pop()
+            self._file.seek(start)
+            self._held = pickle.loads(self._file.read(size))  # noqa: S301 - our own file
+            self._file.seek(start)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()

@@ -1,0 +1,137 @@
+"""The statements that give a log's data again: `statements`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LogError
+from tailrace.records import Change
+from tailrace.schema.classify import StatementKind, classify
+from tailrace.sql.definitions import concerns
+from tailrace.sql.logged import is_half, statement_of
+from tailrace.sql.rows import TableSql
+from tailrace.sql.settings import of_rows
+from tailrace.sql.statement import Statement
+from tailrace.sql.triggers import Triggers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.events import QueryEvent
+    from tailrace.records import Changes, Logged
+    from tailrace.rows.row import Row
+    from tailrace.rows.schema import TableSchema
+    from tailrace.sql.rows import RowSql
+
+Wants = Callable[[str, str], bool]
+"""Whether a table, by its database and name, is asked for."""
+
+_MOST_KEPT: Final = 1024
+
+
+class Tables:
+    """The writers of the tables that were met; kept by the schema's identity."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, TableSql] = {}
+
+    def of(self, schema: TableSchema) -> TableSql:
+        """The writer of a table. Raises SchemaError where nobody tells its columns' names."""
+        table = self._known.get(id(schema))
+        if table is None or table.schema is not schema:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            table = self._known[id(schema)] = TableSql(schema)
+        return table
+
+
+def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Statement]:
+    """The statements that give the same data on a copy of the schema, in the log's order.
+
+    A row that was changed is a statement; what the log holds as statements stands between as it
+    was run. ``wants`` is given where only some tables are asked for, as the reader was: statements
+    that define others are left out then, with a note, and those that change rows are refused
+    (StatementChange; with ``changes.statements == "skip"`` left out, and counted).
+
+    Triggers that the log makes are made at the end, so that they do not fire for rows that they
+    made already (`tailrace.sql.triggers`); those that the copy has must be dropped before.
+
+    Raises SchemaError where the log does not tell what is needed: a table's column names, or the
+    key of a row; and what reading raises.
+    """
+    tables, triggers = Tables(), Triggers()
+    for item in changes.with_statements():
+        if isinstance(item, Change):
+            yield from triggers.before_rows((item.schema.database, item.schema.table))
+            yield from _rows(item, tables)
+        elif not is_half(item.event):
+            statement = _logged(item, changes, wants)
+            if statement.text and not statement.alone:
+                yield from triggers.before_statement()
+            yield from triggers.take(statement, item.event)
+    yield from triggers.before_statement()
+
+
+def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
+    for row, table in current_rows(change, tables):
+        try:
+            sql = _row(table, row)
+        except LogError as error:
+            raise placed(error, change) from None
+        if sql is not None:
+            yield row_statement(change, sql)
+
+
+def current_rows(change: Change, tables: Tables) -> Iterator[tuple[Row, TableSql]]:
+    """The rows of a change, without those that are only history, and their table's writer."""
+    try:
+        table = tables.of(change.schema)
+    except LogError as error:
+        raise placed(error, change) from None
+    for row in change.rows():
+        current = row if table.period is None else table.period.current(row)
+        if current is not None:
+            yield current, table
+
+
+def placed(error: LogError, change: Change) -> LogError:
+    """The error, saying at which event."""
+    event = change.event
+    return error.at(event.file, event.offset, event.name)
+
+
+def row_statement(change: Change, sql: RowSql) -> Statement:
+    """A row's statement, with what its event says of the session."""
+    event = change.event
+    settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient)
+    return Statement(sql.text, settings, change.group)
+
+
+def _row(table: TableSql, row: Row) -> RowSql | None:
+    before, after = row.before, row.after
+    if before is None:
+        return None if after is None else table.insert(after)
+    return table.delete(before) if after is None else table.update(before, after)
+
+
+def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
+    if wants is None:
+        return statement_of(item)
+    kind = classify(item.event.sql)
+    if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
+        changes.refuse_statement(item.event)
+    elif concerns(item.event, wants):
+        return statement_of(item)
+    return left_out(item, "not of the tables asked for")
+
+
+def left_out(item: Logged, why: str) -> Statement:
+    """Nothing to run, and a note of what was left out."""
+    return Statement("", (), item.group, note=f"left out, {why}: {shown(item.event)}")
+
+
+def shown(event: QueryEvent) -> str:
+    """A statement on one line, its beginning if it is long."""
+    text = " ".join(event.sql.split())
+    return text if len(text) <= 80 else f"{text[:79]}…"

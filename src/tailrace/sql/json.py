@@ -1,0 +1,105 @@
+"""A MySQL JSON document as an expression that gives it again, values of other types included.
+
+JSON text has no dates, no decimals and no bytes, but a document in MySQL may hold them. Such a
+document is put together by functions, as it once was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tailrace.constants import ColumnType
+from tailrace.errors import UnsupportedType
+from tailrace.rows.json import TEXT, opaque_text, read_jsonb
+from tailrace.rows.json_diff import Operation
+from tailrace.sql.text import hexadecimal, string
+
+if TYPE_CHECKING:
+    from tailrace.rows.json_diff import JsonDiffs
+
+_CASTS: Final[dict[int, str]] = {
+    ColumnType.DATE: "DATE",
+    ColumnType.TIME: "TIME(6)",
+    ColumnType.DATETIME: "DATETIME(6)",
+    ColumnType.TIMESTAMP: "DATETIME(6)",
+}
+
+
+class _Part(NamedTuple):
+    """A part of a document: its JSON text, and its expression where the text does not say all."""
+
+    text: str
+    sql: str | None = None
+
+
+def _whole(part: _Part) -> str:
+    return part.sql or f"CAST({string(part.text)} AS JSON)"
+
+
+class _Expressions:
+    """Builds expressions where something in them needs one."""
+
+    def leaf(self, text: str) -> _Part:
+        return _Part(text)
+
+    def opaque(self, field: int, data: bytes) -> _Part:
+        return _Part(opaque_text(field, data), _opaque(field, data))
+
+    def array(self, values: list[_Part]) -> _Part:
+        text = TEXT.array([value.text for value in values])
+        if all(value.sql is None for value in values):
+            return _Part(text)
+        return _Part(text, f"JSON_ARRAY({', '.join(map(_whole, values))})")
+
+    def object(self, members: list[tuple[str, _Part]]) -> _Part:
+        text = TEXT.object([(key, value.text) for key, value in members])
+        if all(value.sql is None for _, value in members):
+            return _Part(text)
+        pairs = (f"{string(key)}, {_whole(value)}" for key, value in members)
+        return _Part(text, f"JSON_OBJECT({', '.join(pairs)})")
+
+
+def _opaque(field: int, data: bytes) -> str:
+    """A value that is no JSON, as SQL that a JSON function takes as such."""
+    if field == ColumnType.NEWDECIMAL:
+        return f"CAST({opaque_text(field, data)} AS DECIMAL({data[0]},{data[1]}))"
+    if field in _CASTS:
+        text = opaque_text(field, data).strip('"')
+        return f"CAST('{text}' AS {_CASTS[field]})"
+    if field == ColumnType.VARCHAR:
+        return hexadecimal(data)
+    known = {int(code): code.name for code in ColumnType}
+    raise UnsupportedType(
+        f"a JSON document holds bytes of the type {known.get(field, field)}, of which no statement "
+        "can make JSON; leave the table out with --tables, or write the log with --as raw"
+    )
+
+
+_EXPRESSIONS: Final = _Expressions()
+
+
+def document(data: bytes) -> str:
+    """The expression of a document in JSONB. Raises what `read_jsonb` does, and UnsupportedType."""
+    part = read_jsonb(data, _EXPRESSIONS)
+    if part.sql is None:
+        return string(part.text)
+    if part.text[:1] in {"[", "{"}:
+        return part.sql
+    return f"JSON_EXTRACT(JSON_ARRAY({part.sql}), '$[0]')"  # a column takes text as JSON's text
+
+
+def changed(column: str, diffs: JsonDiffs) -> str:
+    """The expression of a column's document after a partial update, from the column itself."""
+    sql = column
+    for diff in diffs:
+        path = string(diff.path)
+        if diff.operation is Operation.REMOVE:
+            sql = f"JSON_REMOVE({sql}, {path})"
+            continue
+        value = _whole(read_jsonb(diff.value, _EXPRESSIONS))
+        if diff.operation is Operation.REPLACE:
+            function = "JSON_REPLACE"
+        else:
+            function = "JSON_ARRAY_INSERT" if diff.path.endswith("]") else "JSON_INSERT"
+        sql = f"{function}({sql}, {path}, {value})"
+    return sql

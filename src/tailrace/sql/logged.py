@@ -1,0 +1,153 @@
+"""Statements of the log as statements to run: their session comes with them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.constants import EventFlag
+from tailrace.errors import UnsupportedType
+from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
+from tailrace.events.status_vars import StatusVariable
+from tailrace.events.variables import IntVarKind, UserVarType
+from tailrace.rows.collations import charset_of, collation_name
+from tailrace.rows.decimals import decimal_text
+from tailrace.schema.classify import StatementKind, classify
+from tailrace.sql.statement import Statement
+from tailrace.sql.text import hexadecimal, name, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.events import Event, QueryEvent
+    from tailrace.records import Logged
+    from tailrace.sql.settings import Settings
+
+_V: Final = StatusVariable
+_AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
+_HALF_ALTERS: Final = 0x02 | 0x08
+"""MariaDB's flags of an ALTER that began, or was rolled back: COMMIT ALTER repeats it."""
+_GOES_ON: Final = re.compile(rb"\s+START\s+TRANSACTION\s*\Z", re.IGNORECASE)
+_NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
+"""Character sets whose characters may hold a byte that is a quote or a backslash in ASCII."""
+_NAME: Final = re.compile(r"\s*(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+
+
+def is_half(event: QueryEvent) -> bool:
+    """Whether it is the first half of MariaDB's two-phase ALTER, or one that was rolled back."""
+    flags = event.status_value(_V.GTID_FLAGS3)
+    return flags is not None and bool(flags[0] & _HALF_ALTERS)
+
+
+def statement_of(item: Logged) -> Statement:
+    """The statement, as its server ran it.
+
+    ``CREATE TABLE ... START TRANSACTION``, which only a replica may run, loses its last words: the
+    rows follow in a transaction of their own. Raises UnsupportedType for a user variable of a type
+    that is not known.
+    """
+    event = item.event
+    raw = _GOES_ON.sub(b"", event.sql_bytes)
+    kind = classify(event.sql)
+    uses = event.database and not event.header.flags & EventFlag.SUPPRESS_USE
+    uses = uses and not _NAME.match(event.sql)
+    charset = _client_charset(event)
+    return Statement(
+        raw.decode("utf-8", "surrogateescape"),
+        _settings(event),
+        item.group,
+        event.database if uses else None,
+        tuple(_one_shots(item.before)),
+        alone=not kind.changes_rows or kind is StatementKind.CREATE_SELECT,
+        logged=True,
+        charset=charset if charset in _NOT_SINGLE and not raw.isascii() else None,
+    )
+
+
+def _client_charset(event: QueryEvent) -> str | None:
+    collation = event.client_collation
+    return None if collation is None else charset_of(collation)
+
+
+def _settings(event: QueryEvent) -> Settings:
+    """The session variables that the status variables of the event say."""
+    status = event.status_value
+    flags = status(_V.FLAGS2) or 0
+    settings = {
+        "sql_mode": str(status(_V.SQL_MODE) or 0),
+        "foreign_key_checks": "01"[not flags & _NO_FOREIGN_KEYS],
+        "unique_checks": "01"[not flags & _RELAXED],
+        "sql_auto_is_null": "01"[bool(flags & _AUTO_IS_NULL)],
+        "timestamp": _moment(event.timestamp_us),
+        "lc_time_names": str(status(_V.LC_TIME_NAMES) or 0),
+    }
+    step, first = status(_V.AUTO_INCREMENT) or (1, 1)
+    settings |= {"auto_increment_increment": str(step), "auto_increment_offset": str(first)}
+    if (charset := status(_V.CHARSET)) is not None:
+        client, connection, server = charset
+        flavour = event.form.flavour
+        settings["character_set_client"] = charset_of(client)
+        settings["collation_connection"] = collation_name(connection, flavour)
+        settings["collation_server"] = collation_name(server, flavour)
+    if zone := status(_V.TIME_ZONE):
+        settings["time_zone"] = quoted(zone)
+    for code, variable in _FLAGS.items():
+        if (value := status(code)) is not None:
+            settings[variable] = str(value)
+    if pairs := status(_V.CHARACTER_SET_COLLATIONS):
+        known = (
+            (charset_of(charset), collation_name(to, event.form.flavour)) for charset, to in pairs
+        )
+        settings["character_set_collations"] = quoted(
+            ",".join(f"{charset}={collation}" for charset, collation in known)
+        )
+    if event.header.flags & EventFlag.THREAD_SPECIFIC:
+        settings["pseudo_thread_id"] = str(event.thread_id)
+    return tuple(settings.items())
+
+
+_FLAGS: Final = {
+    _V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP: "explicit_defaults_for_timestamp",
+    _V.DEFAULT_COLLATION_FOR_UTF8MB4: "default_collation_for_utf8mb4",
+    _V.SQL_REQUIRE_PRIMARY_KEY: "sql_require_primary_key",
+    _V.DEFAULT_TABLE_ENCRYPTION: "default_table_encryption",
+}
+
+
+def _moment(microseconds: int) -> str:
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    return f"{seconds}.{fraction:06}" if fraction else str(seconds)
+
+
+def _one_shots(events: tuple[Event, ...]) -> Iterator[str]:
+    for event in events:
+        match event:
+            case IntVarEvent():
+                last = event.kind is IntVarKind.LAST_INSERT_ID
+                yield f"SET @@session.{'last_insert_id' if last else 'insert_id'} = {event.value}"
+            case RandEvent():
+                yield f"SET @@session.rand_seed1 = {event.seed1}"
+                yield f"SET @@session.rand_seed2 = {event.seed2}"
+            case UserVarEvent():
+                yield f"SET @{name(event.variable)} = {_user_value(event)}"
+
+
+def _user_value(event: UserVarEvent) -> str:
+    value: Any = event.value
+    match event.value_type:
+        case None:
+            return "NULL"
+        case UserVarType.STRING:
+            charset = charset_of(event.collation or 0)
+            if charset == "binary":
+                return f"_binary {hexadecimal(value)}"
+            collated = collation_name(event.collation or 0, event.form.flavour)
+            return f"_{charset} {hexadecimal(value)} COLLATE {collated}"
+        case UserVarType.INT:
+            return f"CAST({value} AS UNSIGNED)" if event.unsigned else str(value)
+        case UserVarType.REAL:
+            text = repr(value)
+            return text if "e" in text else f"{text}e0"
+        case UserVarType.DECIMAL:
+            return decimal_text(value[2:], value[0], value[1])
+    raise UnsupportedType(f"user variable {event.variable} of type {event.value_type}")

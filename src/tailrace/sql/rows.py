@@ -1,0 +1,177 @@
+"""One table's rows as INSERT, UPDATE and DELETE statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.constants import ColumnType
+from tailrace.errors import SchemaError
+from tailrace.rows.image import ABSENT
+from tailrace.sql.text import table_name
+from tailrace.sql.values import column_sql
+from tailrace.sql.versions import Period
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.rows.image import Image
+    from tailrace.rows.schema import TableSchema
+
+_SEQUENCE: Final = (
+    "next_not_cached_value",
+    "minimum_value",
+    "maximum_value",
+    "start_value",
+    "increment",
+    "cache_size",
+    "cycle_option",
+    "cycle_count",
+)
+
+
+class RowSql(NamedTuple):
+    """A statement that changes one row.
+
+    ``lenient``: it gives an ENUM its error value, which a strict ``sql_mode`` refuses.
+    """
+
+    text: str
+    lenient: bool
+
+
+class TableSql:
+    """Writes the statements of one table. Generated columns are never given a value.
+
+    A row is found by its primary key where the table has one. Else it is found by all columns that
+    the image has, byte by byte, and the statement is limited to one row: of rows that are alike,
+    any may be taken.
+
+    Raises SchemaError for a table whose column names nobody tells.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.name = f"{schema.database}.{schema.table}"
+        self.target = table_name(schema.database, schema.table)
+        if schema.names_from == "none" and schema.columns:
+            raise SchemaError(
+                f"{self.name}: nobody tells the names of its columns; give its CREATE TABLE with "
+                "--schema FILE, or leave it out with --tables"
+            )
+        columns = schema.columns
+        self.period = Period.of(schema)
+        hidden = {column.index for column in columns if column.generated}
+        hidden |= set(() if self.period is None else self.period.columns)
+        self._columns = [column_sql(column) for column in columns]
+        self._writable = [column.index for column in columns if column.index not in hidden]
+        self._key = [
+            index
+            for index in schema.primary_key
+            if self.period is None or index not in self.period.columns
+        ]
+        self._enums = [index for index in self._writable if columns[index].type is ColumnType.ENUM]
+        self.is_sequence = tuple(column.name for column in columns) == _SEQUENCE
+
+    def insert(self, image: Image, *, whole: bool = False) -> RowSql:
+        """The row of an image; with ``whole`` all of its columns must be in it (SchemaError)."""
+        given = [index for index in self._writable if image.at(index) is not ABSENT]
+        if whole and len(given) < len(self._writable):
+            self._lacks(set(self._writable) - set(given), "the row as it was")
+        names = ", ".join(self._columns[index].name for index in given)
+        literals = ", ".join(self._columns[index].literal(image) for index in given)
+        lenient = any(_is_error(image, index) for index in self._enums)
+        text = f"INSERT INTO {self.target} ({names}) VALUES ({literals})"  # noqa: S608 - quoted
+        return RowSql(text, lenient)
+
+    def delete(self, image: Image, *, whole: bool = False) -> RowSql:
+        """The row of an image goes; with ``whole`` the image must tell it from all others."""
+        where = self._where((image,), whole=whole)
+        text = f"DELETE FROM {self.target} WHERE {where}"  # noqa: S608 - quoted
+        return RowSql(text, lenient=False)
+
+    def update(self, before: Image, after: Image) -> RowSql | None:
+        """From before to after; None where nothing changes but generated columns."""
+        changed = [index for index in self._writable if _differs(before, after, index)]
+        return self._update(self._where((before,)), after, changed) if changed else None
+
+    def revert(self, before: Image, after: Image) -> RowSql | None:
+        """From after back to before.
+
+        Raises SchemaError where the before image lacks a column that was changed.
+        """
+        changed = [index for index in self._writable if _differs(before, after, index)]
+        missing = {index for index in changed if before.at(index) is ABSENT}
+        if missing:
+            self._lacks(missing, "the values as they were")
+        if not changed:
+            return None
+        return self._update(self._where((after, before), whole=True), before, changed)
+
+    def _update(self, where: str, values: Image, changed: list[int]) -> RowSql:
+        columns = self._columns
+        parts = [f"{columns[index].name} = {columns[index].literal(values)}" for index in changed]
+        parts += [  # else ON UPDATE CURRENT_TIMESTAMP would set them
+            f"{columns[index].name} = {columns[index].name}"
+            for index in self._writable
+            if columns[index].set_by_clock and index not in changed
+        ]
+        lenient = any(index in changed and _is_error(values, index) for index in self._enums)
+        text = f"UPDATE {self.target} SET {', '.join(parts)} WHERE {where}"  # noqa: S608 - quoted
+        return RowSql(text, lenient)
+
+    def _where(self, images: Sequence[Image], *, whole: bool = False) -> str:
+        """The condition that finds a row: a column's value is that of the first image with it.
+
+        Without a primary key a before image has what the server itself needed to find the row; an
+        after image may have less: with ``whole`` all columns must be there.
+        """
+        if self._key:
+            found = [(index, _first(images, index)) for index in self._key]
+            missing = {index for index, image in found if image is None}
+            if missing:
+                self._lacks(missing, "the primary key")
+            return " AND ".join(
+                self._columns[index].key(image) for index, image in found if image is not None
+            )
+        known = [
+            (index, image)
+            for index in self._writable
+            if (image := _first(images, index)) is not None
+        ]
+        if not known or (whole and len(known) < len(self._writable)):
+            missing = set(self._writable) - {index for index, _ in known}
+            self._lacks(missing, "what tells the row from others")
+        parts = [self._columns[index].exact(image) for index, image in known]
+        return f"{' AND '.join(parts)} LIMIT 1"
+
+    def _lacks(self, missing: set[int], what: str) -> None:
+        names = ", ".join(self.schema.columns[index].name for index in sorted(missing))
+        raise SchemaError(
+            f"{self.name}: the log's row image lacks {what} (columns {names}), as "
+            "binlog_row_image is not FULL; leave the table out with --tables"
+        )
+
+
+def _first(images: Sequence[Image], index: int) -> Image | None:
+    """The first image that has a column."""
+    return next((image for image in images if image.at(index) is not ABSENT), None)
+
+
+def _differs(before: Image, after: Image, index: int) -> bool:
+    """Whether an update changes a column; one that the after image lacks it does not."""
+    new, old = after.at(index), before.at(index)
+    if new is ABSENT:
+        return False
+    if old is ABSENT or new is None or old is None:
+        return new is not old
+    diffs = after.diffs(index)
+    if diffs is not None:
+        return bool(diffs)
+    raw: tuple[Any, Any] = before.raw(index), after.raw(index)
+    return bool(new != old) if None in raw else raw[0] != raw[1]
+
+
+def _is_error(image: Image, index: int) -> bool:
+    """Whether an ENUM has its error value, number 0."""
+    raw = image.raw(index)
+    return raw is not None and not any(raw)

@@ -1,0 +1,127 @@
+"""Statements as a text for the servers' own clients, or as commands one by one."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from tailrace.selection import time_text
+from tailrace.sql.settings import SessionState
+from tailrace.sql.text import comment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tailrace.reader import Group
+    from tailrace.sql.statement import Statement
+
+_MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
+
+
+class Line(str):
+    """A command, or where ``is_comment`` a comment, of a script."""
+
+    __slots__ = ("is_comment", "statement")
+
+    is_comment: bool
+    statement: Statement | None
+
+
+def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
+    """What to run, one after the other, through any driver: no comments, no marks at the end.
+
+    Transactions begin and commit as they did, session variables are set before what needs them and
+    put back at the end. Bytes, as a statement of the log may be in any character set, which the
+    session is then set to; all else is UTF-8. Drivers send bytes as they are.
+    """
+    return (encoded(line) for line in _lines(statements) if not line.is_comment)
+
+
+def encoded(text: str) -> bytes:
+    """A statement's text as it is sent or written: what is not UTF-8 as it was logged."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def script(statements: Iterable[Statement], heading: Sequence[str] = ()) -> Iterator[str]:
+    """The lines of a file for ``mysql --binary-mode`` or ``mariadb --binary-mode``.
+
+    Written in UTF-8 with ``surrogateescape``. ``heading`` is put above, as comments.
+    """
+    lines = _lines(statements)
+    first = next(lines, None)  # what cannot be had at all fails before anything is written
+    yield from map(comment, heading)
+    yield ""
+    for line in lines if first is None else chain((first,), lines):
+        if line.is_comment:
+            yield line
+        elif line.statement is None:
+            yield f"{line};"
+        else:
+            yield from _logged(line, line.statement)
+
+
+def _logged(text: str, statement: Statement) -> Iterator[str]:
+    """A statement of the log: it may hold the mark that ends statements, or end in a comment."""
+    if statement.charset is not None:
+        yield f"/*!\\C {statement.charset} */;"
+    if ";" in text:
+        mark = next(mark for mark in _marks() if mark not in text)
+        yield f"DELIMITER {mark}"
+        yield f"{text}\n{mark}"
+        yield "DELIMITER ;"
+    else:
+        last = text[text.rfind("\n") + 1 :]
+        yield f"{text}\n;" if "--" in last or "#" in last else f"{text};"
+    if statement.charset is not None:
+        yield "/*!\\C utf8mb4 */;"
+
+
+def _marks() -> Iterator[str]:
+    yield from _MARKS
+    number = 0
+    while True:
+        number += 1
+        yield f";{number};"
+
+
+def _line(text: str, *, is_comment: bool = False, statement: Statement | None = None) -> Line:
+    line = Line(text)
+    line.is_comment, line.statement = is_comment, statement
+    return line
+
+
+def _lines(statements: Iterable[Statement]) -> Iterator[Line]:
+    session = SessionState()
+    group: Group | None = None
+    is_open = False
+    for statement in statements:
+        if is_open and (statement.alone or statement.group != group):
+            is_open = False
+            yield _line("COMMIT")
+        if statement.text:
+            for text in session.change(statement.settings, statement.database):
+                yield _line(text)
+        if statement.group is not None and statement.group != group:
+            group = statement.group
+            yield _line(_place(group), is_comment=True)
+        if statement.note is not None:
+            yield _line(comment(statement.note), is_comment=True)
+        if not statement.text:
+            continue
+        if not statement.alone and not is_open:
+            is_open = True
+            yield _line("START TRANSACTION")
+        for text in statement.before:
+            yield _line(text)
+        yield _line(statement.text, statement=statement if statement.logged else None)
+        if statement.alone:
+            session.forget_database()
+    if is_open:
+        yield _line("COMMIT")
+    for text in session.restore():
+        yield _line(text)
+
+
+def _place(group: Group) -> str:
+    time = group.began * 1_000_000 if group.time is None else group.time
+    return comment(f"{group.start}  {group.gtid or 'no GTID'}  {time_text(time)}")

@@ -1,0 +1,35 @@
+"""A statement to run, and what it needs around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.reader import Group
+    from tailrace.sql.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement without a mark at its end.
+
+    ``text`` holds bytes that are not UTF-8 as surrogates (``surrogateescape``): a logged statement
+    may be in another character set. ``settings`` are the session variables that it needs,
+    ``database`` the one to be in (None: any), ``before`` what to run right before it. ``group`` is
+    the logged transaction that it comes from. One that is ``alone`` stands outside of transactions.
+    ``charset`` is set for the text of the log where the client that is fed with it must know the
+    character set to find the text's end.
+
+    An empty ``text`` is nothing to run; ``note`` then says, for a reader, what was left out.
+    """
+
+    text: str
+    settings: Settings
+    group: Group | None
+    database: str | None = None
+    before: tuple[str, ...] = ()
+    alone: bool = False
+    logged: bool = False
+    charset: str | None = None
+    note: str | None = None

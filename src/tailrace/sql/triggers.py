@@ -1,0 +1,149 @@
+"""Triggers of the log: held back, as the log's rows are those that they made.
+
+A trigger that is made in the log must not fire for rows that come out of the log: what it did then
+is in the log, too. So it is made where it is needed: before statements that the log has in place
+of rows, and at the end; and dropped before rows of its table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tailrace.schema.cursor import Cursor
+from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
+from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, tokenize
+from tailrace.sql.definitions import Table, effects_of, pair, renaming
+from tailrace.sql.statement import Statement
+from tailrace.sql.text import table_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.events import QueryEvent
+    from tailrace.schema.ddl import Effect
+
+_WHY = "held back until here: it must not fire for rows that the log has itself"
+
+
+@dataclass(slots=True)
+class _Trigger:
+    """A trigger; ``start`` and ``end`` are where its table's name stands in the text."""
+
+    statement: Statement
+    table: Table
+    start: int
+    end: int
+    in_place: bool = False
+
+    def moved(self, table: Table) -> None:
+        """Its table has another name now."""
+        text = self.statement.text
+        name = table_name(*table)
+        self.statement = replace(
+            self.statement, text=f"{text[: self.start]}{name} {text[self.end :]}"
+        )
+        self.end = self.start + len(name) + 1
+        self.table = table
+
+
+class Triggers:
+    """The triggers that the log made so far, by database and name, in their order."""
+
+    def __init__(self) -> None:
+        self._known: dict[Table, _Trigger] = {}
+
+    def take(self, statement: Statement, event: QueryEvent) -> Iterator[Statement]:
+        """A statement of the log; gives what is to be run in its place."""
+        words = event.sql.split(None, 1)
+        first = words[0].upper() if words else ""
+        if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
+            try:
+                cursor = Cursor(tokenize(statement.text, event.form.flavour, _mode(statement)))
+                taken = self._create if first == "CREATE" else self._drop
+                if taken(cursor, statement, event.database):
+                    return
+            except NotUnderstoodError:
+                pass  # it is run where it stands
+        yield statement
+        if self._known:
+            for effect in effects_of(event):
+                self._follow(effect)
+
+    def _create(self, cursor: Cursor, statement: Statement, database: str) -> bool:
+        """Hold a CREATE TRIGGER back; False where it is something else."""
+        if not _behind_trigger(cursor):
+            return False
+        cursor.accept("IF", "NOT", "EXISTS")
+        owner, name = cursor.qualified()
+        while cursor.token.key != "ON":
+            if cursor.next().kind is Kind.END:
+                return False
+        cursor.next()
+        start = cursor.token.start
+        other, table = cursor.qualified()
+        held = replace(statement, group=None, alone=True, note=_WHY)
+        self._known[owner or database, name] = _Trigger(
+            held, (other or database, table), start, cursor.token.start
+        )
+        return True
+
+    def _drop(self, cursor: Cursor, _statement: Statement, database: str) -> bool:
+        """Forget a trigger that was not made yet; False where it is to be dropped in earnest."""
+        if not _behind_trigger(cursor):
+            return False
+        cursor.accept("IF", "EXISTS")
+        owner, name = cursor.qualified()
+        known = self._known.pop((owner or database, name), None)
+        return known is not None and not known.in_place
+
+    def _follow(self, effect: Effect) -> None:
+        """Tables that are renamed keep their triggers, those that go lose them."""
+        moved = renaming(effect)
+        gone: list[Table] = []
+        if moved is not None:
+            for trigger in self._known.values():
+                if trigger.table == moved[0]:
+                    trigger.moved(moved[1])
+        elif isinstance(effect, DropDatabase):
+            gone = [key for key in self._known if key[0] == effect.database]
+        elif isinstance(effect, DropTable) or (
+            isinstance(effect, CreateTable) and not effect.unless_exists
+        ):
+            table = pair(effect.name)
+            gone = [key for key, trigger in self._known.items() if trigger.table == table]
+        for key in gone:
+            del self._known[key]
+
+    def before_rows(self, table: Table) -> Iterator[Statement]:
+        """Rows of a table come: its triggers must not be in place."""
+        for (database, name), trigger in self._known.items():
+            if trigger.in_place and trigger.table == table:
+                trigger.in_place = False
+                text = f"DROP TRIGGER {table_name(database, name)}"
+                yield Statement(text, (), None, alone=True, note="rows that it made follow")
+
+    def before_statement(self) -> Iterator[Statement]:
+        """A statement that changes rows comes, or the end: all triggers must be in place."""
+        for trigger in self._known.values():
+            if not trigger.in_place:
+                trigger.in_place = True
+                yield trigger.statement
+
+
+def _behind_trigger(cursor: Cursor) -> bool:
+    """Go behind the word TRIGGER of ``CREATE ... TRIGGER``; False where it is not that."""
+    cursor.next()
+    while cursor.token.kind is not Kind.END:
+        key = cursor.next().key
+        if key == "TRIGGER":
+            return True
+        if key in {"TABLE", "PROCEDURE", "FUNCTION", "EVENT", "VIEW", "PACKAGE", "BEGIN", "AS"}:
+            return False
+    return False
+
+
+def _mode(statement: Statement) -> SqlMode:
+    """The bits of the statement's ``sql_mode`` that say how it is read."""
+    value = dict(statement.settings).get("sql_mode", "0")
+    return SqlMode(int(value) & sum(SqlMode)) if value.isdecimal() else SqlMode.NONE

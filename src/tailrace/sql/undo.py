@@ -1,0 +1,98 @@
+"""The statements that take a log's changes back: `undo`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LogError, UndoError
+from tailrace.records import Change
+from tailrace.schema.classify import classify
+from tailrace.sql.backwards import Backwards
+from tailrace.sql.definitions import concerns
+from tailrace.sql.forward import (
+    Tables,
+    current_rows,
+    left_out,
+    placed,
+    row_statement,
+    shown,
+)
+from tailrace.sql.logged import is_half
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.records import Changes, Logged
+    from tailrace.rows.row import Row
+    from tailrace.sql.forward import Wants
+    from tailrace.sql.rows import RowSql, TableSql
+    from tailrace.sql.statement import Statement
+
+_HARMLESS: Final = re.compile(
+    r"\s*(?:ANALYZE|CHECK|CHECKSUM|FLUSH|OPTIMIZE|REPAIR)\b", re.IGNORECASE
+)
+"""Statements that change nothing of the data: there is nothing to take back."""
+
+
+def undo(
+    changes: Changes, *, wants: Wants | None = None, folder: Path | None = None
+) -> Iterator[Statement]:
+    """The statements that take the changes back, the last change first.
+
+    All of the log is read before the first statement comes; what is found is kept in a temporary
+    file (in ``folder``), not in memory. Rows are looked at as `statements` does; a statement of the
+    log cannot be taken back: it raises UndoError, or, with ``changes.statements == "skip"``, is
+    left out with a note. ``wants`` as for `statements`: definitions of other tables do not matter.
+
+    Not taken back, as a server does not in a ROLLBACK: the values of MariaDB's sequences; nor what
+    is in no log: changes that a foreign key's action made to other tables, on servers that leave
+    them to the storage engine (MySQL before 9.6, MariaDB).
+
+    Raises SchemaError where a row image lacks what was there before.
+    """
+    tables = Tables()
+    with Backwards(folder) as pile:
+        for item in changes.with_statements():
+            if isinstance(item, Change):
+                for statement in _rows(item, tables):
+                    pile.push(statement)
+            elif (note := _logged(item, changes, wants)) is not None:
+                pile.push(note)
+        yield from pile
+
+
+def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
+    for row, table in current_rows(change, tables):
+        if table.is_sequence:
+            continue
+        try:
+            sql = _reverse(table, row)
+        except LogError as error:
+            raise placed(error, change) from None
+        if sql is not None:
+            yield row_statement(change, sql)
+
+
+def _reverse(table: TableSql, row: Row) -> RowSql | None:
+    before, after = row.before, row.after
+    if before is None:
+        return None if after is None else table.delete(after, whole=True)
+    return table.insert(before, whole=True) if after is None else table.revert(before, after)
+
+
+def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | None:
+    event = item.event
+    if is_half(event) or _HARMLESS.match(event.sql):
+        return None
+    if wants is not None and not classify(event.sql).changes_rows and not concerns(event, wants):
+        return None
+    if changes.statements == "skip":
+        changes.skipped_statements += 1
+        return left_out(item, "as it cannot be taken back")
+    raise event.error(
+        f"the statement «{shown(event)}» cannot be taken back; choose a part of the log without it "
+        "(--from, --until, --tables), or pass over it with --statements skip",
+        UndoError,
+    )

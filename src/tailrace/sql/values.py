@@ -1,0 +1,257 @@
+"""A column's values as literals, and as conditions that find the row again.
+
+Every literal means the same whatever the session's character sets and modes are, but for what
+`tailrace.sql.session` sets: the time zone UTC, and an ``sql_mode`` that takes all dates. Bytes are
+taken as they were logged, with the column's own character set, and never converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.constants import ColumnType
+from tailrace.errors import LogError, UnsupportedType
+from tailrace.rows.charsets import UTF8, decoder
+from tailrace.rows.compressed import uncompress
+from tailrace.rows.floats import float32_text
+from tailrace.rows.json_diff import JsonDiffs
+from tailrace.rows.schema import Logical
+from tailrace.sql.json import changed, document
+from tailrace.sql.text import hexadecimal, name, plain, quoted, string
+
+if TYPE_CHECKING:
+    from tailrace.rows.image import Image
+    from tailrace.rows.schema import Column
+
+_LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+
+Literal = Callable[["Image"], str]
+"""The value of one column of an image, which is in it, as SQL."""
+
+_COMPRESSED: Final = frozenset({ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED})
+_CLOCKS: Final = frozenset(
+    {
+        ColumnType.TIMESTAMP,
+        ColumnType.TIMESTAMP2,
+        ColumnType.DATETIME,
+        ColumnType.DATETIME2,
+    }
+)
+
+
+class ColumnSql(NamedTuple):
+    """How one column is written.
+
+    ``literal`` gives a value, ``exact`` a condition that holds for this very value and no other
+    (not for one that the column's collation takes for equal), ``key`` one that an index can find.
+    """
+
+    name: str
+    literal: Literal
+    exact: Literal
+    key: Literal
+    set_by_clock: bool
+    """Whether the server may set it by itself in an UPDATE (ON UPDATE CURRENT_TIMESTAMP)."""
+
+
+def column_sql(column: Column) -> ColumnSql:
+    """The writers of a column."""
+    name_, index = name(column.name), column.index
+    literal = _literal(column)
+    compared = _compared(column, literal)
+    by_bytes = _by_bytes(column)
+
+    def exact(image: Image) -> str:
+        if image.at(index) is None:
+            return f"{name_} IS NULL"
+        if by_bytes is not None:
+            return by_bytes(image)
+        return f"{name_} = {compared(image)}"
+
+    def key(image: Image) -> str:
+        if image.at(index) is None:
+            return f"{name_} IS NULL"
+        return f"{name_} = {compared(image)}"
+
+    def value(image: Image) -> str:
+        return "NULL" if image.at(index) is None else literal(image)
+
+    return ColumnSql(name_, value, exact, key, column.type in _CLOCKS)
+
+
+def _literal(column: Column) -> Literal:
+    """A value that is not NULL."""
+    kind, logical, index = column.type, column.logical, column.index
+    if kind is ColumnType.ENUM or kind is ColumnType.SET:
+        return _member(column)
+    if kind is ColumnType.JSON:
+        return _json(column)
+    if logical is Logical.TEXT or logical is Logical.JSON:
+        return _text(column)
+    if logical in {Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR}:
+        return lambda image: hexadecimal(_stored(image, index))
+    if kind is ColumnType.FLOAT:
+        return lambda image: _number(image.at(index), _single)
+    if kind is ColumnType.DOUBLE:
+        return lambda image: _number(image.at(index), repr)
+    if kind is ColumnType.NEWDECIMAL:
+        return lambda image: f"{image.at(index):f}"
+    return lambda image: _simple(image.at(index))
+
+
+def _simple(value: Any) -> str:
+    """Whole numbers as they are; dates, times, UUIDs and addresses as ASCII text."""
+    return str(value) if isinstance(value, int) else quoted(value)
+
+
+def _single(value: float) -> str:
+    """A FLOAT's shortest text; the largest in all digits, as rounded up they are out of range."""
+    text = float32_text(value)
+    return text if abs(float(text)) <= _LARGEST_FLOAT else repr(value)
+
+
+def _number(value: float, shortest: Callable[[float], str]) -> str:
+    """A float; a minus zero keeps its sign only with an exponent."""
+    text = shortest(value)
+    return "-0e0" if text == "-0.0" else text
+
+
+def _stored(image: Image, index: int) -> bytes:
+    """A value's bytes as the table has them.
+
+    Raises UnsupportedType where the image has none.
+    """
+    raw = image.raw(index)
+    if raw is None:
+        column = image.schema.columns[index]
+        raise UnsupportedType(f"column {column.name}: the row is not one of a log")
+    column = image.schema.columns[index]
+    if column.type not in _COMPRESSED:
+        return raw
+    blob = column.type is ColumnType.BLOB_COMPRESSED
+    return uncompress(raw, (1 << 8 * column.metadata) - 1 if blob else column.metadata)
+
+
+def _text(column: Column) -> Literal:
+    """Text: in quotes where that is safe, else in the column's character set and hexadecimal."""
+    index = column.index
+    if column.collation is None:
+        return lambda image: _bytes_as_text(_stored(image, index))
+    charset = column.charset
+    decode = decoder(charset)
+    utf8 = charset in UTF8
+
+    def text(image: Image) -> str:
+        raw = _stored(image, index)
+        seen = _seen(raw, decode) if utf8 or raw.isascii() else None
+        return f"_{charset} {hexadecimal(raw)}" if seen is None else quoted(seen)
+
+    return text
+
+
+def _seen(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
+    """Text that can stand in quotes, and that is these bytes in UTF-8; None for any other."""
+    try:
+        text = decode(raw)
+    except LogError:
+        return None
+    return text if plain(text) and text.encode() == raw else None
+
+
+def _bytes_as_text(raw: bytes) -> str:
+    """Text of an unknown character set: the column takes bytes as they are."""
+    if raw.isascii() and plain(raw.decode()):
+        return quoted(raw.decode())
+    return hexadecimal(raw)
+
+
+def _json(column: Column) -> Literal:
+    """A JSON column of MySQL's: the document, or what a partial update makes of it."""
+    index = column.index
+
+    def json(image: Image) -> str:
+        diffs = image.diffs(index)
+        if diffs is not None:
+            return changed(name(column.name), diffs)
+        raw = image.raw(index)
+        return string(image.at(index)) if raw is None else document(raw)
+
+    return json
+
+
+def _member(column: Column) -> Literal:
+    """ENUM and SET: by name where that can mean one thing only, else by number."""
+    index, single = column.index, column.type is ColumnType.ENUM
+    names = [_member_name(text) for text in column.members or ()]
+
+    def member(image: Image) -> str:
+        number = int.from_bytes(_stored(image, index), "little")
+        if single:
+            known = names[number - 1] if 0 < number <= len(names) else None
+            return str(number) if known is None else quoted(known)
+        chosen = [names[bit] for bit in range(len(names)) if number >> bit & 1]
+        known_names = [text for text in chosen if text is not None]
+        if not chosen or len(known_names) < len(chosen) or number >> len(names):
+            return str(number)
+        return quoted(",".join(known_names))
+
+    return member
+
+
+def _member_name(text: str) -> str | None:
+    """A member's name, None where a number says better what is meant."""
+    good = plain(text) and text.strip() == text and text[:1].isalpha() and "?" not in text
+    return text if good else None
+
+
+def _compared(column: Column, literal: Literal) -> Literal:
+    """What a column is compared with: all digits of floats, whole bytes, members by number."""
+    index, kind = column.index, column.type
+    if kind is ColumnType.FLOAT:
+        return lambda image: _number(image.at(index), repr)
+    if column.logical is Logical.BINARY:  # with the zeros at the end that the log leaves out
+        return lambda image: hexadecimal(image.at(index))
+    if kind is ColumnType.ENUM or kind is ColumnType.SET:
+        # Servers compare them with numbers as signed ones.
+        signed = column.metadata == 8
+        return lambda image: str(int.from_bytes(_stored(image, index), "little", signed=signed))
+    return literal
+
+
+def _by_bytes(column: Column) -> Literal | None:
+    """A comparison byte by byte, for columns whose equality is another one."""
+    index, kind, logical = column.index, column.type, column.logical
+    bytes_of = f"CAST({name(column.name)} AS BINARY)"
+    if kind is ColumnType.JSON:
+        printed = f"CAST(CAST({name(column.name)} AS CHAR) AS BINARY)"
+        return lambda image: f"{printed} = {_binary(_printed(image, index))}"
+    if logical is Logical.BINARY:
+        return lambda image: f"{bytes_of} = {hexadecimal(image.at(index))}"
+    if logical in {Logical.GEOMETRY, Logical.VECTOR}:
+        return lambda image: f"{bytes_of} = {hexadecimal(_stored(image, index))}"
+    if logical in {Logical.TEXT, Logical.JSON}:
+        return lambda image: f"{bytes_of} = {_binary(_stored(image, index))}"
+    return None
+
+
+def _printed(image: Image, index: int) -> bytes:
+    """A JSON document as MySQL prints it."""
+    value = image.at(index)
+    if isinstance(value, JsonDiffs):
+        raise UnsupportedType(
+            f"column {image.schema.columns[index].name}: the log holds a partial update without "
+            "the document before; log with binlog_row_image=FULL, or leave the table out with "
+            "--tables"
+        )
+    text: str = value
+    return text.encode()
+
+
+def _binary(raw: bytes) -> str:
+    """Bytes of a text, in quotes where they are seen so in UTF-8."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return hexadecimal(raw)
+    return f"_binary{quoted(text)}" if plain(text) else hexadecimal(raw)

@@ -1,0 +1,222 @@
+"""Which method an event goes to, and what it may return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.constants import EventType
+from tailrace.errors import EventDecodeError, TailraceError, UsageError
+from tailrace.events import Event, QueryEvent, XidEvent
+from tailrace.events.base import REGISTRY
+from tailrace.handlers import Handler, Pipeline, base
+from tests.events.made import log, query_body, raw_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.handlers import Outcome
+
+
+E = EventType
+
+
+DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
+
+
+BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
+
+
+XID = raw_event(E.XID, bytes(8))
+
+
+def query(sql: str) -> QueryEvent:
+    return QueryEvent.make(sql=sql)
+
+
+def sqls(given: object) -> list[str]:
+    return [event.sql for event in given if isinstance(event, QueryEvent)]
+
+
+class Tag(Handler):
+    """Writes its name behind each statement."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def on_query(self, event: QueryEvent) -> Outcome:
+        return query(event.sql + self.name)
+
+
+def test_the_most_specific_method_is_called() -> None:
+    class Mine(XidEvent, types=()):
+        __slots__ = ()
+
+    class Yours(Event, types=()):
+        __slots__ = ()
+
+    class Each(Handler):
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def on_xid(self, event: Event) -> Outcome:
+            self.seen.append("xid")
+            return event
+
+        def on_event(self, event: Event) -> Outcome:
+            self.seen.append("event")
+            return event
+
+    class More(Each):
+        def on_mine(self, event: Event) -> Outcome:
+            self.seen.append("mine")
+            return event
+
+    class Least(Handler):
+        pass
+
+    header = XidEvent.make(xid=1).header
+    given = [XidEvent(header, bytes(8)), Mine(header, bytes(8)), Yours(header, b""), query("x")]
+    for kind, seen in (
+        (Each, ["xid", "xid", "event", "event"]),
+        (More, ["xid", "mine", "event", "event"]),
+    ):
+        handler = kind()
+        assert [handler.handle(event) for event in given] == given
+        assert handler.seen == seen
+    assert [Least.method_for(type(event)) for event in given] == [None] * 4
+    assert [Least().handle(event) for event in given] == given
+
+
+def test_user_defined_types_go_to_the_generic_method(tmp_path: Path) -> None:
+    class TestOwnEvent(Event, types=(200,)):
+        __slots__ = ()
+
+    class Generic(Handler):
+        def on_event(self, event: Event) -> Outcome:
+            return None if isinstance(event, TestOwnEvent) else event
+
+    class Own(Handler):
+        def on_test_own(self, event: TestOwnEvent) -> Outcome:
+            return query(event.body.decode())
+
+    try:
+        path = log(tmp_path, 1, raw_event(200, b"body"), DDL)
+        assert [event.name for event in tailrace.open(path)][1:] == ["UNKNOWN_200", "QUERY"]
+        assert [event.name for event in tailrace.open(path, handlers=[Generic()])][1:] == ["QUERY"]
+        assert sqls(tailrace.open(path, handlers=[Own()]))[0] == "body"
+    finally:
+        del REGISTRY[200]
+
+
+def test_a_method_is_found_once_for_a_class(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Two(Handler):
+        def on_query(self, event: QueryEvent) -> Outcome:
+            return event
+
+    handlers = [Two(), Two()]
+    opened = tailrace.open(log(tmp_path, 1, *[DDL, BEGIN, XID] * 50), handlers=handlers)
+    asked = []
+    name = base.method_name
+    monkeypatch.setattr(base, "method_name", lambda kind: asked.append(kind) or name(kind))
+    assert len(list(opened)) == 151
+    assert asked.count(QueryEvent) == 1
+
+
+def test_a_misspelt_method_is_refused() -> None:
+    class Wrong(Handler):
+        def on_qurey(self, event: Event) -> Outcome:
+            return event
+
+    with pytest.raises(UsageError, match=r"Wrong\.on_qurey: no class of events"):
+        Pipeline([Wrong()])
+    with pytest.raises(UsageError, match="a pipeline holds handlers, not str"):
+        Pipeline().append("no")
+
+
+def test_what_a_method_returns() -> None:
+    class Does(Handler):
+        def on_query(self, event: QueryEvent) -> Outcome:
+            outcomes: dict[str, Outcome] = {
+                "same": event,
+                "other": query("another"),
+                "none": None,
+                "list": [query("one"), query("two")],
+                "tuple": (event,),
+                "empty": [],
+                "generator": (query(str(number)) for number in range(3)),
+            }
+            return outcomes[event.sql]
+
+    given = ["same", "other", "none", "list", "tuple", "empty", "generator"]
+    wanted = ["same", "another", "one", "two", "tuple", "0", "1", "2"]
+    assert sqls(Pipeline([Does()]).run(map(query, given))) == wanted
+    tagged = Pipeline([Does(), Tag("!")])
+    assert sqls(tagged.run(map(query, given))) == [each + "!" for each in wanted]
+    assert tagged[0].handle(XidEvent.make(xid=1)) is not None
+
+
+@pytest.mark.parametrize("wrong", [True, 7, ["text"], "text", object()])
+@pytest.mark.parametrize("behind", [0, 1])
+def test_what_no_method_may_return(wrong: object, behind: int) -> None:
+    class Does(Handler):
+        def on_query(self, event: QueryEvent) -> Outcome:
+            return wrong
+
+    pipeline = Pipeline([Does(), *[Handler() for _ in range(behind)]])
+    with pytest.raises(UsageError, match="a handler returns an event, several, or None"):
+        list(pipeline.process(query("x")))
+
+
+def test_many_events_of_one_are_not_held() -> None:
+    alive = []
+
+    class Many(Handler):
+        def on_query(self, event: QueryEvent) -> Iterator[Event]:
+            for number in range(1000):
+                alive.append(number)
+                yield query(str(number))
+
+    out = iter(Pipeline([Many(), Handler()]).process(query("x")))
+    next(out)
+    next(out)
+    assert len(alive) == 2
+
+
+def test_an_exception_says_where_and_in_which_handler(tmp_path: Path) -> None:
+    class Fails(Handler):
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def on_xid(self, event: XidEvent) -> Outcome:
+            raise self.error
+
+    class FailsLate(Fails):
+        def on_xid(self, event: XidEvent) -> Iterator[Event]:
+            yield event
+            raise self.error
+
+    path = log(tmp_path, 1, BEGIN, XID)
+    offset = path.stat().st_size - len(XID)
+    for kind in (Fails, FailsLate):
+        with pytest.raises(ZeroDivisionError) as caught:
+            list(tailrace.open(path, handlers=[kind(ZeroDivisionError("odd"))]))
+        assert caught.value.__notes__ == [
+            f"in the handler {kind.__name__}, with XID at binlog.000001:{offset}"
+        ]
+        with pytest.raises(EventDecodeError, match=rf"binlog\.000001 at {offset} \(XID\): mine"):
+            list(tailrace.open(path, handlers=[kind(EventDecodeError("mine"))]))
+    with tailrace.open(path, handlers=[Fails(TailraceError("mine"))]) as opened:
+        opened.connect()
+        assert [opened.wait_for_next_event().name for _ in range(2)] == [
+            "FORMAT_DESCRIPTION",
+            "QUERY",
+        ]
+        for _ in range(2):
+            with pytest.raises(TailraceError, match="mine"):
+                opened.wait_for_next_event()

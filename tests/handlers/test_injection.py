@@ -1,0 +1,164 @@
+"""Events that handlers put into the log."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.constants import EventType
+from tailrace.errors import UsageError
+from tailrace.events import Event, FormatDescriptionEvent, QueryEvent, XidEvent
+from tailrace.handlers import Handler, Pipeline
+from tests.events.made import log, query_body, raw_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.handlers import Outcome
+
+
+E = EventType
+
+
+DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
+
+
+BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
+
+
+XID = raw_event(E.XID, bytes(8))
+
+
+def query(sql: str) -> QueryEvent:
+    return QueryEvent.make(sql=sql)
+
+
+def sqls(given: object) -> list[str]:
+    return [event.sql for event in given if isinstance(event, QueryEvent)]
+
+
+class Tag(Handler):
+    """Writes its name behind each statement."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def on_query(self, event: QueryEvent) -> Outcome:
+        return query(event.sql + self.name)
+
+
+class Injects(Handler):
+    """At a statement of this text, these."""
+
+    def __init__(self, at: str, *sql: str) -> None:
+        self.at, self.sql = at, sql
+
+    def on_query(self, event: QueryEvent) -> Outcome:
+        if event.sql == self.at:
+            self.inject(*map(query, self.sql))
+        return event
+
+
+def test_injected_events_pass_all_handlers_before_the_next_is_pulled() -> None:
+    pulled: list[str] = []
+
+    def source() -> Iterator[Event]:
+        for sql in ("a", "b"):
+            pulled.append(sql)
+            yield query(sql)
+
+    first, last = Injects("never"), Injects("a", "x", "y")
+    seen = []
+    for event in Pipeline([first, Tag(""), last]).run(source()):
+        seen.append((event.sql, list(pulled)))  # noqa: PERF401 - pulled grows meanwhile
+    assert seen == [("a", ["a"]), ("x", ["a"]), ("y", ["a"]), ("b", ["a", "b"])]
+    tagged = Pipeline([Injects("a", "x"), Tag("1"), Injects("x1", "z"), Tag("2")])
+    assert sqls(tagged.run([query("a"), query("b")])) == ["a12", "x12", "z12", "b12"]
+
+
+def test_injection_before_the_first_at_the_last_and_by_handlers_order(tmp_path: Path) -> None:
+    one, two = Handler(), Handler()
+    opened = tailrace.open(
+        log(tmp_path, 1, DDL), handlers=[one, two, Injects("CREATE TABLE t (id INT)", "end")]
+    )
+    two.inject(query("second"))
+    one.inject(query("first"))
+    one.injected.append(query("again"))
+    assert sqls(opened) == ["first", "again", "second", "CREATE TABLE t (id INT)", "end"]
+    assert opened.position.offset == (tmp_path / "binlog.000001").stat().st_size
+
+
+def test_injecting_from_outside_between_two_events(tmp_path: Path) -> None:
+    handler = Handler()
+    opened = tailrace.open(log(tmp_path, 1, DDL, BEGIN, XID), handlers=[handler])
+    out = []
+    for event in opened:
+        out.append(event.name)
+        if isinstance(event, FormatDescriptionEvent):
+            handler.inject(XidEvent.make(xid=1))  # no place in a log: only the log's own are judged
+    assert out == ["FORMAT_DESCRIPTION", "XID", "QUERY", "QUERY", "XID"]
+
+
+def test_the_queue_is_a_mutable_sequence() -> None:
+    handler = Handler()
+    events = [query(str(number)) for number in range(5)]
+    handler.injected.extend(events)
+    assert handler.injected[1] is events[1]
+    assert handler.injected[1:3] == events[1:3]
+    handler.injected[0] = events[4]
+    handler.injected[1:3] = []
+    del handler.injected[0]
+    del handler.injected[:0]
+    handler.injected.insert(1, events[0])
+    assert list(handler.injected) == [events[3], events[0], events[4]]
+    handler.injected.reverse()
+    assert sqls(Pipeline([handler]).drain()) == ["4", "0", "3"]
+    assert not handler.injected
+    for wrong in ("text", None, b"bytes"):
+        with pytest.raises(UsageError, match="events are injected"):
+            handler.inject(wrong)
+
+
+def test_the_queue_of_a_handler_that_was_taken_out_is_not_looked_at() -> None:
+    handler = Handler()
+    pipeline = Pipeline([handler])
+    handler.inject(query("x"))
+    pipeline.remove(handler)
+    assert list(pipeline.run([])) == []
+    pipeline.append(handler)
+    assert sqls(pipeline.run([])) == ["x"]
+
+
+def test_a_queue_needs_no_init() -> None:
+    class Mine(Handler):
+        def __init__(self) -> None:
+            """Does not call that of its base."""
+
+    mine = Mine()
+    mine.inject(query("x"))
+    assert sqls(Pipeline([mine]).drain()) == ["x"]
+
+
+def test_injecting_from_many_threads_loses_nothing() -> None:
+    handler = Handler()
+    pipeline = Pipeline([handler])
+
+    def work(name: int) -> None:
+        for number in range(300):
+            handler.inject(query(f"{name} {number}"))
+
+    workers = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    got: list[str] = []
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        got += sqls(pipeline.drain())
+    got += sqls(pipeline.drain())
+    assert len(got) == 1200
+    for name in range(4):
+        mine = [each for each in got if each.startswith(f"{name} ")]
+        assert mine == [f"{name} {number}" for number in range(300)]

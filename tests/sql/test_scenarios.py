@@ -1,0 +1,295 @@
+"""Work that is hard to take back, on real servers: taken back, and then done again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.sql import commands, script, statements, undo
+from tailrace.storage import LogSeries
+from tailrace.storage.file import LogFile
+from tests.sql.campaign import changes, checksums, definitions, execute, feed
+from tools.dumps import quoted
+
+DATABASE = "undone"
+
+KEYLESS = (
+    [
+        (
+            "CREATE TABLE t (a VARCHAR(20) CHARACTER SET latin1, b FLOAT, c DOUBLE, d TEXT, e DATETIME(3),"
+            " f BINARY(4), g CHAR(5), h DECIMAL(10,3), i TIME(2), j VARCHAR(9) CHARACTER SET utf16)"
+        ),
+        (
+            "INSERT INTO t VALUES ('a', 0.1, 0.1, 'x', NULL, 'a', 'p', 1.5, '-01:00:00.5', 'é'),"
+            " ('A', 0.1, 0.1, 'X', NULL, 'A', 'P', 1.5, '-01:00:00.5', 'É'),"
+            " ('a ', 0.1, 0.1, 'x ', NULL, 'a', 'p', 1.5, '-01:00:00.5', 'e'),"
+            " ('á', 0.1, 0.1, 'x', NULL, 'a', 'p', 1.5, '-01:00:00.5', 'é '),"
+            " ('a', 0.1, 0.1, 'x', NULL, 'a', 'p', 1.5, '-01:00:00.5', 'é'), (NULL, NULL, NULL, NULL,"
+            " NULL, NULL, NULL, NULL, NULL, NULL)"
+        ),
+    ],
+    [
+        "UPDATE t SET b = b * 3, c = -c WHERE BINARY a = 'A'",
+        "DELETE FROM t WHERE BINARY a = 'a' LIMIT 1",
+        "UPDATE t SET d = CONCAT(d, ' more'), g = 'q' WHERE BINARY a = 'a '",
+        "DELETE FROM t WHERE a IS NULL",
+        "INSERT INTO t SELECT * FROM t",
+        "UPDATE t SET a = 'a' WHERE a = 'á' ORDER BY d LIMIT 2",
+    ],
+)
+CLOCKS = (
+    [
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT,"
+            " made TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),"
+            " changed TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),"
+            " later DATETIME(6) DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP(6))"
+        ),
+        "INSERT INTO t (v) VALUES (1), (2), (3)",
+        "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+        "INSERT INTO t (id, v) VALUES (0, 0)",
+    ],
+    [
+        "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+        "UPDATE t SET v = v + 1 WHERE id = 1",
+        "UPDATE t SET v = 20, changed = changed, later = later WHERE id = 2",
+        "UPDATE t SET changed = '2001-02-03 04:05:06.5', later = NULL WHERE id = 3",
+        "UPDATE t SET id = 9 WHERE id = 0",
+        "INSERT INTO t (id, v) VALUES (0, 5)",
+        "DELETE FROM t WHERE id = 1",
+    ],
+)
+ODD = (
+    [
+        "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'",
+        (
+            "CREATE TABLE `a``b;'\"` (`k``;\"\\` INT PRIMARY KEY, `select` TEXT, e ENUM('', 'x;', 'ü') NOT NULL,"
+            " s SET('a', '', 'b;c'), b BIT(64), d DATE, z TIMESTAMP NULL) CHARACTER SET utf8mb4"
+        ),
+        (
+            "INSERT INTO `a``b;'\"` VALUES (1, 'back\\slash; ''quoted'' \"twice\" -- #', 1, 5, 0, NULL, NULL),"
+            " (2, CONCAT('nul', CHAR(0), CHAR(13), CHAR(10), 'DELIMITER //', CHAR(10), ';'), 'x;', '',"
+            " 18446744073709551615, '0000-00-00', '0000-00-00 00:00:00')"
+        ),
+    ],
+    [
+        "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'",
+        "INSERT INTO `a``b;'\"` VALUES (3, '\\', 0, 2, 9223372036854775808, '2024-02-00', NULL)",
+        "INSERT INTO `a``b;'\"` VALUES (4, 'the error value', 9, 2, 1, '0000-00-00', NULL)",
+        "UPDATE `a``b;'\"` SET `select` = REVERSE(`select`), e = 'wrong', s = 7 WHERE `k``;\"\\` < 3",
+        'DELETE FROM `a``b;\'"` WHERE `k``;"\\` = 2',
+    ],
+)
+PARTLY = (
+    [
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+    ],
+    [
+        "BEGIN",
+        "UPDATE t SET v = 10 WHERE id = 1",
+        "SAVEPOINT s",
+        "DELETE FROM t",
+        "ROLLBACK TO s",
+        "INSERT INTO t VALUES (3, 3)",
+        "COMMIT",
+        "XA START 'x'",
+        "UPDATE t SET v = 20 WHERE id = 2",
+        "XA END 'x'",
+        "XA PREPARE 'x'",
+        "XA COMMIT 'x'",
+        "XA START 'y'",
+        "DELETE FROM t WHERE id = 3",
+        "XA END 'y'",
+        "XA PREPARE 'y'",
+        "XA ROLLBACK 'y'",
+    ],
+)
+CASCADES = (
+    [
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        (
+            "CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id)"
+            " ON DELETE CASCADE ON UPDATE CASCADE)"
+        ),
+        "CREATE TABLE n (p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL)",
+        "INSERT INTO p VALUES (1), (2), (3)",
+        "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2), (4, 3)",
+        "INSERT INTO n VALUES (1), (1), (3)",
+    ],
+    [
+        "DELETE FROM p WHERE id = 1",
+        "UPDATE p SET id = 20 WHERE id = 2",
+        "SET SESSION foreign_key_checks = 0",
+        "INSERT INTO c VALUES (9, 99)",
+        "SET SESSION foreign_key_checks = 1",
+        "DELETE FROM p WHERE id = 3",
+    ],
+)
+DOCUMENTS = (
+    [
+        "CREATE TABLE t (id INT PRIMARY KEY, j JSON)",
+        "CREATE TABLE k (j JSON)",
+        (
+            "INSERT INTO t VALUES (1, '{\"a\": [1, 1.0, -0.0, 1e300, \"x\\\\n\", null, true]}'), (2, 'null'),"
+            " (3, JSON_OBJECT('d', DATE'2024-02-29', 't', CAST('-10:11:12.5' AS TIME(6)), 'm',"
+            " TIMESTAMP'2024-01-01 00:00:00.125', 'n', 1.50, 'b', X'00ff', 'o', JSON_ARRAY(2, 2.0))),"
+            " (4, CAST(CAST('2024-01-01' AS DATE) AS JSON)), (5, CAST(1.10 AS JSON))"
+        ),
+        "INSERT INTO k SELECT j FROM t",
+    ],
+    [
+        "UPDATE t SET j = JSON_SET(j, '$.a[1]', CAST('2020-02-02' AS DATE)) WHERE id = 1",
+        "DELETE FROM t WHERE id > 2",
+        "INSERT INTO t VALUES (7, JSON_ARRAY(1.0, CAST(1.0 AS DECIMAL(5,3)), '2024-01-01'))",
+        "UPDATE k SET j = JSON_OBJECT('was', j)",
+        "DELETE FROM k WHERE JSON_TYPE(j->'$.was') = 'NULL'",
+        "INSERT INTO k VALUES ('1'), ('1.0'), ('\"1\"'), ('{\"b\": 1, \"aa\": 2}')",
+        "DELETE FROM k WHERE JSON_TYPE(j) = 'DOUBLE'",
+    ],
+)
+VERSIONS = (
+    [
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING",
+        (
+            "CREATE TABLE p (v INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6)"
+            " GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING"
+        ),
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "INSERT INTO p (v) VALUES (1), (2)",
+    ],
+    [
+        "UPDATE t SET v = v + 10",
+        "DELETE FROM t WHERE id = 1",
+        "INSERT INTO t VALUES (3, 3)",
+        "UPDATE p SET v = 5 WHERE v = 1",
+        "DELETE FROM p WHERE v = 2",
+    ],
+)
+
+
+def logged(server, made):
+    """The log that statements leave behind."""
+    before = server.rotate().name
+    with (
+        server.connect(init_command="SET sql_mode = ''") as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(f"USE {DATABASE}")
+        for sql in made:
+            cursor.execute(sql)
+    last = server.rotate().name
+    paths = [path for path in server.binlogs() if before < path.name <= last]
+    return LogSeries("scenario", tuple(LogFile.at(path) for path in paths))
+
+
+@pytest.fixture
+def database(server):
+    feed(server, [f"DROP DATABASE IF EXISTS {DATABASE};", f"CREATE DATABASE {DATABASE};"])
+    yield server
+    feed(server, [f"DROP DATABASE IF EXISTS {DATABASE};"])
+
+
+def take_back_and_do_again(server, setup, work, *, compare=checksums):
+    logged(server, setup)
+    before = compare(server, DATABASE)
+    series = logged(server, work)
+    after = compare(server, DATABASE)
+    assert after != before
+    schema = definitions(server, DATABASE)
+    execute(server, commands(undo(changes(series, schema))))
+    assert compare(server, DATABASE) == before
+    execute(server, commands(statements(changes(series, schema))))
+    assert compare(server, DATABASE) == after
+    feed(server, script(undo(changes(series, schema))))
+    assert compare(server, DATABASE) == before
+    feed(server, script(statements(changes(series, schema))))
+    assert compare(server, DATABASE) == after
+
+
+@pytest.mark.parametrize(
+    "work", [KEYLESS, CLOCKS, ODD, PARTLY], ids=["keyless", "clocks", "odd", "partly"]
+)
+def test_taken_back_and_done_again(database, work):
+    take_back_and_do_again(database, *work)
+
+
+@pytest.mark.parametrize("work", [CASCADES, DOCUMENTS], ids=["cascades", "documents"])
+@pytest.mark.parametrize("server", ["mysql-9.7"], indirect=True)
+def test_mysql_alone(database, work):
+    take_back_and_do_again(database, *work)
+
+
+@pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
+def test_versioned_tables(database):
+    """The rows of now come and go; the history is that of the copy."""
+
+    def compare(server, name):
+        return {
+            table: sorted(server.query(f"SELECT v FROM {quoted(name)}.{table}"))
+            for table in ("t", "p")
+        }
+
+    take_back_and_do_again(database, *VERSIONS, compare=compare)
+
+
+def test_clocks_stand_still_where_only_changes_are_logged(database):
+    """ON UPDATE CURRENT_TIMESTAMP must not move what a MINIMAL image does not name."""
+    setup, work = CLOCKS
+    series = logged(database, ["SET SESSION binlog_row_image = MINIMAL", *setup, *work])
+    after = checksums(database, DATABASE)
+    again = list(script(statements(changes(series, ""))))
+    feed(database, [f"DROP TABLE {DATABASE}.t;", *again])
+    assert checksums(database, DATABASE) == after
+
+
+@pytest.mark.parametrize("by_client", [True, False])
+def test_statements_in_other_character_sets(database, by_client):
+    """What a client in another character set said: its bytes, beside rows in UTF-8."""
+    before = database.rotate().name
+    for number, (charset, text) in enumerate(
+        (("latin1", "é£ÿ"), ("gbk", "中文誠汉"), ("sjis", "表示ソ能"), ("utf8mb4", "日本😀;"))
+    ):
+        with (
+            database.connect(charset=charset, init_command="SET sql_mode = ''") as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(f"USE {DATABASE}")
+            cursor.execute(
+                f"CREATE TABLE t{number} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(40) DEFAULT"
+                f" '{text}', raw VARBINARY(40)) CHARACTER SET utf8mb4 COMMENT '{text}; {text}'"
+            )
+            cursor.execute("SET SESSION binlog_format = 'STATEMENT'")
+            cursor.execute(
+                f"SET @given = '{text[:1]}''x', @n = 18446744073709551615, @d = 1.50, @f = 1e0"
+            )
+            cursor.execute("SET SESSION time_zone = '+05:00', timestamp = 1700000000.5")
+            cursor.execute(
+                f"INSERT INTO t{number} (v, raw) VALUES ('{text}', '{text}'), ('', @given)"
+            )
+            cursor.execute(
+                f"INSERT INTO t{number} (v, raw) SELECT CONCAT(@n, ' ', @d, ' ', @f, ' ', NOW()),"
+                " CONCAT(RAND(), @none)"
+            )
+            cursor.execute("SET SESSION binlog_format = 'ROW'")
+            cursor.execute(f"INSERT INTO t{number} (v, raw) VALUES ('{text}', '{text}')")
+    last = database.rotate().name
+    paths = [path for path in database.binlogs() if before < path.name <= last]
+    series = LogSeries("scenario", tuple(LogFile.at(path) for path in paths))
+    after, made = checksums(database, DATABASE), definitions(database, DATABASE)
+    feed(database, [f"DROP DATABASE {DATABASE};", f"CREATE DATABASE {DATABASE};"])
+    if by_client:
+        feed(database, script(statements(changes(series, ""))))
+    else:
+        execute(database, commands(statements(changes(series, ""))))
+    assert checksums(database, DATABASE) == after
+    assert definitions(database, DATABASE) == made
+
+
+def test_cascades_done_again(database):
+    """MariaDB's log has no rows of what foreign keys did: they do it again."""
+    setup, work = CASCADES
+    series = logged(database, [*setup, *work])
+    after = checksums(database, DATABASE)
+    feed(database, [f"DROP DATABASE {DATABASE};", f"CREATE DATABASE {DATABASE};"])
+    feed(database, script(statements(changes(series, ""))))
+    assert checksums(database, DATABASE) == after

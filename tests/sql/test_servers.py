@@ -1,0 +1,76 @@
+"""Our statements on real servers: the same data again, and what was there before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.errors import StatementChange
+from tests.sql import campaign, corpus_again
+from tools.campaign.workload import Workload
+
+SEED = 20261121
+SCHEMAS = 4
+
+NAMES = """\
+    binaries-full bits-full blobs-full characters-full compressed-columns-full ddl decimals-full
+    displayed enums-sets-full floats-full generated-full geometries-full image-minimal-full
+    image-noblob-full integers-full json-full json-partial-minimal json-text-full mixed-format
+    mysql-hidden-full names-full network-types-full old-temporal-full payload-statements savepoints
+    several-tables switches times-full timestamps-full two-phase-alter vectors-full versioned-full xa
+"""
+CASES = [
+    case for case in corpus_again.cases() if case.name.rpartition(".")[2] in set(NAMES.split())
+]
+
+
+def test_random_schemas(server):
+    workload = Workload(server)
+    done = []
+    for number in range(SCHEMAS):
+        with workload.record(SEED, number) as recorded:
+            try:
+                way = campaign.check(
+                    server, recorded, f"random_{number}", by_client=number % 2 == 0
+                )
+            except Exception as error:
+                raise AssertionError(f"{recorded.label}: {recorded.settings}") from error
+            done.append(way)
+    assert "sql and undo" in done
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_corpus(case, request):
+    name = corpus_again.server_of(case).replace("-", "").replace(".", "")
+    server = request.getfixturevalue(name)
+    by_client = CASES.index(case) % 2 == 0
+    try:
+        assert not corpus_again.again(server, case, by_client=by_client)
+    finally:
+        corpus_again.forget(server, case)
+
+
+def test_triggers_do_not_fire_for_rows_that_they_made(server):
+    """What the trigger did is in the log; afterwards it is there, on the table's last name."""
+    case = next(iter(corpus_again.cases(f"{server.name}.ddl")))
+    try:
+        assert not corpus_again.again(server, case)
+        found = server.query(
+            "SELECT trigger_name, event_object_table FROM information_schema.triggers "
+            "WHERE trigger_schema = 'corpus'"
+        )
+    finally:
+        corpus_again.forget(server, case)
+    made = [sql for sql in corpus_again.logged(case) if "TRIGGER" in sql.upper()]
+    assert made
+    drops = sum(sql.upper().startswith("DROP TRIGGER") for sql in made)
+    assert len(found) == len(made) - 2 * drops
+
+
+def test_load_data_is_refused_or_left_out(server):
+    case = next(iter(corpus_again.cases(f"{server.name}.load-data")))
+    try:
+        with pytest.raises(StatementChange, match=r"EXECUTE_LOAD_QUERY.*--statements skip"):
+            corpus_again.again(server, case)
+        corpus_again.again(server, case, skip="skip")
+    finally:
+        corpus_again.forget(server, case)

@@ -1,0 +1,195 @@
+"""Statements as text: what stands where; servers run them in the other tests of this folder."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.events import QueryEvent
+from tailrace.position import Position
+from tailrace.reader import Group, Reader
+from tailrace.records import Changes, Logged
+from tailrace.schema.given import split
+from tailrace.sql import Statement, commands, script, statements, undo
+from tailrace.sql.backwards import Backwards
+from tailrace.sql.logged import statement_of
+from tailrace.sql.text import comment, name, plain, quoted, string
+from tailrace.sql.triggers import Triggers
+from tailrace.storage import find
+
+PLACE = Group(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
+NEXT = Group(Position("binlog.000001", 400), None, None, 1_700_000_001)
+
+
+def row(text, group=PLACE, settings=(("sql_mode", "''"),)):
+    return Statement(text, settings, group)
+
+
+def logged(text, group=PLACE):
+    return Statement(text, (), group, alone=True, logged=True)
+
+
+def query(sql, database="d"):
+    return QueryEvent.make(sql=sql, database=database)
+
+
+@given(st.text())
+def test_quoted_text_means_the_same_in_every_mode(text):
+    """No backslash, and quotes doubled: NO_BACKSLASH_ESCAPES changes nothing."""
+    shown = string(text)
+    if shown.startswith("'"):
+        assert "\\" not in shown
+        assert shown[1:-1].replace("''", "'") == text
+        assert "\r" not in shown
+        assert "\0" not in shown
+    else:
+        assert bytes.fromhex(shown.removeprefix("_utf8mb4 X'").removesuffix("'")) == text.encode()
+
+
+@given(st.text())
+def test_names_and_comments_end_where_they_should(text):
+    assert name(text)[1:-1].replace("``", "`") == text
+    assert len(comment(text).splitlines()) == 1
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8")), max_size=4))
+def test_a_script_holds_the_statements(texts):
+    """Read back as a client does, by its marks."""
+    shown = [f"SELECT {quoted(text)}" for text in texts if plain(text)]
+    found = list(split("\n".join(script([row(text) for text in shown], ["heading ' \n x"]))))
+    assert [text for text in found if text.startswith("SELECT")] == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END",
+        "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET @a = ';; // $$ |;| /*!*/;'",
+        "CREATE TABLE t (a INT) -- the end",
+        "DROP TABLE t # gone",
+    ],
+)
+def test_a_logged_statement_may_hold_any_mark(text):
+    ends = list(split("\n".join(script([logged(text), logged("DROP TABLE behind")]))))
+    bare = text.split(" -- ")[0].split(" # ")[0].strip()
+    assert ends[0] == bare
+    assert ends[1] == "DROP TABLE behind"
+
+
+def test_transactions_and_settings():
+    """One SET for what changes, and all put back; statements that stand alone stand outside."""
+    lenient = (("sql_mode", "'x'"),)
+    found = [
+        command.decode()
+        for command in commands(
+            [row("A"), row("B"), row("C", NEXT), logged("DDL", NEXT), row("D", NEXT, lenient)]
+        )
+    ]
+    assert found == [
+        "SET @tailrace_sql_mode = @@session.sql_mode",
+        "SET @@session.sql_mode = ''",
+        "START TRANSACTION",
+        "A",
+        "B",
+        "COMMIT",
+        "START TRANSACTION",
+        "C",
+        "COMMIT",
+        "DDL",
+        "SET @@session.sql_mode = 'x'",
+        "START TRANSACTION",
+        "D",
+        "COMMIT",
+        "SET @@session.sql_mode = @tailrace_sql_mode",
+    ]
+
+
+def test_places_are_comments():
+    lines = list(script([row("A"), row("B", NEXT)]))
+    assert "-- binlog.000001:4  0-1-1  2023-11-14 22:13:20" in lines
+    assert "-- binlog.000001:400  no GTID  2023-11-14 22:13:21" in lines
+
+
+def test_nothing_is_written_where_nothing_can_be_had():
+    def broken():
+        raise ValueError("no")
+        yield
+
+    lines = script(broken(), ["heading"])
+    with pytest.raises(ValueError, match="no"):
+        next(lines)
+
+
+@given(st.lists(st.text(max_size=50)), st.integers(1, 400))
+def test_backwards(texts, block):
+    with Backwards() as pile:
+        pile._write, write = (lambda: None), pile._write
+        for number, text in enumerate(texts):
+            pile.push(row(text))
+            if number % block == block - 1:
+                write()
+        assert [each.text for each in pile] == texts[::-1]
+
+
+def test_backwards_keeps_little_in_memory(tmp_path):
+    with Backwards(tmp_path) as pile:
+        for _ in range(5000):
+            pile.push(row("x" * 1000))
+        assert pile._size < 2 << 20
+        assert len(pile._held) < 2000
+        assert sum(1 for _ in pile) == 5000
+    assert list(tmp_path.iterdir()) == []
+
+
+CREATE = "CREATE DEFINER=`a`@`b` TRIGGER IF NOT EXISTS tr AFTER INSERT ON t FOR EACH ROW SET @x = 1"
+
+
+def triggers_after(*sqls):
+    triggers = Triggers()
+    out = []
+    for sql in sqls:
+        if sql is None:
+            out += triggers.before_statement()
+        elif sql.startswith("ROWS "):
+            out += triggers.before_rows(("d", sql[5:]))
+        else:
+            event = query(sql)
+            out += triggers.take(statement_of(Logged(event, PLACE)), event)
+    out += triggers.before_statement()
+    return [each.text for each in out]
+
+
+def test_triggers_are_made_at_the_end():
+    assert triggers_after(CREATE, "ROWS t", "DROP TABLE u") == ["DROP TABLE u", CREATE]
+
+
+def test_triggers_follow_their_table():
+    moved = triggers_after(CREATE, "RENAME TABLE t TO u", "ALTER TABLE u RENAME `v;``x`")
+    assert moved[2] == CREATE.replace("ON t FOR", "ON `d`.`v;``x` FOR")
+    assert triggers_after(CREATE, "DROP TABLE t") == ["DROP TABLE t"]
+    assert triggers_after(CREATE, "DROP DATABASE d") == ["DROP DATABASE d"]
+
+
+def test_triggers_that_go_before_they_came():
+    assert triggers_after(CREATE, "DROP TRIGGER IF EXISTS d.tr") == []
+    assert triggers_after("DROP TRIGGER tr") == ["DROP TRIGGER tr"]
+
+
+def test_triggers_fire_for_statements_but_not_for_rows():
+    found = triggers_after(CREATE, None, "INSERT INTO t VALUES (1)", "ROWS t", "ROWS u")
+    assert found == [CREATE, "INSERT INTO t VALUES (1)", "DROP TRIGGER `d`.`tr`", CREATE]
+
+
+@pytest.mark.parametrize("case", ["mysql-9.7.image-full-full", "mariadb-11.8.image-full-full"])
+def test_undo_reads_all_first_and_gives_the_last_change_first(corpus, case):
+    changes = Changes(Reader(find(corpus / case)[0]), statements="skip")
+    back = [each for each in undo(changes) if each.text]
+    forward = [
+        each
+        for each in statements(Changes(Reader(find(corpus / case)[0])))
+        if each.text and not each.logged
+    ]
+    places = [each.group.start for each in forward]
+    assert [each.group.start for each in back] == places[::-1]
+    assert back[0].text.split()[0] in {"INSERT", "UPDATE", "DELETE"}

@@ -1,0 +1,93 @@
+"""Every option of the writer with every value of every other, taken by real servers.
+
+All of a flavour's combinations would take an hour; in these each *pair* of values meets. Each is
+a random schema of its own (see `tools.campaign.written`), and two go all three ways.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pytest
+
+from tools.campaign.written import Campaign, Plan, Way
+from tools.campaign.written_manner import Manner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tools.servers import Server
+
+Choice = dict[str, Any]
+
+_COMMON: Final[Mapping[str, Sequence[Any]]] = {
+    "form": ("rows", "dicts", "tuples", "arrow"),
+    "image": ("full", "minimal", "noblob"),
+    "checksum": ("crc32", "none"),
+    "compress": (False, True),
+}
+VALUES: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
+    "mysql": {
+        **_COMMON,
+        "gtids": ("plain", "tagged", "anonymous"),
+        "metadata": ("full", "minimal"),
+    },
+    "mariadb": {
+        **_COMMON,
+        "gtids": ("plain", "other domain"),
+        "metadata": ("full", "minimal", "none"),
+    },
+}
+
+
+def pairs_of(choice: Choice) -> set[tuple[tuple[str, Any], tuple[str, Any]]]:
+    """The pairs of values that meet in a choice."""
+    return set(itertools.combinations(sorted(choice.items()), 2))
+
+
+def choices(values: Mapping[str, Sequence[Any]]) -> list[Choice]:
+    """So many choices that each pair of values is in one: always the one with most new pairs."""
+    every = [
+        dict(zip(values, picked, strict=True)) for picked in itertools.product(*values.values())
+    ]
+    missing = set().union(*map(pairs_of, every))
+    found = []
+    while missing:
+        best = max(every, key=lambda choice: len(pairs_of(choice) & missing))
+        found.append(best)
+        missing -= pairs_of(best)
+    return found
+
+
+def manner_of(choice: Choice) -> Manner:
+    options = {name: value for name, value in choice.items() if name not in {"form", "gtids"}}
+    return Manner(choice["form"], choice["gtids"], {**options, "max_size": 4096})
+
+
+def test_pairs_of_options(origin: Server, taker: Server) -> None:
+    campaign = Campaign(origin, taker, Plan(0, seed=20261121))
+    wrong = []
+
+    for number, choice in enumerate(choices(VALUES[origin.flavour])):
+        way: Way = ("tool", "relay log")[number % 2]
+        wrong += campaign.one(number, manner=manner_of(choice), way=way)
+
+    assert wrong == []
+    assert len(campaign.report.ways) == 2
+    forms = " ".join(campaign.report.counts)
+    assert all(f"rows as {form}" in forms for form in _COMMON["form"])
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+@pytest.mark.parametrize("form", ["dicts", "arrow"])
+def test_all_ways(origin: Server, taker: Server, form: str, way: Way) -> None:
+    choice = {"form": form, "gtids": "plain", "image": "full", "checksum": "crc32"}
+    if form == "arrow":
+        other = "tagged" if origin.flavour == "mysql" else "other domain"
+        choice |= {"gtids": other, "image": "minimal"}
+    campaign = Campaign(origin, taker, Plan(0, seed=7))
+
+    assert campaign.one(1, manner=manner_of({**choice, "compress": True}), way=way) == []
+    assert campaign.report.ways[way] == 1
+    assert campaign.report.counts["transactions"]
