@@ -1,11 +1,21 @@
-"""``./run python -m benchmarks NAME``: decode, memory, mirror or source."""
+"""``./run python -m benchmarks NAME``: see `NAMES`; ``--quick`` takes fewer rounds."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-NAMES = ("decode", "memory", "mirror", "source")
+NAMES = (
+    "decode",
+    "encode",
+    "encrypted",
+    "handlers",
+    "memory",
+    "mirror",
+    "objects",
+    "source",
+    "streams",
+)
 
 
 def main() -> int:

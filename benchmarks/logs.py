@@ -111,18 +111,23 @@ _MAKERS: Final = {
 }
 
 
+def fill(server: Server, name: str, rows: int) -> None:
+    """Have a server write the log ``name``; it is the largest of its logs then."""
+    server.execute("create database bench")
+    _MAKERS[name][0](server, rows)
+    server.rotate()
+
+
 def log(name: str, *, rows: int | None = None, options: dict[str, str] | None = None) -> Path:
     """Give the path of the log ``name``, making it on a real server where it is not there yet."""
-    make, usual = _MAKERS[name]
+    usual = _MAKERS[name][1]
     count = rows or usual
     suffix = "".join(f"-{key}-{value}" for key, value in sorted((options or {}).items()))
     path = FOLDER / f"{name}-{count}{suffix}" / "binlog.000001"
     if not path.exists():
         print(f"making {path.parent.name} on a MySQL 9.7", file=sys.stderr)
         with Server("mysql-9.7", {**_OPTIONS, **(options or {})}) as server:
-            server.execute("create database bench")
-            make(server, count)
-            server.rotate()
+            fill(server, name, count)
             largest = max(server.binlogs(), key=lambda file: file.stat().st_size)
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".partial")

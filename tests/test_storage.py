@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.constants import EventType
+from tailrace.constants import ENCRYPTED_MAGIC, EventType
 from tailrace.errors import (
+    BadEventLength,
     BadMagic,
+    EncryptionError,
+    KeyMissing,
     StorageError,
     TruncatedEvent,
 )
 from tailrace.log import open as open_log
 from tailrace.storage import EventReader, LogFile, find, find_all
+from tailrace.storage.streams import file as streams
 from tests.events.made import MAGIC, log, query_body, raw_event, raw_format, write
 
 E = EventType
@@ -142,7 +146,7 @@ def test_find_all_joins_files_of_one_folder(tmp_path: Path) -> None:
     [
         ("nowhere", "no such file or folder"),
         ("mysql://localhost", "read from files and folders"),
-        ("s3://bucket/logs", "read from files and folders"),
+        ("ftp://bucket/logs", "read from files and folders"),
         ("file://host/logs", "names no host"),
     ],
 )
@@ -161,14 +165,14 @@ def test_a_folder_without_logs(tmp_path: Path) -> None:
 def test_a_log_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(tmp_path, 1)
     (tmp_path / "private.pem").write_text("key")
-    open_path = Path.open
+    open_file = streams.FileIO
 
-    def refuse(path: Path, *arguments: str, **more: str) -> object:  # root may read everything
-        if arguments == ("rb",) and path.name in {"binlog.000002", "private.pem"}:
+    def refuse(path: str | Path) -> object:  # root may read everything
+        if Path(path).name in {"binlog.000002", "private.pem"}:
             raise PermissionError(13, "Permission denied")
-        return open_path(path, *arguments, **more)
+        return open_file(path)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(streams, "FileIO", refuse)
     assert names(tmp_path)[tmp_path.name] == ["binlog.000001"]
     log(tmp_path, 2)
     with pytest.raises(StorageError, match=r"binlog\.000002: Permission denied"):
@@ -191,9 +195,6 @@ def test_events_and_offsets(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (b"\xfe", "not a binary log: it begins with FE,"),
         (b"PAR1 and so on", "not a binary log: it begins with 50 41 52 31"),
-        (b"\xfdbin\x01\x01\x05key_1\x02" + bytes(500), "is encrypted with the key key_1; "),
-        (b"\xfdbin\x01", "is encrypted; "),
-        (b"\xfdbin\x01\x01\x05\x00\xff", "is encrypted; "),
     ],
 )
 def test_what_is_no_log(tmp_path: Path, content: bytes, words: str) -> None:
@@ -207,10 +208,34 @@ def test_what_is_no_log(tmp_path: Path, content: bytes, words: str) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "header", [b"", b"\1", b"\1\1\5key_1\2" + bytes(500), b"\1\1\5\0\xff" + bytes(503)]
+)
+def test_a_damaged_header_of_an_encrypted_log(tmp_path: Path, header: bytes) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(ENCRYPTED_MAGIC + header)
+    for read in (lambda: list(EventReader(path)), lambda: open_log(path)):
+        with pytest.raises(EncryptionError, match="encryption header") as caught:
+            read()
+        assert caught.value.file == str(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_encrypted_log_without_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    header = b"\1\1\5key_1\2" + bytes(32) + b"\3" + bytes(16)
+    path.write_bytes((ENCRYPTED_MAGIC + header).ljust(512, b"\0") + b"?" * 99)
+    assert LogFile.at(path).size == 99
+    for read in (lambda: list(EventReader(path)), lambda: open_log(path)):
+        with pytest.raises(KeyMissing, match=r"the key key_1, .* \(--keyring FILE") as caught:
+            read()
+        assert caught.value.key_id == "key_1"
+
+
 def test_an_encrypted_log_of_mariadb(tmp_path: Path) -> None:
     body = b"\1\7\0\0\0" + bytes(12)
     path = write(tmp_path / "b.1", raw_format(), raw_event(E.START_ENCRYPTION, body), b"?" * 99)
-    with pytest.raises(BadMagic, match="encrypted with key 1, version 7"):
+    with pytest.raises(KeyMissing, match="encrypted with the key 1, version 7"):
         list(open_log(path))
     streamed = raw_event(E.START_ENCRYPTION, body, flags=0x80)
     clear = write(tmp_path / "b.2", raw_format(), streamed, DDL)
@@ -249,7 +274,7 @@ def test_impossible_lengths(tmp_path: Path, length: int) -> None:
     damaged = BEGIN[:9] + length.to_bytes(4, "little") + BEGIN[13:]
     path = write(tmp_path / "b.1", raw_format(flags=1), damaged, bytes(5000))
     with pytest.raises(
-        TruncatedEvent, match=rf"b\.1 at \d+ \(QUERY\): an event has 19 to .*not {length}"
+        BadEventLength, match=rf"b\.1 at \d+ \(QUERY\): an event has 19 to .*not {length}"
     ):
         list(EventReader(path))
 
@@ -269,7 +294,7 @@ def test_reading_holds_a_piece_not_the_file(tmp_path: Path) -> None:
     block = raw_event(E.ROWS_QUERY, b"\0" + bytes(8000)) * 100
     path = write(tmp_path / "b.1", raw_format(), *[block] * 40)
     tracemalloc.start()
-    count = sum(1 for _ in open_log(path)._outer_events())
+    count = sum(1 for _ in open_log(path).transport.read(None, follow=False))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 4001

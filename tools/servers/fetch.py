@@ -17,7 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.servers.prefix import Prefix, Release, ServersUnavailable, release, root_folder
+from tools.servers.prefix import (
+    Download,
+    Prefix,
+    ServersUnavailable,
+    download,
+    release,
+    root_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +42,7 @@ _NO_WEAK_DEPENDENCIES = (
 
 def fetch(name: str) -> Path:
     """The folder of that server, downloaded and unpacked where it is not there yet."""
-    wanted = release(name)
+    wanted = download(name)
     target = root_folder() / name
     if target.is_dir():
         return target
@@ -193,8 +200,8 @@ class _Apt:
         return done.stdout
 
 
-def _fetch_into(wanted: Release, work: Path) -> None:
-    """Download the release's packages below `work` and unpack them into `work/prefix`."""
+def _fetch_into(wanted: Download, work: Path) -> None:
+    """Download the packages below `work` and unpack them into `work/prefix`."""
     _say(f"fetching {wanted.name} (Debian {wanted.suite}) ...")
     apt = _Apt(work, wanted.suite)
     apt("apt-get", "update")

@@ -15,17 +15,23 @@ class ServersUnavailable(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Release:
-    """A server release: what it is called here and where it comes from.
+class Download:
+    """What can be fetched: what it is called here and where it comes from.
 
     `alone` are packages of which only the files are wanted, not what they depend on.
     """
 
     name: str
-    flavour: Flavour
     suite: str
     packages: tuple[str, ...]
     alone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Download):
+    """A database server's release."""
+
+    flavour: Flavour
 
 
 _MARIADB = {
@@ -36,12 +42,20 @@ _MARIADB = {
 RELEASES: dict[str, Release] = {
     release.name: release
     for release in (
-        Release("mysql-9.7", "mysql", "unstable", ("mysql-server-core", "mysql-client-core")),
-        Release("mariadb-11.8", "mariadb", "unstable", **_MARIADB),
-        Release("mariadb-10.11", "mariadb", "bookworm", **_MARIADB),
+        Release(
+            name="mysql-9.7",
+            flavour="mysql",
+            suite="unstable",
+            packages=("mysql-server-core", "mysql-client-core"),
+        ),
+        Release(name="mariadb-11.8", flavour="mariadb", suite="unstable", **_MARIADB),
+        Release(name="mariadb-10.11", flavour="mariadb", suite="bookworm", **_MARIADB),
     )
 }
 NAMES: tuple[str, ...] = tuple(RELEASES)
+"""The database servers."""
+TOOLS: dict[str, Download] = {"go": Download("go", "unstable", ("golang-go",))}
+"""What else tests need: `tools.s3` builds an S3 server with it."""
 
 
 def root_folder() -> Path:
@@ -59,6 +73,25 @@ def release(name: str) -> Release:
         raise ValueError(f"no server {name!r}; there are {', '.join(NAMES)}") from None
 
 
+def download(name: str) -> Download:
+    """What is fetched by that name."""
+    return TOOLS.get(name) or release(name)
+
+
+def command(tree: Path, *programs: str) -> list[str]:
+    """The argv that runs the first of these programs that the tree has, on its own libraries."""
+    for program in programs:
+        for folder in ("usr/sbin", "usr/bin"):
+            if (file := tree / folder / program).is_file():
+                loader = _loader(tree)
+                return [str(loader), "--library-path", str(loader.parent), str(file)]
+    raise FileNotFoundError(f"{tree} has no {' or '.join(programs)}")
+
+
+def _loader(tree: Path) -> Path:
+    return next((tree / "usr/lib").glob("*-linux-gnu*/ld-linux*.so.*"))
+
+
 @dataclass(frozen=True)
 class Prefix:
     """An unpacked server: a file tree with its own C library and loader."""
@@ -69,7 +102,7 @@ class Prefix:
     @property
     def libraries(self) -> Path:
         """The folder of its shared libraries."""
-        return self._loader().parent
+        return _loader(self.path).parent
 
     @property
     def share(self) -> Path:
@@ -84,12 +117,7 @@ class Prefix:
 
     def command(self, *programs: str) -> list[str]:
         """The argv that runs the first of these programs that exists, on its own libraries."""
-        for program in programs:
-            for folder in ("usr/sbin", "usr/bin"):
-                if (file := self.path / folder / program).is_file():
-                    loader, libraries = self._loader(), self.libraries
-                    return [str(loader), "--library-path", str(libraries), str(file)]
-        raise FileNotFoundError(f"{self.path} has no {' or '.join(programs)}")
+        return command(self.path, *programs)
 
     def server(self) -> list[str]:
         """The argv prefix of the server, with the options that find its own files."""
@@ -111,6 +139,3 @@ class Prefix:
             "--no-defaults",
             f"--character-sets-dir={self.share / 'charsets'}",
         ]
-
-    def _loader(self) -> Path:
-        return next((self.path / "usr/lib").glob("*-linux-gnu*/ld-linux*.so.*"))

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tailrace.columns.decrypt import accelerated
 from tailrace.columns.layout import PADDING
 from tailrace.constants import (
     CHECKSUM_SIZE,
-    ENCRYPTED_MAGIC,
     HEADER_SIZE,
     MAGIC,
     MAX_EVENT_SIZE,
     EventType,
 )
-from tailrace.errors import BadMagic, ChecksumMismatch, StorageError, TruncatedEvent
+from tailrace.errors import BadMagic, ChecksumMismatch, OutOfMemory, StorageError, TruncatedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
+
+    from tailrace.storage import LogFile
 
 Array = np.ndarray[Any, Any]
 
@@ -46,18 +46,20 @@ def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: in
 
 
 class Blocks:
-    """Reads a file from an offset on, up to ``end`` (None: its end as of each read).
+    """Reads a log's plain bytes from an offset on, up to ``end`` (None: its end as of each read).
 
     ``data`` holds the ``size`` bytes of the block that stands at ``offset``; `next` drops what was
     consumed of them and reads on.
     """
 
-    def __init__(self, path: str, name: str, offset: int = 0, end: int | None = None) -> None:
-        try:
-            self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
-        except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}") from error
-        self._name = name
+    def __init__(self, log: LogFile, offset: int = 0, end: int | None = None) -> None:
+        if log.joined:
+            raise StorageError(
+                f"{log.path}: what comes through a pipe is read event by event only: save it as a"
+                " file, and give that"
+            )
+        self._file = accelerated(log.open())
+        self._name = log.name
         self._end = end
         self.offset = offset
         self.size = 0
@@ -81,14 +83,7 @@ class Blocks:
 
     def check_magic(self) -> None:
         """Read the first four bytes; raises `BadMagic` where they are not a log's."""
-        magic = self._file.read(4)
-        if magic == ENCRYPTED_MAGIC:
-            raise BadMagic(
-                "the log is encrypted by MySQL: its key is in the server's keyring, and reading it "
-                "is not possible yet",
-                file=self._name,
-                offset=0,
-            )
+        magic = b"".join(self._pieces(0, len(MAGIC)))
         if magic != MAGIC:
             raise BadMagic("this is not a binary log", file=self._name, offset=0)
         self.offset = 4
@@ -100,7 +95,14 @@ class Blocks:
         if self._end is not None:
             wanted = min(wanted, max(self._end - self.offset - consumed, rest))
         if len(self.data) < wanted + PADDING:
-            larger = np.empty(wanted + PADDING, np.uint8)
+            try:
+                larger = np.empty(wanted + PADDING, np.uint8)
+            except MemoryError:
+                raise OutOfMemory(
+                    f"there is no memory to hold {wanted} bytes of the log from here on",
+                    file=self._name,
+                    offset=self.offset + consumed,
+                ) from None
             larger[:rest] = self.data[consumed : self.size]
             self.data = larger
         elif consumed and rest:
@@ -142,10 +144,19 @@ class Blocks:
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Bytes of the file, in pieces. Raises `TruncatedEvent` where the file is shorter."""
+        for piece in self._pieces(start, end):
+            start += len(piece)
+            yield piece
+        if start < end:
+            raise TruncatedEvent("the file ends inside the event")
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Bytes of the file; it ends where the file does. Others may read between the pieces."""
         while start < end:
-            piece = os.pread(self._file.fileno(), min(_PIECE, end - start), start)
+            self._file.seek(start)
+            piece = self._file.read(min(_PIECE, end - start))
             if not piece:
-                raise TruncatedEvent("the file ends inside the event")
+                return
             yield piece
             start += len(piece)
 

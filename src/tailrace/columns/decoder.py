@@ -11,7 +11,7 @@ from tailrace.columns import layout as k
 from tailrace.columns.blocks import check_large
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.walk import Ranges, Walker
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventType
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag, EventType, event_name
 from tailrace.errors import (
     BoundaryError,
     EventDecodeError,
@@ -20,7 +20,6 @@ from tailrace.errors import (
     UnsupportedType,
 )
 from tailrace.events import DecodeContext
-from tailrace.events.base import event_name
 from tailrace.events.payload import PayloadFields, TransactionPayloadEvent, unpack
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
@@ -115,7 +114,8 @@ class LogDecoder(Walker):
                 f"{self.file} at {event.offset}: rows in {event.name} events cannot be decoded"
             )
         elif kind == EventType.START_ENCRYPTION:
-            raise event.error("the log is encrypted from here on, which cannot be read yet")
+            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
+                raise event.error("the log is encrypted from here on: its keyring is needed")
         elif not hasattr(EventType, event.name):
             self.ignored_events += 1
         self._frame[k.CURSOR] += len(raw)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.rows.schema import TableSchema
+    from tailrace.storage.keyring.base import Keyring
 
 _MANY_BATCHES = 64
 """Batches of a block from which on larger blocks pay: each costs Python some work."""
@@ -55,7 +56,7 @@ def read_split(
 
 
 def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
-    with Blocks(split.path, split.file, end=split.end) as blocks:
+    with Blocks(split.log, end=split.end) as blocks:
         blocks.check_magic()
         if split.start > blocks.offset:
             _read_format_description(decoder, blocks)
@@ -98,13 +99,16 @@ def changes(
     tables: Sequence[str] | None = None,
     columns: Collection[str] | None = None,
     schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
 ) -> Iterator[pa.RecordBatch]:
     """Iterate over the changes in a log as record batches, each of one table, in the log's order.
 
-    ``source`` is a file, a folder or a series that was found. ``tables`` are patterns
+    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``) or a series that was
+    found. ``keyring`` has the keys of logs that are encrypted (a path, or as
+    `tailrace.storage.keyring.open` takes it). ``tables`` are patterns
     (``shop.*``), ``columns`` the names of the columns to decode. ``schema`` is an SQL file of
     CREATE TABLE statements, for logs that name no columns. ``statements`` says what to do about
     changes that were logged as statements, whose rows the log does not hold: ``error`` or ``skip``.
@@ -113,12 +117,13 @@ def changes(
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
     their schema names table, source and key. What lies behind the last whole transaction of a log
     that is being written is left out. Raises LogError and its kinds for what is wrong in the log,
-    `StatementChange` for a change without rows, StorageError for what is wrong with a file.
+    `StatementChange` for a change without rows, StorageError for what is wrong with a file,
+    KeyMissing where it is encrypted and the key is not there.
     """
     known = Catalogue()
     if schema is not None:
         known.given(load(schema))
-    series = [source] if isinstance(source, LogSeries) else find(source)
+    series = [source] if isinstance(source, LogSeries) else find(source, keyring)
     for each in series:
         decoder = LogDecoder(
             each.name,

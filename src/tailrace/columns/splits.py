@@ -11,10 +11,17 @@ import numpy as np
 from tailrace.columns import layout as k
 from tailrace.columns.blocks import Blocks
 from tailrace.columns.native import kernel
-from tailrace.constants import MAGIC, ChecksumAlgorithm, EventFlag, EventType
-from tailrace.errors import BoundaryError, EventDecodeError, PipelineError, TruncatedEvent
+from tailrace.constants import (
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_name,
+)
+from tailrace.errors import BoundaryError, PipelineError, TruncatedEvent
 from tailrace.events import DecodeContext
-from tailrace.events.base import event_name
+from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.log import Log
 from tailrace.position import Position, file_number, sequence
@@ -66,20 +73,25 @@ class TableChange:
 class Split:
     """A part of a log file, from one transaction's begin to another's end.
 
-    ``start`` and ``end`` are 64-bit offsets into the file. It pickles, and holds all that decoding
-    needs besides the file: what is known of tables where it begins, in ``catalogue``; and the
-    ``changes`` that statements inside it make to tables.
+    ``start`` and ``end`` are 64-bit offsets into the plain log. It pickles, and holds all that
+    decoding needs besides the file (of an encrypted one, where its key is, and not the key): what
+    is known of tables where it begins, in ``catalogue``; and the ``changes`` that statements inside
+    it make to tables.
     """
 
     source: str
-    path: str
-    file: str
+    log: LogFile
     start: int
     end: int
     catalogue: Catalogue
     changes: tuple[TableChange, ...] = ()
     undone: tuple[tuple[int, int], ...] = ()
     """Ranges of offsets whose rows were taken back (see `tailrace.rollbacks`)."""
+
+    @property
+    def file(self) -> str:
+        """The file's name, as positions give it."""
+        return self.log.name
 
 
 @dataclass(slots=True)
@@ -156,15 +168,15 @@ def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
 
     A file that was closed needs no look at its events for that.
     """
-    with Blocks(log.path, log.name) as blocks:
+    with Blocks(log) as blocks:
         blocks.block = 1 << 10
         blocks.check_magic()
         blocks.next(0)
         closed = blocks.size > _FLAGS and not blocks.data[_FLAGS] & EventFlag.IN_USE
     if closed:
-        return Split(source, log.path, log.name, 4, log.size, catalogue)
+        return Split(source, log, 4, log.size, catalogue)
     (split,) = _Scan(source, log, catalogue.copy(), Rollbacks(), _NEVER, 4).run() or [
-        Split(source, log.path, log.name, 4, 4, catalogue)
+        Split(source, log, 4, 4, catalogue)
     ]
     return split
 
@@ -201,7 +213,7 @@ class _Scan:
         scan = kernel("scan_events")
         frame = self._frame
         end_of_file = 4
-        with Blocks(self._log.path, self._log.name) as blocks:
+        with Blocks(self._log) as blocks:
             blocks.check_magic()
             consumed = 0
             while blocks.next(consumed):
@@ -241,8 +253,7 @@ class _Scan:
         for part, behind in zip(parts, ends, strict=True):
             yield Split(
                 self._source,
-                self._log.path,
-                self._log.name,
+                self._log,
                 part.start,
                 behind,
                 part.catalogue,
@@ -263,12 +274,9 @@ class _Scan:
         if reason == k.FULL:
             return
         if reason != k.AT_EVENT:
-            raise EventDecodeError(
-                "its header says a length that no event has",
-                file=self._log.name,
-                offset=offset,
-                event_type=event_name(ctypes.string_at(cursor + 4, 1)[0]),
-            )
+            header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
+            tail = int(frame[k.CHECKSUM_BYTES])
+            raise bad_length(header[3], tail=tail).at(self._log.name, offset, event_name(header[1]))
         raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
         event = self._context.decode(raw, file=self._log.name, offset=offset)
         if event.type == EventType.FORMAT_DESCRIPTION:
@@ -277,7 +285,8 @@ class _Scan:
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
         elif event.type == EventType.START_ENCRYPTION:
-            raise event.error("the log is encrypted from here on, which cannot be read yet")
+            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
+                raise event.error("the log is encrypted from here on: its keyring is needed")
         else:
             self._rollbacks.feed(event, int(frame[k.SCAN_BEGAN]))
             if ends_transaction(event):

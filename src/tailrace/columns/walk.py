@@ -19,7 +19,7 @@ from tailrace.columns.native import kernel
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
-from tailrace.constants import event_name
+from tailrace.constants import HEADER_SIZE, event_name
 from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
@@ -28,6 +28,7 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
+from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.table_map import TableMapEvent
 from tailrace.position import file_number
 from tailrace.schema.catalogue import Catalogue
@@ -49,7 +50,6 @@ _KEPT: Final = 32 << 20
 """Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
 
 _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
-    k.BAD_LENGTH: (EventDecodeError, "its header says a length that no event has"),
     k.BAD_CHECKSUM: (ChecksumMismatch, "its bytes do not have the checksum at their end"),
     k.BAD_EVENT: (EventDecodeError, "its bytes do not follow its format"),
     k.WRONG_WIDTH: (EventDecodeError, "it has not as many columns as its table map"),
@@ -205,6 +205,12 @@ class Walker(ABC):
                 self._decode(self._raw())
             except MissingTableMap as error:
                 return error
+        if reason == k.BAD_LENGTH:
+            length = unpack_header(ctypes.string_at(int(self._frame[k.CURSOR]), HEADER_SIZE))[3]
+            tail = int(self._frame[k.CHECKSUM_BYTES])
+            return bad_length(length, tail=tail).at(
+                self.file, self._offset(), event_name(type_code)
+            )
         error_type, message = _ERRORS.get(reason, _ERRORS[k.BAD_EVENT])
         return error_type(
             message, file=self.file, offset=self._offset(), event_type=event_name(type_code)

@@ -1,35 +1,89 @@
-"""A log file on disk, and a series of them."""
+"""A log file wherever it is stored, and a series of them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError
+from tailrace.storage.encryption import opened
+from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.streams.file import FileInput
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.base import RandomInput
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:(?=/)", re.IGNORECASE)
 _NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file that holds a log: its path, its own name (as events and positions give it), bytes."""
+    """A file that holds a log: its path, its own name (as events and positions give it), bytes.
+
+    What is read of it is the plain log, and ``size`` that log's bytes, also where it is encrypted;
+    ``keyring`` has the key then. It pickles, and holds no key and no other secret. Files in another
+    place than a local folder are a subclass with its own `stored`.
+    """
 
     path: str
     name: str
     size: int
+    keyring: Keyring | None = field(default=None, kw_only=True, compare=False)
+    joined: ClassVar[bool] = False
+    """Whether it may be several files' bytes one after the other, that come once: a pipe."""
+    looks_every: ClassVar[float] = 0.02
+    """Seconds between looks at the end of one that is followed."""
 
     @classmethod
-    def at(cls, path: Path) -> Self:
-        """The file at a path. Raises StorageError."""
+    def at(cls, path: Path, keyring: Keyring | None = None) -> Self:
+        """The file at a path. Raises CannotOpen, ReadFailed."""
+        magic, size = _begin(path)
+        return cls(str(path), path.name, plain_size(magic, size), keyring=keyring)
+
+    def stored(self) -> RandomInput:
+        """Open it for reading as it is stored, encrypted or not. Raises StorageError."""
+        return FileInput(self.path)
+
+    def open(self) -> RandomInput:
+        """Open it for reading: its plain bytes. Raises StorageError, KeyMissing, LogError."""
+        stored = self.stored()
         try:
-            return cls(str(path), path.name, path.stat().st_size)
+            return opened(stored, self.keyring, path=self.path)
+        except BaseException:
+            stored.close()
+            raise
+
+    def length(self) -> int:
+        """Its bytes; of one whose size is not known, those that came so far."""
+        return self.size
+
+    @property
+    def place(self) -> str:
+        """The folder that it lies in: a path without links, or a URL."""
+        return str(Path(self.path).parent.resolve())
+
+    def names_beside(self) -> list[str]:
+        """The names of all files in its place. Raises StorageError."""
+        folder = Path(self.path).parent
+        try:
+            return [entry.name for entry in folder.iterdir()]
         except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}") from None
+            raise StorageError(f"{folder}: {error.strerror}") from None
+
+    def beside(self, name: str) -> Self | None:
+        """The log of that name in its place; None where it is none, or none yet."""
+        path = Path(self.path).parent / name
+        return self.at(path, self.keyring) if begins_as_log(path) else None
 
     @property
     def base(self) -> str:
@@ -60,22 +114,62 @@ def local_path(source: str | Path) -> Path:
     parts = urlsplit(text)
     if parts.scheme.lower() != "file":
         raise StorageError(
-            f"{text}: logs are read from files and folders (a path, or file:///path)"
+            f"{parts.scheme}: is not a URL of a log: logs are read from files and folders (a path,"
+            " or file:///path), from object stores (s3://bucket/folder) and from memory"
+            " (memory:name)"
         )
     if parts.netloc not in {"", "localhost"}:
         raise StorageError(f"{text}: a file URL names no host: file:///{parts.path.lstrip('/')}")
     return Path(unquote(parts.path))
 
 
+def plain_size(magic: bytes, size: int) -> int:
+    """Bytes of the plain log in a file of ``size`` bytes that begins with ``magic``.
+
+    MySQL puts a header before a log that it encrypts; MariaDB's keep their size.
+    """
+    return max(size - MYSQL_HEADER_SIZE, 0) if magic == ENCRYPTED_MAGIC else size
+
+
+def _begin(path: Path) -> tuple[bytes, int]:
+    """The first four bytes of a file, and how many it has. Raises CannotOpen, ReadFailed."""
+    with closing(FileInput(path)) as file:
+        return file.read(len(MAGIC)), file.size()
+
+
 def begins_as_log(path: Path) -> bool:
     """Whether a file begins with the magic number of a log, encrypted or not.
 
-    One that may not be read counts as none unless it is named like one: that raises StorageError.
+    One that may not be read counts as none unless it is named like one: that raises CannotOpen or
+    ReadFailed.
     """
     try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) in {MAGIC, ENCRYPTED_MAGIC}
-    except OSError as error:
+        magic, _ = _begin(path)
+    except StorageError:
         if not _NUMBERED.fullmatch(path.name):
             return False
-        raise StorageError(f"{path}: {error.strerror}") from None
+        raise
+    return magic in {MAGIC, ENCRYPTED_MAGIC}
+
+
+def ordered(files: Iterable[LogFile]) -> tuple[LogFile, ...]:
+    """In the order of their numbers. Raises StorageError where one is missing between."""
+    numbered = sorted(((file.number or 0, file) for file in files), key=lambda pair: pair[0])
+    found = tuple(file for _, file in numbered)
+    for file in found[:-1]:
+        if file.number is None:
+            raise StorageError(
+                f"{file.path}: no number says where it stands among {found[-1].name} and the"
+                " others; open it alone"
+            )
+    for (number, before), (next_number, after) in pairwise(numbered):
+        if next_number == number:
+            raise StorageError(f"{before.path} and {after.path} have the same number")
+        if next_number != number + 1:
+            missing = f"{before.base}.{number + 1:0{len(before.name.rpartition('.')[2])}}"
+            folder = before.path.removesuffix(before.name)[:-1] or "."
+            raise StorageError(
+                f"{folder}: {missing} is missing between {before.name} and {after.name}; give"
+                " the files before or after it alone, to read them without it"
+            )
+    return found

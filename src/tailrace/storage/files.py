@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from tailrace.errors import StorageError
-from tailrace.storage.file import LogFile, LogSeries, begins_as_log, local_path
+from tailrace.errors import CannotOpen, StorageError
+from tailrace.storage.file import LogFile, LogSeries, begins_as_log, local_path, ordered
+from tailrace.storage.memory_logs import is_memory, memory_logs
+from tailrace.storage.objects.url import names_object
+from tailrace.storage.output import DRAFT_SUFFIX
+from tailrace.storage.pipe import STANDARD_INPUT, piped, standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tailrace.storage.keyring.base import Keyring
+
 _INDEX_SUFFIX = ".index"
 
 
-def find(source: str | Path) -> list[LogSeries]:
-    """The series of logs that a source holds.
+def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> list[LogSeries]:
+    """The series of logs that a source holds: a path, or a URL.
+
+    ``keyring`` has the keys of logs that are encrypted: a path or a specification, as
+    `tailrace.storage.keyring.open` takes it. ``memory:name`` is a log in memory, ``-`` is standard
+    input, a series that is read once; ``s3://bucket/logs`` and its like are object stores.
 
     A file is a series of its own; an ``*.index`` file the series that it lists. A folder with logs
     holds a series for each base name (``binlog``, ``relay``, …), in the order of their numbers; the
@@ -24,13 +33,17 @@ def find(source: str | Path) -> list[LogSeries]:
     that has some is searched so, and its series are named by it. Raises StorageError where there
     is no log, or one is missing between two others.
     """
+    keys = None if keyring is None else keyring_of(keyring)
+    elsewhere = _elsewhere(source, keys) if isinstance(source, str) else None
+    if elsewhere is not None:
+        return elsewhere
     path = local_path(source)
     try:
         if path.is_dir():
-            found = _in_folder(path)
+            found = _in_folder(path, keys)
             if not found:
                 for folder in sorted(entry for entry in path.iterdir() if entry.is_dir()):
-                    found += _in_folder(folder)
+                    found += _in_folder(folder, keys)
             if not found:
                 raise StorageError(
                     f"{path}: no log in this folder, nor in its sub-folders (a log begins with"
@@ -38,48 +51,93 @@ def find(source: str | Path) -> list[LogSeries]:
                 )
             return found
         if not path.exists():
-            raise StorageError(f"{path}: no such file or folder")
+            raise CannotOpen("no such file or folder", file=str(path))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}") from None
+    if not path.is_file():
+        return [piped(path, keys)]
     if path.suffix == _INDEX_SUFFIX and not begins_as_log(path):
         base = path.name.removesuffix(_INDEX_SUFFIX)
-        listed = _listed(path)
+        listed = _listed(path, keys)
         if not listed:
             raise StorageError(f"{path}: none of the logs that this index lists is there")
         return [_series(base, listed)]
-    file = LogFile.at(path)
+    file = LogFile.at(path, keys)
     return [LogSeries(file.base, (file,))]
 
 
-def find_all(sources: Iterable[str | Path]) -> list[LogSeries]:
+def keyring_of(source: Keyring | str | Path) -> Keyring:
+    """The keyring that a path or a specification means. Raises StorageError, UsageError."""
+    from tailrace.storage.keyring import open as find_keyring  # noqa: PLC0415 - seldom needed
+
+    return find_keyring(source)
+
+
+def _elsewhere(source: str, keyring: Keyring | None) -> list[LogSeries] | None:
+    """The series that a source holds which is no path; None for a path and a ``file:`` URL."""
+    if source == STANDARD_INPUT:
+        return [standard_input(keyring)]
+    if is_memory(source):
+        return memory_logs(source, keyring)
+    if not names_object(source):
+        return None
+    from tailrace.storage.objects import find_objects  # noqa: PLC0415 - seldom needed
+
+    return find_objects(source, keyring=keyring)
+
+
+def find_all(
+    sources: Iterable[str | Path], keyring: Keyring | str | Path | None = None
+) -> list[LogSeries]:
     """The series of several sources, each once; files of one folder and base name are one series.
 
     Raises StorageError as `find`, and where the files given leave one out.
     """
-    series: dict[tuple[str, str], LogSeries] = {}
+    names: dict[tuple[str, str], str] = {}
+    files: dict[tuple[str, str], dict[tuple[str, str], LogFile]] = {}
+    keys = None if keyring is None else keyring_of(keyring)
     for source in sources:
-        for one in find(source):
-            key = (str(Path(one.files[0].path).parent.resolve()), one.files[0].base)
-            known = series.get(key)
-            if known is None:
-                series[key] = one
-                continue
-            files = {Path(file.path).resolve(): file for file in (*known.files, *one.files)}
-            series[key] = _series(known.name, files.values())
-    return list(series.values())
+        for one in find(source, keys):
+            key = (one.files[0].place, one.files[0].base)
+            names.setdefault(key, one.name)
+            known = files.setdefault(key, {})
+            known.update(((file.place, file.name), file) for file in one.files)
+    return [_series(name, files[key].values()) for key, name in names.items()]
 
 
-def _in_folder(folder: Path) -> list[LogSeries]:
+def successor(file: LogFile) -> LogFile | None:
+    """The log that follows this one in its folder by now, None while there is none.
+
+    Raises StorageError where a later one is there and this one's successor is not.
+    """
+    if file.number is None:
+        return None
+    later = [
+        (number, name)
+        for name in file.names_beside()
+        if (number := LogFile("", name, 0).number) is not None
+        and number > file.number
+        and LogFile("", name, 0).base == file.base
+    ]
+    if not later:
+        return None
+    following = file.beside(min(later)[1])
+    if following is None:
+        return None  # just being made
+    return ordered((file, following))[1]
+
+
+def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
     """The series in a folder, by base name; one alone is named by the folder."""
     files: dict[str, LogFile] = {}
     for path in sorted(folder.iterdir()):
-        if not path.is_file():
+        if not path.is_file() or path.suffix == DRAFT_SUFFIX:
             continue
         if path.suffix == _INDEX_SUFFIX:
-            for file in _listed(path):
+            for file in _listed(path, keyring):
                 files.setdefault(file.name, file)
         elif begins_as_log(path):
-            files[path.name] = LogFile.at(path)
+            files[path.name] = LogFile.at(path, keyring)
     groups: dict[str, list[LogFile]] = {}
     for file in files.values():
         groups.setdefault(file.base, []).append(file)
@@ -90,7 +148,7 @@ def _in_folder(folder: Path) -> list[LogSeries]:
     ]
 
 
-def _listed(index: Path) -> list[LogFile]:
+def _listed(index: Path, keyring: Keyring | None) -> list[LogFile]:
     """The logs that an index lists and that are there: beside it, or where its entry says.
 
     Entries that are missing at the beginning were purged; that none is missing between others is
@@ -110,7 +168,7 @@ def _listed(index: Path) -> list[LogFile]:
         elsewhere = index.parent / entry
         path = next((path for path in (beside, elsewhere) if path.is_file()), None)
         if path is not None:
-            files.append(LogFile.at(path))
+            files.append(LogFile.at(path, keyring))
         elif files:
             raise StorageError(
                 f"{index}: it lists {entry}, which is missing after {files[-1].name}"
@@ -119,22 +177,4 @@ def _listed(index: Path) -> list[LogFile]:
 
 
 def _series(name: str, files: Iterable[LogFile]) -> LogSeries:
-    """A series in the order of its numbers. Raises StorageError where one is missing between."""
-    numbered = sorted(((file.number or 0, file) for file in files), key=lambda pair: pair[0])
-    ordered = [file for _, file in numbered]
-    for file in ordered[:-1]:
-        if file.number is None:
-            raise StorageError(
-                f"{file.path}: no number says where it stands among {ordered[-1].name} and the"
-                " others; open it alone"
-            )
-    for (number, before), (next_number, after) in pairwise(numbered):
-        if next_number == number:
-            raise StorageError(f"{before.path} and {after.path} have the same number")
-        if next_number != number + 1:
-            missing = f"{before.base}.{number + 1:0{len(before.name.rpartition('.')[2])}}"
-            raise StorageError(
-                f"{Path(before.path).parent}: {missing} is missing between {before.name} and"
-                f" {after.name}; give the files before or after it alone, to read them without it"
-            )
-    return LogSeries(name, tuple(ordered))
+    return LogSeries(name, ordered(files))

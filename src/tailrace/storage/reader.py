@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import (
-    ENCRYPTED_MAGIC,
     HEADER_SIZE,
     MAGIC,
     MAX_EVENT_SIZE,
     EventFlag,
     EventType,
+    event_name,
 )
-from tailrace.errors import BadMagic, LogError, StorageError, TruncatedEvent
-from tailrace.events.base import event_name
-from tailrace.events.header import EventHeader
+from tailrace.errors import (
+    BadMagic,
+    LogError,
+    OutOfMemory,
+    ReadFailed,
+    StorageError,
+    TruncatedEvent,
+)
+from tailrace.events.header import EventHeader, bad_length
+from tailrace.storage.encryption.mysql import read_exactly
 from tailrace.storage.file import LogFile
+from tailrace.storage.joined import JoinedInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import FileIO
+    from collections.abc import Callable, Iterator
+
+    from tailrace.events import FormatDescriptionEvent
+    from tailrace.storage.streams.base import RandomInput
 
 _LENGTH: Final = Struct("<I").unpack_from
 _PIECE: Final = 1 << 20
-_KEY_ID_FIELD: Final = 1
 
 
 class EventReader:
@@ -35,51 +44,80 @@ class EventReader:
 
     Checks the magic and each event's length; checksums are the decoder's. With ``start`` the
     format description event comes first (in a relay log all of them), then the events from that
-    offset on.
+    offset on. With ``format_description``, for those who have it from before, nothing but these.
+    What comes through a pipe may be several files, one after the other: their magic is passed over.
 
     ``torn_tail_offset`` is set where the file ends inside an event and was open when it was
     read (its server runs, or crashed): reading ends there. Elsewhere such an end raises
-    TruncatedEvent. Raises BadMagic too for encrypted files, and StorageError where the file cannot
-    be read. Holds a piece (1 MiB), or one event where that is larger.
+    TruncatedEvent. Raises BadMagic too, StorageError where the file cannot be read, and KeyMissing
+    where it is encrypted and its keyring does not have the key. Holds a piece (1 MiB), or one event
+    where that is larger.
+
+    ``more`` follows a file that grows: it is asked at the file's end, also at a torn one, and says
+    whether to look for more (after a while, its own affair) or to end.
     """
 
-    def __init__(self, file: LogFile | str | Path, *, start: int | None = None) -> None:
+    def __init__(
+        self,
+        file: LogFile | str | Path,
+        *,
+        start: int | None = None,
+        more: Callable[[], bool] | None = None,
+        format_description: FormatDescriptionEvent | None = None,
+    ) -> None:
         self.file = file if isinstance(file, LogFile) else LogFile.at(Path(file))
         self.start = start
+        self._follow = more
+        self._format = format_description
         self.in_use = False
         self._relay = False
+        self._file_at = 0  # where the file begins in a pipe
         self.torn_tail_offset: int | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         self.torn_tail_offset = None
+        self._file_at = 0
         try:
-            with open(self.file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a FileIO, unbuffered
+            with closing(self.file.open()) as stream:
                 yield from self._read(stream)
         except OSError as error:
-            raise StorageError(f"{self.file.path}: {error.strerror or error}") from None
+            raise ReadFailed(error.strerror or str(error), file=self.file.path) from None
 
-    def _read(self, stream: FileIO) -> Iterator[tuple[int, bytes]]:
+    def _read(self, stream: RandomInput) -> Iterator[tuple[int, bytes]]:
         self._check_magic(stream)
+        if self._format is not None and self.start is not None and self.start > len(MAGIC):
+            self._note_flags(self._format.header)
+            if not self._relay and not self.file.joined:
+                self._check_start(stream, self.start, len(MAGIC))
+                yield from self._walk(stream, self.start)
+                return
         walk = self._walk(stream, len(MAGIC))
         first = next(walk, None)
         if first is None:
-            if self.torn_tail_offset is None:
-                raise self._error(TruncatedEvent, "the file holds nothing but its magic", 4)
             return
-        yield first
+        if self._format is None:
+            yield first
         begin = first[0] + len(first[1])
         second = next(walk, None)
         if second is not None:
-            if second[1][4] == EventType.START_ENCRYPTION:
-                self._refuse_encrypted(*second)
+            if _begins_encryption(second[1]):  # which was not there when the file was opened
+                with closing(self.file.open()) as decrypted:
+                    decrypted.seek(begin)
+                    yield from self._from_start(decrypted, self._walk(decrypted, begin), begin)
+                return
             walk = chain([second], walk)
-        if self.start is not None and self.start > len(MAGIC) and self.start != begin:
-            if self._relay:
-                walk = self._after_formats(walk, self.start)
-            else:
-                self._check_start(stream, self.start, begin)
-                walk = self._walk(stream, self.start)
-        yield from walk
+        yield from self._from_start(stream, walk, begin)
+
+    def _from_start(
+        self, stream: RandomInput, walk: Iterator[tuple[int, bytes]], begin: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """What is asked for of the events behind the first, which ``walk`` gives."""
+        if self.start is None or self.start <= len(MAGIC) or self.start == begin:
+            return walk
+        if self._relay or self.file.joined:
+            return self._after_formats(walk, self.start)
+        self._check_start(stream, self.start, begin)
+        return self._walk(stream, self.start)
 
     def _after_formats(
         self, walk: Iterator[tuple[int, bytes]], start: int
@@ -98,60 +136,83 @@ class EventReader:
         if not reached and end != start:
             raise StorageError(f"{self.file.path}: no event begins at {start}")
 
-    def _walk(self, stream: FileIO, offset: int) -> Iterator[tuple[int, bytes]]:
+    def _walk(self, stream: RandomInput, offset: int) -> Iterator[tuple[int, bytes]]:
         """The events from ``offset`` on, where the stream stands."""
         data = b""
         at = 0
+        begin = len(MAGIC)
+        joined = self.file.joined
         while True:
             have = len(data) - at
             length = 0
+            if joined and _file_begins(stream, data, offset, at):
+                offset += len(MAGIC)
+                at += len(MAGIC)
+                begin = offset
+                self._file_at = offset - len(MAGIC)
+                continue
             if have >= HEADER_SIZE:
                 length = _LENGTH(data, at + 9)[0]
                 if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-                    raise self._error(
-                        TruncatedEvent,
-                        f"an event has {HEADER_SIZE} to {MAX_EVENT_SIZE} bytes, not {length}",
-                        offset,
-                        data[at + 4],
-                    )
+                    raise bad_length(length).at(self.file.path, offset, event_name(data[at + 4]))
                 if have >= length:
                     raw = data[at : at + length]
-                    if offset == len(MAGIC):
+                    if offset == begin:
                         self._note_format(raw)
                     yield offset, raw
                     offset += length
                     at += length
                     continue
-            data = self._more(stream, data[at:], length, offset)
+            data = self._more(stream, data[at:], length, offset, begin)
             at = 0
             if not data:
+                if offset == begin and self.torn_tail_offset is None:
+                    raise self._error(
+                        TruncatedEvent, "the file holds nothing but its magic", offset
+                    )
                 return
 
-    def _more(self, stream: FileIO, held: bytes, length: int, offset: int) -> bytes:
+    def _more(
+        self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int
+    ) -> bytes:
         """What is held and the next piece, or all of an event that is larger; b"" at the end."""
-        left = os.fstat(stream.fileno()).st_size - stream.tell()
         wanted = max(length - len(held), HEADER_SIZE - len(held), 1)
-        pieces = [held]
+        left = self._left_in(stream, wanted)
+        while left < wanted and self._comes_more(held, left, length, offset):
+            left = self._left_in(stream, wanted)
+        data = held
         if left >= wanted:
-            want = max(wanted, min(_PIECE, left))
-            while want and (piece := stream.read(want)):
-                pieces.append(piece)
-                want -= len(piece)
-        data = b"".join(pieces)
-        if len(data) >= max(length, HEADER_SIZE):
+            pieces = [held]
+            try:
+                while wanted > 0 and (piece := stream.read(max(wanted, min(_PIECE, left)))):
+                    pieces.append(piece)
+                    wanted -= len(piece)
+                data = b"".join(pieces)
+            except MemoryError:
+                raise self._error(
+                    OutOfMemory, f"there is no memory for the {length} bytes of this event", offset
+                ) from None
+            left = 0
+        if data and (wanted <= 0 or _file_begins(stream, data, offset)):
             return data
-        if held or left > 0:
-            self._torn(data, left, length, offset)
+        if data or left > 0:
+            self._torn(data, left, length, offset, begin)
         return b""
 
-    def _torn(self, data: bytes, left: int, length: int, offset: int) -> None:
+    def _left_in(self, stream: RandomInput, wanted: int) -> int:
+        """Bytes to the file's end by now; what a pipe still has is seen when it is read."""
+        if self.file.joined:
+            return max(wanted, _PIECE)
+        return stream.size() - stream.tell()
+
+    def _torn(self, data: bytes, left: int, length: int, offset: int, begin: int) -> None:
         """The file ends inside an event: an error, unless the file was open.
 
         A length that the header's own end contradicts is damage in an open file, too.
         """
-        if offset == len(MAGIC) and length:
+        if offset == begin and len(data) >= HEADER_SIZE:
             self._note_format(data)
-        if self.in_use and (not length or self._fits(EventHeader.parse(data), offset)):
+        if self._may_be_torn(data, length, offset):
             self.torn_tail_offset = offset
             return
         raise self._error(
@@ -162,34 +223,45 @@ class EventReader:
             data[4] if length else None,
         )
 
+    def _may_be_torn(self, data: bytes, length: int, offset: int) -> bool:
+        return self.in_use and (not length or self._fits(EventHeader.parse(data), offset))
+
+    def _comes_more(self, held: bytes, left: int, length: int, offset: int) -> bool:
+        """Whether to look again at the end of a file that is followed. Not at damage."""
+        if self._follow is None:
+            return False
+        if left < 0:
+            raise StorageError(
+                f"{self.file.path}: it became shorter while it was read; read it anew, from the end"
+                " of a transaction"
+            )
+        torn = bool(held) or left > 0
+        if torn and offset != len(MAGIC) and not self._may_be_torn(held, length, offset):
+            return False
+        return self._follow()
+
     def _note_format(self, raw: bytes) -> None:
-        """What the first event's flags say of the file."""
+        """What a file's first event's flags say of it."""
         header = EventHeader.parse(raw)
         if header.type == EventType.FORMAT_DESCRIPTION:
-            self.in_use = bool(header.flags & EventFlag.IN_USE)
-            self._relay = bool(header.flags & EventFlag.RELAY_LOG)
+            self._note_flags(header)
+
+    def _note_flags(self, header: EventHeader) -> None:
+        self.in_use = bool(header.flags & EventFlag.IN_USE)
+        self._relay = bool(header.flags & EventFlag.RELAY_LOG)
 
     def _fits(self, header: EventHeader, offset: int) -> bool:
         """Whether an event may begin here: its end is where its header says, if it says so.
 
         In relay logs it says where the event ends in its source's file.
         """
-        end = (offset + header.length) & 0xFFFFFFFF
+        end = (offset - self._file_at + header.length) & 0xFFFFFFFF
         return self._relay or header.log_pos in {0, end}
 
-    def _check_magic(self, stream: FileIO) -> None:
-        magic = stream.read(len(MAGIC))
+    def _check_magic(self, stream: RandomInput) -> None:
+        magic = read_exactly(stream, 0, len(MAGIC))
         if magic == MAGIC:
             return
-        if magic == ENCRYPTED_MAGIC:
-            key = _mysql_key_id(stream.read(512 - len(MAGIC)))
-            raise self._error(
-                BadMagic,
-                f"the file is encrypted{f' with the key {key}' if key else ''}; reading encrypted"
-                " logs is not supported: copy it from the server with mysqlbinlog"
-                " --read-from-remote-server --raw",
-                0,
-            )
         if not magic:
             raise self._error(BadMagic, "the file is empty", 0)
         raise self._error(
@@ -198,27 +270,12 @@ class EventReader:
             0,
         )
 
-    def _refuse_encrypted(self, offset: int, raw: bytes) -> None:
-        header = EventHeader.parse(raw)
-        if header.flags & EventFlag.IGNORABLE:  # came over the wire, and the log is clear
-            return
-        version = int.from_bytes(raw[HEADER_SIZE + 1 : HEADER_SIZE + 5], "little")
-        raise self._error(
-            BadMagic,
-            f"the file is encrypted with key 1, version {version}; reading encrypted logs is not"
-            " supported: copy it from the server with mariadb-binlog"
-            " --read-from-remote-server --raw",
-            offset,
-            header.type,
-        )
-
-    def _check_start(self, stream: FileIO, start: int, begin: int) -> None:
+    def _check_start(self, stream: RandomInput, start: int, begin: int) -> None:
         """Go to where reading is to begin in mid-file; a header must fit there."""
-        size = os.fstat(stream.fileno()).st_size
+        size = stream.size()
         if start > size:
             raise StorageError(f"{self.file.path}: it has {size} bytes and no position {start}")
-        stream.seek(start)
-        raw = stream.read(HEADER_SIZE)
+        raw = read_exactly(stream, start, HEADER_SIZE)
         fits = start >= begin
         if len(raw) == HEADER_SIZE:
             header = EventHeader.parse(raw)
@@ -238,9 +295,17 @@ class EventReader:
         return kind(message, file=self.file.path, offset=offset, event_type=name)
 
 
-def _mysql_key_id(header: bytes) -> str:
-    """The key's name in an encrypted file's header, "" where it is not found."""
-    if len(header) < 3 or header[1] != _KEY_ID_FIELD:
-        return ""
-    raw = header[3 : 3 + header[2]]
-    return raw.decode("ascii") if raw.isascii() and raw.decode("ascii").isprintable() else ""
+def _file_begins(stream: RandomInput, data: bytes, offset: int, at: int = 0) -> bool:
+    """Whether the magic of another file of a pipe stands here, where a header is due."""
+    return (
+        data.startswith(MAGIC, at) and isinstance(stream, JoinedInput) and stream.begins_at(offset)
+    )
+
+
+def _begins_encryption(raw: bytes) -> bool:
+    """Whether what follows this event is encrypted by MariaDB.
+
+    One that a server sent, whose log is clear, is marked ignorable.
+    """
+    header = EventHeader.parse(raw)
+    return header.type == EventType.START_ENCRYPTION and not header.flags & EventFlag.IGNORABLE

@@ -45,7 +45,7 @@ def gather_events(frame):
     work = get(frame, f.WORK)
     limit = work + get(frame, f.CAPACITY)
     vector = get(frame, f.VECTORS)
-    sizes = get(frame, f.SIZES)
+    size_at = get(frame, f.SIZES)
     most = get(frame, f.MOST)
     counters = get(frame, f.COUNTERS)
     first = i64(get(frame, f.NONCE))
@@ -59,25 +59,32 @@ def gather_events(frame):
         if size + 16 > limit - work or count == most:
             reason = f.FULL if count else f.LARGE
             break
-        put64(sizes + 8 * count, size)
+        put64(size_at, size)
         put32(p + 9, u32(p))
-        put64(vector, first)
-        put32(vector + 8, second)
-        put32(vector + 12, offset)
         text = p + 4
         left = size - 4
+        low = second | offset << 32
         if counters:
-            low = second | offset << 32
             if (left >> 4) + (offset >> 24 & 0xFF) < 255:
-                while left > 0:  # only the last byte counts up: the highest of a word
+                # Only the last byte counts up: the highest of a word.
+                while left > 16:
                     put64(work, first)
                     put64(work + 8, low)
-                    low += 1 << 56
+                    put64(work + 16, first)
+                    put64(work + 24, low + (1 << 56))
+                    low += 2 << 56
+                    work += 32
+                    left -= 32
+                if left > 0:
+                    put64(work, first)
+                    put64(work + 8, low)
                     work += 16
-                    left -= 16
             else:
                 work = _count_up(work, first, low, left)
         else:
+            put64(vector, first)
+            put64(vector + 8, low)
+            vector += 16
             while left >= 32:
                 copy32(work, text)
                 work += 32
@@ -86,7 +93,7 @@ def gather_events(frame):
             if left >= 16:
                 copy16(work, text)
                 work += 16
-        vector += 16
+        size_at += 8
         offset += size
         p += size
         count += 1
@@ -120,7 +127,6 @@ def scatter_events(frame):
     """Put back what `gather_events` took, decrypted, and the lengths."""
     p = get(frame, f.IN)
     work = get(frame, f.WORK)
-    out = get(frame, f.OUT)
     vector = get(frame, f.VECTORS)
     mask = get(frame, f.MASKS)
     size_at = get(frame, f.SIZES)
@@ -132,45 +138,37 @@ def scatter_events(frame):
         left = size - 4
         if counters:
             while left >= 32:
-                xor32(text, text, out)
+                xor32(text, text, work)
                 text += 32
-                out += 32
-                left -= 32
-            if left >= 16:
-                xor16(text, text, out)
-                text += 16
-                out += 16
-                left -= 16
-            rest = out
-            if left > 0:
-                out += 16
-        else:
-            if left >= 16:
-                xor16(text, out, vector)
-                text += 16
-                out += 16
-                left -= 16
-            while left >= 32:
-                xor32(text, out, work)
                 work += 32
-                out += 32
-                text += 32
                 left -= 32
             if left >= 16:
-                xor16(text, out, work)
-                work += 16
-                out += 16
+                xor16(text, text, work)
                 text += 16
-                left -= 16
-            if size >= 20:
                 work += 16
-            rest = mask
-        _rest(text, rest, left)
+                left -= 16
+            if left > 0:
+                _rest(text, work, left)
+                work += 16
+        else:
+            whole = left & -16
+            if left > whole:
+                _rest(text + whole, mask, left - whole)
+            # From the end on: what stands before a block is XORed with it, and still encrypted.
+            done = whole
+            while done >= 48:
+                done -= 32
+                xor32(text + done, work + done, text + done - 16)
+            if done == 32:
+                xor16(text + 16, work + 16, text)
+            if done:
+                xor16(text, work, vector)
+            work += whole
+            vector += 16
+            mask += 16
         put32(p, u32(p + 9))
         put32(p + 9, size)
         p += size
-        vector += 16
-        mask += 16
         size_at += 8
         count -= 1
     return f.DONE

@@ -1,0 +1,22 @@
+"""Encrypted logs: MySQL's and MariaDB's, read and written, as streams on streams."""
+
+from tailrace.storage.encryption.detect import opened
+from tailrace.storage.encryption.folder import EncryptedFolder
+from tailrace.storage.encryption.mariadb import mariadb_input
+from tailrace.storage.encryption.mariadb_event import Mode
+from tailrace.storage.encryption.mariadb_output import mariadb_output, mariadb_reopened
+from tailrace.storage.encryption.mysql import mysql_input, mysql_output, mysql_reopened
+from tailrace.storage.encryption.temporary import temporary
+
+__all__ = [
+    "EncryptedFolder",
+    "Mode",
+    "mariadb_input",
+    "mariadb_output",
+    "mariadb_reopened",
+    "mysql_input",
+    "mysql_output",
+    "mysql_reopened",
+    "opened",
+    "temporary",
+]

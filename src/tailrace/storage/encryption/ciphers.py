@@ -1,0 +1,59 @@
+"""AES by the ``cryptography`` package, which is loaded when something is first encrypted."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import StorageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+BLOCK: Final = 16
+"""Bytes of an AES block."""
+
+
+@functools.cache
+def _library() -> Any:
+    try:
+        from cryptography.hazmat.primitives import ciphers  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives.ciphers import modes  # noqa: PLC0415
+    except ImportError:
+        raise StorageError(
+            "encrypted logs need the package cryptography: pip install 'tailrace[encryption]'"
+        ) from None
+    return ciphers.Cipher, ciphers.algorithms.AES, modes
+
+
+def ctr(key: bytes, counter: bytes) -> CipherContext:
+    """AES-CTR from a counter block on: the same either way."""
+    cipher, aes, modes = _library()
+    made: CipherContext = cipher(aes(key), modes.CTR(counter)).encryptor()
+    return made
+
+
+def cbc(key: bytes, iv: bytes, *, encrypt: bool) -> CipherContext:
+    """AES-CBC without padding."""
+    cipher, aes, modes = _library()
+    made = cipher(aes(key), modes.CBC(iv))
+    context: CipherContext = made.encryptor() if encrypt else made.decryptor()
+    return context
+
+
+def ecb(key: bytes, *, encrypt: bool) -> CipherContext:
+    """AES block by block: what the other modes are made of."""
+    cipher, aes, modes = _library()
+    made = cipher(aes(key), modes.ECB())
+    context: CipherContext = made.encryptor() if encrypt else made.decryptor()
+    return context
+
+
+def cbc_decrypt(key: bytes, iv: bytes, data: bytes) -> bytes:
+    """Whole blocks in AES-CBC, decrypted."""
+    return cbc(key, iv, encrypt=False).update(data)
+
+
+def cbc_encrypt(key: bytes, iv: bytes, data: bytes) -> bytes:
+    """Whole blocks, encrypted in AES-CBC."""
+    return cbc(key, iv, encrypt=True).update(data)

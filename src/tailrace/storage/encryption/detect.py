@@ -1,0 +1,32 @@
+"""A log's plain bytes, whichever way it is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
+from tailrace.storage.encryption.mariadb import MariadbInput, read_head
+from tailrace.storage.encryption.mysql import mysql_input, read_exactly
+from tailrace.storage.streams.base import RandomInput, needs
+
+if TYPE_CHECKING:
+    from tailrace.storage.keyring.base import Keyring
+
+
+def opened(lower: RandomInput, keyring: Keyring | None, *, path: str) -> RandomInput:
+    """The stream of a log's plain bytes: ``lower`` itself, at its begin, where it is not encrypted.
+
+    ``path`` is what errors call the file. Raises KeyMissing where it is encrypted and there is no
+    key, WrongKey, EncryptionError, StorageError. What is wrong with a plain log is left to those
+    who read it.
+    """
+    needs(lower, RandomInput, "opened")
+    magic = read_exactly(lower, 0, len(MAGIC))
+    if magic == ENCRYPTED_MAGIC:
+        return mysql_input(lower, keyring, path=path)
+    if magic == MAGIC:
+        head = read_head(lower, path)
+        if head is not None:
+            return MariadbInput(lower, head, head.key(keyring))
+    lower.seek(0)
+    return lower

@@ -1,0 +1,245 @@
+"""A folder of encrypted logs: who reads and writes them through it knows nothing of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
+from tailrace.errors import LogError, StorageError, UsageError
+from tailrace.storage.encryption.detect import opened
+from tailrace.storage.encryption.mariadb import read_head
+from tailrace.storage.encryption.mariadb_event import Mode, event_length
+from tailrace.storage.encryption.mariadb_head import format_of
+from tailrace.storage.encryption.mariadb_output import MariadbBegin, mariadb_reopened
+from tailrace.storage.encryption.mysql import MysqlOutput, mysql_reopened, read_exactly
+from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql_header import MysqlHeader
+from tailrace.storage.encryption.temporary import temporary
+
+if TYPE_CHECKING:
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.output import LogFolder
+    from tailrace.storage.streams.base import RandomInput, RandomOutput, SpillOutput
+
+_SERVERS_KEY: Final = re.compile(r"(MySQLReplicationKey_.+)_(\d+)", re.ASCII)
+
+
+class FolderInput:
+    """A file of a `LogFolder`, open for reading."""
+
+    def __init__(self, folder: LogFolder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._at = 0
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        data = self._folder.read(self._name, self._at, count)
+        self._at += len(data)
+        return data
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into memory that is there."""
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def size(self) -> int:
+        """The file's bytes by now."""
+        return self._folder.size(self._name)
+
+    def close(self) -> None:
+        """Nothing: the folder opens the file for each read."""
+
+
+class EncryptedFolder:
+    """A `LogFolder` on another, that shows plain logs. New ones are encrypted if ``encrypting``.
+
+    MySQL's under ``key_id``; without it under the newest of a server's keys in the keyring, if it
+    has those of one server. MariaDB's under key 1 in its latest version, by ``mode``. The keyring
+    is asked anew for each file, so that a rotated key is used from the next file on. Indexes stay
+    as they are.
+    """
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        keyring: Keyring | None,
+        *,
+        encrypting: bool = True,
+        key_id: str | None = None,
+        mode: Mode | str = Mode.CBC,
+    ) -> None:
+        if encrypting and keyring is None:
+            raise UsageError("to encrypt a log a keyring is needed")
+        try:
+            self._mode = Mode(mode)
+        except ValueError:
+            raise UsageError(f"mode: {mode!r} is neither 'aes_cbc' nor 'aes_ctr'") from None
+        self._folder = folder
+        self._keyring = keyring
+        self._encrypting = encrypting
+        self._key_id = key_id
+        self._open: tuple[str, int, RandomInput] | None = None
+
+    @classmethod
+    def like(
+        cls,
+        folder: LogFolder,
+        name: str,
+        keyring: Keyring | None,
+        *,
+        key_id: str | None = None,
+        mode: Mode | str | None = None,
+    ) -> Self:
+        """New logs are encrypted if the one of that name is, and as it is.
+
+        With the same server's newest key, and by its mode, where they are not given. Raises
+        KeyMissing, LogError, StorageError.
+        """
+        lower = FolderInput(folder, name)
+        magic = read_exactly(lower, 0, len(MAGIC))
+        if magic == ENCRYPTED_MAGIC:
+            raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE)
+            header = MysqlHeader.parse(raw, folder.path(name))
+            known = _newest(keyring, header.key_id) or header.key_id
+            return cls(folder, keyring, key_id=key_id or known, encrypting=keyring is not None)
+        head = read_head(lower, folder.path(name)) if magic == MAGIC else None
+        if head is None:
+            return cls(folder, keyring, encrypting=False)
+        first = _first_event(lower, head.size)
+        if mode is None and first:
+            mode = head.cipher(head.key(keyring), first).mode
+        return cls(folder, keyring, encrypting=keyring is not None, mode=mode or Mode.CBC)
+
+    def spill(self, file: SpillOutput) -> SpillOutput:
+        """A temporary file, encrypted if new logs are."""
+        file = self._folder.spill(file)
+        return temporary(file) if self._encrypting else file
+
+    def path(self, name: str) -> str:
+        """What a person would call the file."""
+        return self._folder.path(name)
+
+    def names(self) -> list[str]:
+        """The names of the files that are there."""
+        return self._folder.names()
+
+    def size(self, name: str) -> int:
+        """The plain file's bytes."""
+        return self._input(name).size()
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        """Plain bytes of a file; up to where it is damaged, if that comes later.
+
+        Raises KeyMissing, LogError, StorageError.
+        """
+        stream = self._input(name)
+        stream.seek(offset)
+        pieces: list[bytes] = []
+        try:
+            while count and (piece := stream.read(count)):
+                pieces.append(piece)
+                count -= len(piece)
+        except LogError:
+            if not pieces:
+                raise
+        return b"".join(pieces)
+
+    def create(self, name: str, head: bytes) -> RandomOutput:
+        """A new file that begins with ``head``, encrypted."""
+        self._open = None
+        if not self._encrypting or self._keyring is None:
+            return self._folder.create(name, head)
+        path = self.path(name)
+        form, _ = format_of(head, path)
+        if form.flavour is Flavour.MARIADB:
+            begin = MariadbBegin.of(head, self._keyring, mode=self._mode, path=path)
+            return begin.output(self._folder.create(name, begin.raw), path)
+        header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
+        raw = header.encode() + keystream.apply(head, 0)
+        return MysqlOutput(self._folder.create(name, raw), keystream)
+
+    def reopen(self, name: str) -> RandomOutput:
+        """A file to be appended to, as it is: encrypted or plain."""
+        self._open = None
+        path = self.path(name)
+        lower = FolderInput(self._folder, name)
+        magic = read_exactly(lower, 0, len(MAGIC))
+        head = read_head(lower, path) if magic == MAGIC else None
+        output = self._folder.reopen(name)
+        try:
+            if magic == ENCRYPTED_MAGIC:
+                raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE + len(MAGIC))
+                return mysql_reopened(output, raw, self._keyring, path=path)
+            if head is not None:
+                first = _first_event(lower, head.size)
+                return mariadb_reopened(output, head, first, self._keyring, mode=self._mode)
+        except BaseException:
+            output.close()
+            raise
+        return output
+
+    def remove(self, name: str) -> None:
+        """Take a file away."""
+        self._open = None
+        self._folder.remove(name)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Give a file this content, as it is: this is for indexes."""
+        self._open = None
+        self._folder.replace(name, content)
+
+    def _input(self, name: str) -> RandomInput:
+        size = self._folder.size(name)
+        if self._open is not None and self._open[:2] == (name, size):
+            return self._open[2]
+        stream = opened(FolderInput(self._folder, name), self._keyring, path=self.path(name))
+        self._open = name, size, stream
+        return stream
+
+    def _mysql_key(self) -> str:
+        if self._key_id is not None:
+            return _newest(self._keyring, self._key_id) or self._key_id
+        names = list(self._keyring.names()) if self._keyring is not None else []
+        newest = {_newest(self._keyring, name) for name in names} - {None}
+        found = newest or set(names)
+        if len(found) != 1:
+            raise StorageError(
+                f"{self._keyring!r}: it has {len(found) or 'no'} keys that a MySQL log could be"
+                " encrypted with; say which by key_id"
+            )
+        return str(found.pop())
+
+
+def _newest(keyring: Keyring | None, key_id: str) -> str | None:
+    """Of a server's numbered keys the one with the highest number, None for another key."""
+    match = _SERVERS_KEY.fullmatch(key_id)
+    if match is None or keyring is None:
+        return None
+    numbers = [
+        int(other[2])
+        for name in keyring.names()
+        if (other := _SERVERS_KEY.fullmatch(name)) and other[1] == match[1]
+    ]
+    return f"{match[1]}_{max(numbers)}" if numbers else None
+
+
+def _first_event(lower: RandomInput, offset: int) -> bytes:
+    """The event at an offset, empty where none is whole."""
+    raw = read_exactly(lower, offset, HEADER_SIZE)
+    if len(raw) < HEADER_SIZE:
+        return b""
+    length = event_length(raw)
+    raw += read_exactly(lower, offset + HEADER_SIZE, max(length - HEADER_SIZE, 0))
+    return raw if len(raw) == length else b""

@@ -1,0 +1,142 @@
+"""The clear begin of a log that MariaDB encrypts: format description, START_ENCRYPTION."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+from zlib import crc32
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+)
+from tailrace.errors import EncryptionError, LogError, WrongKey
+from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
+from tailrace.events.header import bad_length
+from tailrace.storage.encryption.mariadb_event import EventCipher, Mode, event_length, sound
+from tailrace.storage.encryption.mysql_header import master_key
+
+if TYPE_CHECKING:
+    from tailrace.storage.keyring.base import Keyring
+
+KEY_ID: Final = "1"
+"""The key that MariaDB takes for its logs (``ENCRYPTION_KEY_SYSTEM_DATA``)."""
+SCHEME: Final = 1
+_LARGEST_FORMAT: Final = 1 << 16
+_FLAGS_AT: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class MariadbHead:
+    """``raw`` is the file up to the first event that is encrypted, as its server sends it.
+
+    There START_ENCRYPTION has the flag IGNORABLE: what follows it is clear.
+    """
+
+    raw: bytes
+    key_version: int
+    nonce: bytes
+    checksums: bool
+    path: str
+    event_at: int
+
+    @property
+    def size(self) -> int:
+        """The offset of the first event that is encrypted."""
+        return len(self.raw)
+
+    @classmethod
+    def parse(cls, raw: bytes, path: str) -> Self | None:
+        """The head in a file's first bytes, None where nothing is encrypted behind it.
+
+        Raises LogError (EncryptionError for a scheme that is not known).
+        """
+        at = len(MAGIC)
+        start = at + event_length(raw[at : at + HEADER_SIZE])
+        begun = raw[start : start + HEADER_SIZE]
+        whole = raw[start : start + event_length(begun)]
+        kinds = raw[at + 4 : at + 5] + begun[4:5]
+        if kinds != bytes((EventType.FORMAT_DESCRIPTION, EventType.START_ENCRYPTION)):
+            return None
+        context = DecodeContext()
+        context.decode(raw[at:start], file=path, offset=at)
+        event = context.decode(whole, file=path, offset=start)
+        if not isinstance(event, StartEncryptionEvent) or event.header.flags & EventFlag.IGNORABLE:
+            return None
+        if event.scheme != SCHEME:
+            raise EncryptionError(
+                f"the log is encrypted by scheme {event.scheme}, and only {SCHEME} is known",
+                file=path,
+                offset=start,
+                event_type="START_ENCRYPTION",
+            )
+        form = context.format
+        checksums = form is not None and form.checksum_algorithm is ChecksumAlgorithm.CRC32
+        sent = raw[:start] + _ignorable(whole, checksums=checksums)
+        return cls(sent, event.key_version, event.nonce, checksums, path, start)
+
+    def key(self, keyring: Keyring | None) -> bytes:
+        """The log's key. Raises KeyMissing."""
+        return master_key(keyring, KEY_ID, self.path, self.key_version, offset=self.event_at)
+
+    def cipher(self, key: bytes, event: bytes) -> EventCipher:
+        """The cipher by which the first encrypted event can be read. Raises WrongKey."""
+        for mode in Mode:
+            try:
+                cipher = EventCipher(key, self.nonce, mode)
+            except ValueError:
+                break  # no size of a key of AES
+            plain = cipher.decrypt(event, self.size)
+            if sound(plain, self.size, checksums=self.checksums):
+                return cipher
+        raise WrongKey(
+            f"the keyring's key {KEY_ID}, version {self.key_version}, does not open this log:"
+            " another key encrypted it, or it is damaged here",
+            file=self.path,
+            offset=self.size,
+        )
+
+
+def head_end(raw: bytes) -> int:
+    """How many bytes of a file have to be seen to know its head, by those that are there."""
+    at = len(MAGIC)
+    for _ in range(2):
+        if len(raw) < at + HEADER_SIZE:
+            return at + HEADER_SIZE
+        length = event_length(raw[at : at + HEADER_SIZE])
+        if not HEADER_SIZE <= length <= _LARGEST_FORMAT:
+            return len(raw)
+        at += length
+    return at
+
+
+def check_length(length: int, path: str, offset: int) -> None:
+    """Refuse a length that no event has. Raises BadEventLength naming the place."""
+    if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
+        raise bad_length(length).at(path, offset)
+
+
+def _ignorable(event: bytes, *, checksums: bool) -> bytes:
+    """START_ENCRYPTION as a server sends it."""
+    made = bytearray(event)
+    flags = int.from_bytes(made[_FLAGS_AT : _FLAGS_AT + 2], "little") | EventFlag.IGNORABLE
+    made[_FLAGS_AT : _FLAGS_AT + 2] = flags.to_bytes(2, "little")
+    if checksums:
+        digest = crc32(memoryview(made)[:-CHECKSUM_SIZE])
+        made[-CHECKSUM_SIZE:] = digest.to_bytes(CHECKSUM_SIZE, "little")
+    return bytes(made)
+
+
+def format_of(raw: bytes, path: str) -> tuple[FormatDescriptionEvent, int]:
+    """The format description that a log's first bytes hold, and where it ends. Raises LogError."""
+    length = event_length(raw[len(MAGIC) : len(MAGIC) + HEADER_SIZE])
+    whole = raw[len(MAGIC) : len(MAGIC) + length]
+    event = DecodeContext().decode(whole, file=path, offset=len(MAGIC))
+    if not isinstance(event, FormatDescriptionEvent):
+        raise LogError("a log begins with a format description", file=path, offset=len(MAGIC))
+    return event, len(MAGIC) + length

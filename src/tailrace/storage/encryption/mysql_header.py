@@ -1,0 +1,181 @@
+"""The 512 bytes before a log that MySQL encrypts (facts sheet 7.1).
+
+``FD 62 69 6E``, version (1), then fields, each begun by its type: 1 the key's id (length u8, text),
+2 the file's password encrypted under that key (32 bytes), 3 the initial vector of that (16 bytes).
+Zeros up to 512. The password's SHA-512 is the file's key (32 bytes) and nonce (8 bytes).
+
+Source: MySQL 8.0, ``sql/rpl_log_encryption.cc``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
+from tailrace.errors import EncryptionError, KeyMissing, StorageError, UsageError, WrongKey
+from tailrace.storage.encryption.ciphers import cbc_decrypt, cbc_encrypt
+from tailrace.storage.encryption.keystream import Keystream
+
+if TYPE_CHECKING:
+    from tailrace.storage.keyring.base import Keyring
+
+HEADER_SIZE: Final = 512
+_VERSION: Final = 1
+_VERSION_AT: Final = 4
+_FIELDS_AT: Final = 5
+_END, _KEY_ID, _PASSWORD, _IV = 0, 1, 2, 3
+_NAMES: Final = {_KEY_ID: "key id", _PASSWORD: "password", _IV: "initial vector"}
+_SIZES: Final = {_PASSWORD: 32, _IV: 16}
+_MASTER_KEY_SIZE: Final = 32
+_KEY_SIZE: Final = 32
+_NONCE_SIZE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlHeader:
+    """What an encrypted log's header says; ``password`` as it is there, encrypted."""
+
+    key_id: str
+    password: bytes
+    iv: bytes
+
+    @classmethod
+    def parse(cls, raw: bytes, path: str) -> Self:
+        """The header in a file's first bytes. Raises EncryptionError naming file and offset."""
+        if raw[: len(ENCRYPTED_MAGIC)] != ENCRYPTED_MAGIC:
+            raise EncryptionError("this is not a log that MySQL encrypted", file=path, offset=0)
+        if len(raw) < HEADER_SIZE:
+            raise EncryptionError(
+                f"the file ends after {len(raw)} of the {HEADER_SIZE} bytes of its encryption"
+                " header",
+                file=path,
+                offset=len(raw),
+            )
+        if raw[_VERSION_AT] != _VERSION:
+            raise EncryptionError(
+                f"its encryption header has version {raw[_VERSION_AT]}, and only version"
+                f" {_VERSION} is known",
+                file=path,
+                offset=_VERSION_AT,
+            )
+        found = _fields(raw[:HEADER_SIZE], path)
+        for kind, name in _NAMES.items():
+            if kind not in found:
+                raise EncryptionError(
+                    f"its encryption header has no {name}", file=path, offset=_FIELDS_AT
+                )
+        name = found[_KEY_ID].decode("latin-1")
+        if not name.isascii() or not name.isprintable() or not name:
+            raise EncryptionError(
+                "its encryption header names no key", file=path, offset=_FIELDS_AT
+            )
+        return cls(name, found[_PASSWORD], found[_IV])
+
+    def encode(self) -> bytes:
+        """The header's 512 bytes."""
+        name = self.key_id.encode("ascii")
+        fields = [
+            bytes([_KEY_ID, len(name)]) + name,
+            bytes([_PASSWORD]) + self.password,
+            bytes([_IV]) + self.iv,
+        ]
+        raw = ENCRYPTED_MAGIC + bytes([_VERSION]) + b"".join(fields)
+        return raw.ljust(HEADER_SIZE, b"\0")
+
+    @classmethod
+    def new(cls, keyring: Keyring, key_id: str) -> tuple[Self, Keystream]:
+        """The header of a new file with a random password, and the file's keystream.
+
+        Raises KeyMissing, UsageError, StorageError.
+        """
+        if not 0 < len(key_id) < 256 or not key_id.isascii() or not key_id.isprintable():
+            raise UsageError(f"key_id: {key_id!r} is not 1 to 255 printable ASCII characters")
+        key = keyring.key(key_id)
+        if len(key) != _MASTER_KEY_SIZE:
+            raise StorageError(f"key {key_id}: MySQL's logs need one of 32 bytes, not {len(key)}")
+        password = secrets.token_bytes(_SIZES[_PASSWORD])
+        iv = secrets.token_bytes(_SIZES[_IV])
+        return cls(key_id, cbc_encrypt(key, iv, password), iv), _keystream(password)
+
+    def open(self, keyring: Keyring | None, path: str) -> Keystream:
+        """The file's keystream. Raises KeyMissing, WrongKey for a key of another size."""
+        key = master_key(keyring, self.key_id, path, offset=_FIELDS_AT)
+        if len(key) != _MASTER_KEY_SIZE:
+            raise WrongKey(
+                f"the keyring's key {self.key_id} has {len(key)} bytes, MySQL's have 32",
+                file=path,
+                offset=_FIELDS_AT,
+            )
+        return _keystream(cbc_decrypt(key, self.iv, self.password))
+
+    def check(self, keystream: Keystream, first: bytes, path: str) -> None:
+        """Whether a file's first bytes are a log's under this keystream. Raises WrongKey."""
+        if not MAGIC.startswith(keystream.apply(first[: len(MAGIC)], 0)):
+            raise WrongKey(
+                f"the keyring's key {self.key_id} does not open this log: another key of that name"
+                " encrypted it, or its header is damaged",
+                file=path,
+                offset=HEADER_SIZE,
+            )
+
+
+def _fields(raw: bytes, path: str) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    at = _FIELDS_AT
+    while at < len(raw) and raw[at] != _END:
+        kind, start = raw[at], at + 1
+        if kind not in _NAMES:
+            raise EncryptionError(
+                f"its encryption header has a field of type {kind}, which is not known",
+                file=path,
+                offset=at,
+            )
+        if kind == _KEY_ID:
+            size, start = (raw[start] if start < len(raw) else 0), start + 1
+        else:
+            size = _SIZES[kind]
+        if start + size > len(raw):
+            raise EncryptionError(
+                f"the {_NAMES[kind]} in its encryption header is longer than the header",
+                file=path,
+                offset=at,
+            )
+        found[kind] = raw[start : start + size]
+        at = start + size
+    return found
+
+
+def _keystream(password: bytes) -> Keystream:
+    made = hashlib.sha512(password).digest()
+    return Keystream(made[:_KEY_SIZE], made[_KEY_SIZE : _KEY_SIZE + _NONCE_SIZE])
+
+
+def master_key(
+    keyring: Keyring | None, key_id: str, path: str, version: int | None = None, *, offset: int
+) -> bytes:
+    """A log's key, which it names at ``offset``. Raises KeyMissing that names both."""
+    which = key_id if version is None else f"{key_id}, version {version}"
+    if keyring is None:
+        raise KeyMissing(
+            f"{path}: the log is encrypted with the key {which}, and no keyring was given: give the"
+            " file that has it (--keyring FILE, keyring=)",
+            key_id=key_id,
+            version=version,
+            file=path,
+            offset=offset,
+        )
+    try:
+        return keyring.key(key_id, version)
+    except KeyMissing as error:
+        if error.key_id != key_id:  # of the keyring itself
+            raise
+        raise KeyMissing(
+            f"{path}: the log is encrypted with the key {which}, which {keyring!r} does not have",
+            key_id=key_id,
+            version=version,
+            file=path,
+            offset=offset,
+        ) from error

@@ -1,0 +1,147 @@
+"""Files that only this process reads: encrypted with keys that are nowhere but in its memory."""
+
+from __future__ import annotations
+
+import secrets
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+from tailrace.storage.encryption.keystream import Keystream
+from tailrace.storage.streams.base import RandomInput, SpillOutput, check_cut, check_within, needs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.storage.streams.base import Data
+
+_KEY_SIZE: Final = 32
+_NONCE: Final = bytes(8)
+
+
+class _Keys:
+    """The file's keystreams, each from an offset up to the next's.
+
+    What is written behind a cut gets a new one, so that no two texts share a keystream.
+    """
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self._streams = [_new()]
+
+    def cut(self, size: int) -> None:
+        keep = bisect_right(self.starts, size - 1) if size else 0
+        self.starts[keep:] = [size]
+        self._streams[keep:] = [_new()]
+
+    def pieces(self, offset: int, count: int) -> Iterator[tuple[Keystream, int, int]]:
+        """The keystream of each piece, and where the piece begins and ends in these bytes."""
+        end = offset + count
+        at = offset
+        while at < end:
+            index = bisect_right(self.starts, at) - 1
+            following = self.starts[index + 1] if index + 1 < len(self.starts) else end
+            stop = min(end, following)
+            yield self._streams[index], at - offset, stop - offset
+            at = stop
+
+    def apply(self, data: Data, offset: int) -> bytes:
+        view = memoryview(data)
+        return b"".join(
+            stream.apply(view[start:stop], offset + start)
+            for stream, start, stop in self.pieces(offset, len(view))
+        )
+
+    def apply_into(self, view: memoryview, offset: int) -> None:
+        for stream, start, stop in self.pieces(offset, len(view)):
+            stream.apply_into(view[start:stop], offset + start)
+
+
+def _new() -> Keystream:
+    return Keystream(secrets.token_bytes(_KEY_SIZE), _NONCE)
+
+
+class TemporaryOutput:
+    """A spill file, encrypted. Only its own `input` can read it."""
+
+    def __init__(self, lower: SpillOutput) -> None:
+        self._lower = lower
+        self._keys = _Keys()
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._lower.size
+
+    def write(self, data: Data, /) -> None:
+        """Append."""
+        self._lower.write(self._keys.apply(data, self._lower.size))
+
+    def update(self, offset: int, data: Data, /) -> None:
+        """Overwrite bytes that are there."""
+        check_within(offset, len(data), self.size)
+        self._lower.update(offset, self._keys.apply(data, offset))
+
+    def truncate(self, size: int, /) -> None:
+        """Cut the file back; what is written next has another key."""
+        check_cut(size, self.size)
+        self._lower.truncate(size)
+        self._keys.cut(size)
+
+    def flush(self) -> None:
+        """Flush what lies below."""
+        self._lower.flush()
+
+    def sync(self) -> None:
+        """Sync what lies below."""
+        self._lower.sync()
+
+    def close(self) -> None:
+        """Close what lies below: the file is gone, and so are its keys."""
+        self._lower.close()
+        self._keys = _Keys()
+
+    def input(self) -> TemporaryInput:
+        """What was written and flushed."""
+        return TemporaryInput(self._lower.input(), self._keys)
+
+
+class TemporaryInput:
+    """The plain bytes of a spill file."""
+
+    def __init__(self, lower: RandomInput, keys: _Keys) -> None:
+        self._lower = lower
+        self._keys = keys
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        at = self._lower.tell()
+        return self._keys.apply(self._lower.read(count), at)
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, decrypted in place."""
+        at = self._lower.tell()
+        count = self._lower.readinto(view)
+        self._keys.apply_into(memoryview(view)[:count], at)
+        return count
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        return self._lower.seek(offset)
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._lower.tell()
+
+    def size(self) -> int:
+        """The file's bytes by now."""
+        return self._lower.size()
+
+    def close(self) -> None:
+        """Close what lies below."""
+        self._lower.close()
+
+
+def temporary(lower: SpillOutput) -> TemporaryOutput:
+    """Encrypt a spill file with random keys that are held in memory alone. Raises StorageError."""
+    needs(lower, SpillOutput, "temporary")
+    return TemporaryOutput(lower)

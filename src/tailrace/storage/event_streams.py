@@ -1,0 +1,117 @@
+"""The events of one file, as bytes that were verified (`EventData`), and as objects (`Events`).
+
+`tailrace.open` reads a whole log; these read a file, from an offset on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, event_name
+from tailrace.errors import ChecksumMismatch
+from tailrace.events import DecodeContext, FormatDescriptionEvent
+from tailrace.storage.reader import EventReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.events import Event
+    from tailrace.storage.file import LogFile
+
+Allocator = Callable[[int], bytearray | memoryview]
+"""Gives memory for so many bytes, or more; it may be the same each time."""
+
+_FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
+
+
+class EventData:
+    """Iterates over ``(offset, bytes)`` of a file's events, checksums verified if asked.
+
+    ``start`` is where to begin; the format description that is in force there is fetched from the
+    file's begin, and given first, unless the caller has it (``format_description``). With
+    ``allocate`` an event's bytes are a view of memory that the caller gives, who may give the same
+    again once it is done with an event; else each event has memory of its own.
+
+    Raises what `EventReader` raises, ChecksumMismatch, and LogError for a format description that
+    cannot be understood.
+    """
+
+    def __init__(
+        self,
+        file: LogFile | str | Path,
+        start: int | None = None,
+        *,
+        format_description: FormatDescriptionEvent | None = None,
+        verify_checksums: bool = True,
+        allocate: Allocator | None = None,
+    ) -> None:
+        self.reader = EventReader(file, start=start, format_description=format_description)
+        self._format = format_description
+        self._verify = verify_checksums
+        self._allocate = allocate
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | memoryview]]:
+        allocate = self._allocate
+        events = self._verified() if self._verify else iter(self.reader)
+        if allocate is None:
+            yield from events
+            return
+        for offset, raw in events:
+            size = len(raw)
+            data = memoryview(allocate(size))[:size]
+            data[:] = raw
+            yield offset, data
+
+    def _verified(self) -> Iterator[tuple[int, bytes]]:
+        file = self.reader.file.path
+        context = DecodeContext()
+        if self._format is not None:
+            self._format.update(context)
+        for offset, raw in self.reader:
+            if raw[4] == _FORMAT:
+                context.decode(raw, file=file, offset=offset)
+            elif context.checksum_algorithm is ChecksumAlgorithm.CRC32:
+                computed = crc32(memoryview(raw)[:-CHECKSUM_SIZE])
+                stored = int.from_bytes(raw[-CHECKSUM_SIZE:], "little")
+                if computed != stored:
+                    raise ChecksumMismatch(
+                        f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}",
+                        file=file,
+                        offset=offset,
+                        event_type=event_name(raw[4]),
+                    )
+            yield offset, raw
+
+
+class Events:
+    """Iterates over a file's events as objects; arguments as those of `EventData`.
+
+    ``context`` holds what the events so far leave to those behind them. Raises what `EventData` and
+    `DecodeContext.decode` raise.
+    """
+
+    def __init__(
+        self,
+        file: LogFile | str | Path,
+        start: int | None = None,
+        *,
+        format_description: FormatDescriptionEvent | None = None,
+        verify_checksums: bool = True,
+    ) -> None:
+        self.data = EventData(
+            file, start, format_description=format_description, verify_checksums=False
+        )
+        self._format = format_description
+        self._verify = verify_checksums
+        self.context = DecodeContext()
+
+    def __iter__(self) -> Iterator[Event]:
+        context = self.context = DecodeContext()
+        if self._format is not None:
+            self._format.update(context)
+        file = self.data.reader.file
+        for offset, raw in self.data:
+            yield context.decode(raw, file=file.name, offset=offset, verify_checksum=self._verify)

@@ -1,0 +1,231 @@
+"""Log files whose bytes come one after the other in one stream (``cat binlog.* | ...``).
+
+A stream of them is read as one log: where an event's header is due, the magic number of another
+file may stand instead, or the header of another file that MySQL encrypted; or a file begins that
+MariaDB encrypted. Offsets count all plain bytes, the magics among them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, EventType
+from tailrace.errors import EncryptionError, KeyMissing, StorageError
+from tailrace.storage.encryption.mariadb_event import LENGTH_END, event_length
+from tailrace.storage.encryption.mariadb_head import MariadbHead, head_end
+from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql_header import MysqlHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.storage.encryption.keystream import Keystream
+    from tailrace.storage.encryption.mariadb_event import EventCipher
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.base import InputStream
+
+_LENGTH: Final = Struct("<I").unpack_from
+_PIECE: Final = 1 << 18
+_SEEN: Final = len(MAGIC) + HEADER_SIZE
+"""Bytes by which an event is told from a file's begin: an event may have been made in the second
+that reads as the magic number (one in 2028 does)."""
+_LARGEST_FORMAT: Final = 1 << 16
+_FIRST_FIELD: Final = b"\x01\x01"
+"""Version and first field (key id) in the header of a file that MySQL encrypted."""
+_NEVER: Final = 1 << 62
+
+
+class JoinedInput:
+    """The plain bytes of log files that come one after the other, each with its magic number.
+
+    Reads forward only. What is damaged is given as it is. Raises KeyMissing, WrongKey and
+    EncryptionError for a file that is encrypted and that ``keyring`` does not open.
+    """
+
+    def __init__(self, lower: InputStream, keyring: Keyring | None, *, path: str) -> None:
+        self._lower = lower
+        self._keyring = keyring
+        self._path = path
+        self._raw = b""  # came, and was not made plain
+        self._plain = b""  # made plain, and not given
+        self._at = 0
+        self._made = 0
+        self._left = 0  # bytes of the event under way that did not come yet
+        self._keystream: Keystream | None = None  # MySQL's
+        self._head: MariadbHead | None = None
+        self._cipher: EventCipher | None = None
+        self._key = b""
+        self._file_at = 0  # plain bytes that were made of this file
+        self._begins: deque[int] = deque()
+        self._over = False
+
+    def begins_at(self, offset: int) -> bool:
+        """Whether a file's magic stands at an offset; asked in the order of offsets."""
+        while self._begins and self._begins[0] < offset:
+            self._begins.popleft()
+        return bool(self._begins) and self._begins[0] == offset
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        if not self._plain:
+            self._plain = self._make()
+        piece = self._plain[:count]
+        self._plain = self._plain[len(piece) :]
+        self._at += len(piece)
+        return piece
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into memory that is there."""
+        piece = self.read(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def seek(self, offset: int, /) -> int:
+        """Go forward. Raises StorageError for an offset that is behind."""
+        if offset < self._at:
+            raise StorageError(f"{self._path}: a pipe is not read backward, to {offset}")
+        while self._at < offset and self.read(min(_PIECE, offset - self._at)):
+            pass
+        return offset
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def size(self) -> int:
+        """The bytes that came so far."""
+        return self._made
+
+    def close(self) -> None:
+        """Nothing: the pipe stays open."""
+
+    def _make(self) -> bytes:
+        """The next plain bytes, of one file; none at the end."""
+        self._fill(_SEEN)
+        if self._head is not None and self._raw and not self._file_begins(0):
+            return self._took(self._decrypted(self._head))
+        raw = self._raw
+        plain = raw if self._keystream is None else self._keystream.apply(raw, self._file_at)
+        at = min(self._left, len(raw))
+        self._left -= at
+        while at < len(raw) and (at + _SEEN <= len(raw) or self._over):
+            if self._file_begins(at):
+                break
+            if at + HEADER_SIZE > len(raw):
+                at = len(raw)
+                break
+            length = _LENGTH(plain, at + 9)[0]
+            if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
+                length = _NEVER
+            self._left = max(at + length - len(raw), 0)
+            at = min(at + length, len(raw))
+        if raw and not at:
+            return self._begin()
+        self._raw = raw[at:]
+        return self._took(plain[:at])
+
+    def _fill(self, count: int) -> None:
+        while len(self._raw) < count and not self._over:
+            piece = self._lower.read(_PIECE)
+            self._over = not piece
+            self._raw += piece
+
+    def _file_begins(self, at: int) -> bool:
+        """Whether another file begins here, where an event's header is due."""
+        head = self._raw[at : at + _SEEN]
+        if not self._made and not at:
+            return head.startswith((MAGIC, ENCRYPTED_MAGIC))
+        if head.startswith(ENCRYPTED_MAGIC):
+            return head[4:6] == _FIRST_FIELD[: len(head) - 4]
+        if not head.startswith(MAGIC):
+            return False
+        if len(head) < _SEEN:
+            return True
+        is_format = head[8] == EventType.FORMAT_DESCRIPTION
+        return is_format and HEADER_SIZE <= _LENGTH(head, 13)[0] <= _LARGEST_FORMAT
+
+    def _took(self, plain: bytes) -> bytes:
+        self._file_at += len(plain)
+        self._made += len(plain)
+        return plain
+
+    def _begin(self) -> bytes:
+        """Begin another file: its magic, and what else of its begin is not encrypted."""
+        self._keystream = self._head = self._cipher = None
+        self._file_at = 0
+        self._begins.append(self._made)
+        size = len(MAGIC)
+        with self._placed():
+            if self._raw.startswith(ENCRYPTED_MAGIC):
+                self._keystream = self._opened()
+                magic = self._keystream.apply(self._raw[:size], 0)
+            else:
+                self._head = self._mariadb_head()
+                magic = self._raw[:size] if self._head is None else self._head.raw
+        self._raw = self._raw[len(magic) :]
+        return self._took(magic)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Errors tell offsets in a file; here its place in the stream is added."""
+        try:
+            yield
+        except EncryptionError as error:
+            error.offset = self._made - self._file_at + (error.offset or 0)
+            raise
+        except KeyMissing as error:
+            offset = self._made - self._file_at + (error.offset or 0)
+            text = error.message.replace(f"{self._path}:", f"{self._path} at {offset}:", 1)
+            raise KeyMissing(
+                text, key_id=error.key_id, version=error.version, file=self._path, offset=offset
+            ) from error
+
+    def _opened(self) -> Keystream:
+        """Past the header of a file that MySQL encrypted."""
+        self._fill(MYSQL_HEADER_SIZE + len(MAGIC))
+        header = MysqlHeader.parse(self._raw[:MYSQL_HEADER_SIZE], self._path)
+        keystream = header.open(self._keyring, self._path)
+        self._raw = self._raw[MYSQL_HEADER_SIZE:]
+        header.check(keystream, self._raw[: len(MAGIC)], self._path)
+        return keystream
+
+    def _mariadb_head(self) -> MariadbHead | None:
+        """What a file that MariaDB encrypted begins with, None for one that is not."""
+        while (wanted := head_end(self._raw)) > len(self._raw):
+            if self._over:
+                return None
+            self._fill(wanted)
+        head = MariadbHead.parse(self._raw[:wanted], self._path)
+        self._key = b"" if head is None else head.key(self._keyring)
+        return head
+
+    def _decrypted(self, head: MariadbHead) -> bytes:
+        """The next events that MariaDB encrypted; at the end, what can be had of a torn one."""
+        made: list[bytes] = []
+        at = 0
+        while not made or at + _SEEN <= len(self._raw):
+            if made and self._file_begins(at):
+                break
+            length = event_length(self._raw[at : at + LENGTH_END])
+            if length < HEADER_SIZE:  # damage, or too little of it is there
+                length = len(self._raw) - at
+            if not made and length <= MAX_EVENT_SIZE:
+                self._fill(length)
+            event = self._raw[at : at + length]
+            if len(event) < length and made:
+                break
+            made.append(self._event(head, event, self._file_at + at, whole=len(event) == length))
+            at += len(event)
+        self._raw = self._raw[at:]
+        return b"".join(made)
+
+    def _event(self, head: MariadbHead, raw: bytes, offset: int, *, whole: bool) -> bytes:
+        if len(raw) < HEADER_SIZE:
+            return raw
+        with self._placed():
+            if self._cipher is None and whole:
+                self._cipher = head.cipher(self._key, raw)
+        return raw if self._cipher is None else self._cipher.decrypt(raw, offset)

@@ -1,0 +1,91 @@
+"""Which keyring a path or a specification means."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.keyring.base import Keyring
+from tailrace.storage.keyring.component import ComponentKeyring
+from tailrace.storage.keyring.mariadb import LINE, SALTED, MariadbKeyring, lines_of
+from tailrace.storage.keyring.own import MARK, OwnKeyring
+from tailrace.storage.keyring.plugin import HEAD, PluginKeyring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GROUP: Final = "tailrace.keyrings"
+"""Entry points of this group are called with what follows ``NAME:`` and the options behind ``?``
+as keyword arguments, and give a `Keyring`."""
+
+_SPEC: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]+):(.*)", re.DOTALL)
+_KINDS: Final[dict[str, Callable[..., Keyring]]] = {
+    "component_keyring_file": ComponentKeyring,
+    "keyring_file": PluginKeyring,
+    "file_key_management": MariadbKeyring,
+    "tailrace": OwnKeyring,
+}
+_HEAD_SIZE: Final = 4096
+
+
+def find_keyring(source: str | Path | Keyring) -> Keyring:
+    """The keyring that a path or a specification ``KIND:WHERE[?option=value&...]`` means.
+
+    A path alone is a file, and its first bytes say of which kind. Kinds are
+    ``component_keyring_file``, ``keyring_file`` (MySQL), ``file_key_management`` (MariaDB; with
+    ``filekey``, ``filekey_env``, ``digest``, ``use_pbkdf2``), ``tailrace``, and the names of entry
+    points in ``tailrace.keyrings``. Raises StorageError, UsageError.
+    """
+    if isinstance(source, Keyring):
+        return source
+    text = str(source)
+    match = _SPEC.fullmatch(text)
+    if match and not Path(text).exists():
+        return _of_kind(match[1], match[2])
+    return _recognised(Path(source))
+
+
+def _of_kind(kind: str, rest: str) -> Keyring:
+    where, _, query = rest.partition("?")
+    options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    make = _KINDS.get(kind)
+    if make is None:
+        found = entry_points(group=GROUP, name=kind)
+        if not found:
+            known = ", ".join(sorted({*_KINDS, *entry_points(group=GROUP).names}))
+            raise UsageError(
+                f"{kind}: no such kind of keyring, and no file of that name; there are {known}"
+            )
+        make = next(iter(found)).load()
+    try:
+        keyring = make(where, **options)
+    except TypeError as error:
+        raise UsageError(f"keyring {kind}: {error}") from None
+    if not isinstance(keyring, Keyring):
+        raise UsageError(f"keyring {kind}: its entry point gave no Keyring")
+    return keyring
+
+
+def _recognised(path: Path) -> Keyring:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_SIZE)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror or error}") from None
+    start = head.lstrip()
+    if start.startswith(b"{"):
+        return OwnKeyring(path) if f'"{MARK}"'.encode() in head else ComponentKeyring(path)
+    if head.startswith(HEAD):
+        return PluginKeyring(path)
+    if head.startswith(SALTED):
+        return MariadbKeyring(path)
+    if any(LINE.match(line) for line in lines_of(head)):
+        return MariadbKeyring(path)
+    raise StorageError(
+        f"{path}: this is no keyring file: neither component_keyring_file's nor keyring_file's"
+        " (MySQL), nor file_key_management's (MariaDB), nor Tailrace's own"
+    )

@@ -1,0 +1,141 @@
+"""Logs in memory: ``memory:name`` is a folder of log files that the whole process shares."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
+
+if TYPE_CHECKING:
+    from tailrace.storage.streams.base import SpillOutput
+
+
+class MemoryFolder:
+    """The files of one ``memory:`` log. Any thread may read while another writes.
+
+    ``files`` holds their bytes by name; whoever touches it holds ``lock``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.files: dict[str, bytearray] = {}
+        self.lock = RLock()
+        self._written: set[str] = set()
+
+    def path(self, name: str) -> str:
+        """The file's URL."""
+        return f"memory:{self.name}/{name}"
+
+    def names(self) -> list[str]:
+        """The files' names, in the order in which they were made."""
+        with self.lock:
+            return list(self.files)
+
+    def size(self, name: str) -> int:
+        """A file's bytes. Raises StorageError where there is none."""
+        with self.lock:
+            return len(self.file(name))
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        """A copy of a piece, shorter at the end. Raises StorageError where there is no file."""
+        with self.lock:
+            return bytes(memoryview(self.file(name))[offset : offset + count])
+
+    def create(self, name: str, head: bytes) -> FolderOutput:
+        """A new file. Raises StorageError where there is one of that name."""
+        with self.lock:
+            if name in self.files:
+                raise StorageError(f"{self.path(name)}: File exists")
+            self.files[name] = bytearray(head)
+            return self.reopen(name)
+
+    def reopen(self, name: str) -> FolderOutput:
+        """A file to be appended to. Raises StorageError where another has it open for that."""
+        with self.lock:
+            self.file(name)
+            if name in self._written:
+                raise StorageError(f"{self.path(name)}: another writer has it open")
+            self._written.add(name)
+            return FolderOutput(self, name)
+
+    def remove(self, name: str) -> None:
+        """Take a file away. Raises StorageError where there is none."""
+        with self.lock:
+            self.file(name)
+            del self.files[name]
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Give a file this content."""
+        with self.lock:
+            self.files[name] = bytearray(content)
+
+    def spill(self, file: SpillOutput) -> SpillOutput:
+        """The file as it is."""
+        return file
+
+    def file(self, name: str) -> bytearray:
+        """A file's own bytes. Raises StorageError where there is none."""
+        try:
+            return self.files[name]
+        except KeyError:
+            raise StorageError(f"{self.path(name)}: no such file") from None
+
+    def release(self, name: str) -> None:
+        """Another may append to the file now (`MemoryOutput.close`)."""
+        with self.lock:
+            self._written.discard(name)
+
+
+class FolderInput(MemoryInput):
+    """A file in a folder in memory, being read. Raises StorageError where it was taken away."""
+
+    def __init__(self, folder: MemoryFolder, name: str) -> None:
+        super().__init__(b"", folder.lock)
+        self._folder = folder
+        self._name = name
+        self.size()
+
+    def stored(self) -> bytearray:
+        """The file's bytes."""
+        return self._folder.file(self._name)
+
+
+class FolderOutput(MemoryOutput):
+    """A file in a folder in memory, being written."""
+
+    def __init__(self, folder: MemoryFolder, name: str) -> None:
+        super().__init__(folder.file(name), folder.lock)
+        self._folder = folder
+        self._name = name
+        self._open = True
+
+    def stored(self) -> bytearray:
+        """The file's bytes."""
+        return self._folder.file(self._name)
+
+    def close(self) -> None:
+        """Let another append."""
+        if self._open:
+            self._open = False
+            self._folder.release(self._name)
+
+
+_FOLDERS: Final[dict[str, MemoryFolder]] = {}
+_LOCK: Final = RLock()
+
+
+def memory_folder(name: str) -> MemoryFolder:
+    """The folder of that name: one in the process, made when it is first asked for."""
+    with _LOCK:
+        folder = _FOLDERS.get(name)
+        if folder is None:
+            folder = _FOLDERS[name] = MemoryFolder(name)
+        return folder
+
+
+def forget_memory(name: str) -> None:
+    """Drop the folder of that name and all its files; who holds it may go on with it."""
+    with _LOCK:
+        _FOLDERS.pop(name, None)

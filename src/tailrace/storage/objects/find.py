@@ -1,0 +1,117 @@
+"""Finding logs in object stores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError
+from tailrace.storage.file import LogFile, LogSeries, ordered
+from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.objects.file import ObjectFile, object_file
+from tailrace.storage.objects.store import store_of
+from tailrace.storage.objects.url import ObjectUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.storage.keyring.base import Keyring
+
+_NUMBERED: Final = re.compile(r".+\.\d+", re.ASCII | re.DOTALL)
+_PIECE: Final = 1 << 20
+
+
+def find_objects(url: str, *, keyring: Keyring | None = None) -> list[LogSeries]:
+    """The series of logs that a URL means: of one log, an index, or a folder, as `find` does.
+
+    In a folder a log is known by its name, ``binlog.000001``, and of each series one is looked
+    into: whether it is a log at all. So a folder takes a request to list it, one for each index
+    in it, and one for each series; with a keyring one for each file, whose plain size depends on
+    whether it is encrypted. Raises StorageError, UsageError.
+    """
+    asked = ObjectUrl.parse(url)
+    if asked.key and not url.endswith("/") and store_of(asked).size(asked.key) is not None:
+        if asked.name.endswith(INDEX_SUFFIX):
+            return [_indexed(asked, keyring)]
+        file = object_file(asked, keyring)
+        return [LogSeries(file.base, (file,))]
+    found = _in_folder(asked, keyring)
+    if not found:
+        for name in sorted(store_of(asked).list(asked.key).folders):
+            found += _in_folder(asked / name, keyring)
+    if not found:
+        raise StorageError(
+            f"{asked}: no log there, neither of that name nor in a folder of it (a log's name ends"
+            " in a number: binlog.000001)"
+        )
+    return found
+
+
+def _in_folder(folder: ObjectUrl, keyring: Keyring | None) -> list[LogSeries]:
+    """The series in a folder, by base name; one alone is named by the folder."""
+    sizes = store_of(folder).list(folder.key).objects
+    names = {name for name in sizes if _NUMBERED.fullmatch(name)}
+    for name in sizes:
+        if name.endswith(INDEX_SUFFIX):
+            names.update(_listed(folder / name, sizes))
+    groups: dict[str, list[ObjectFile]] = {}
+    for name in sorted(names):
+        file = ObjectFile(str(folder / name), name, sizes[name], keyring=keyring)
+        groups.setdefault(file.base, []).append(file)
+    logs: dict[str, list[LogFile]] = {}
+    for base, group in groups.items():
+        if found := _looked_into(group if keyring else group[:1]):
+            logs[base] = found if keyring else list(group)
+    return [
+        _series(folder.name if len(logs) == 1 else f"{folder.name}/{base}", group)
+        for base, group in sorted(logs.items())
+    ]
+
+
+def _indexed(index: ObjectUrl, keyring: Keyring | None) -> LogSeries:
+    """The series that an index lists."""
+    folder = index.parent
+    sizes = store_of(folder).list(folder.key).objects
+    files = [
+        ObjectFile(str(folder / name), name, sizes[name], keyring=keyring)
+        for name in _listed(index, sizes)
+    ]
+    if not files:
+        raise StorageError(f"{index}: none of the logs that this index lists is there")
+    logs = _looked_into(files) if keyring else files
+    return _series(index.name.removesuffix(INDEX_SUFFIX), logs)
+
+
+def _listed(index: ObjectUrl, there: Iterable[str]) -> list[str]:
+    """The names that an index lists and that lie beside it, wherever its server had them.
+
+    Such as are missing at its beginning were purged.
+    """
+    store = store_of(index)
+    text, size = b"", 1
+    while len(text) < size:
+        more, size = store.read(index.key, len(text), _PIECE)
+        if not more:
+            break
+        text += more
+    found: list[str] = []
+    for line in text.decode("utf-8", "surrogateescape").splitlines():
+        entry = line.strip()
+        if not entry:
+            continue
+        name = PurePosixPath(entry.replace("\\", "/")).name
+        if name in there:
+            found.append(name)
+        elif found:
+            raise StorageError(f"{index}: it lists {entry}, which is missing after {found[-1]}")
+    return found
+
+
+def _looked_into(files: Iterable[ObjectFile]) -> list[LogFile]:
+    """Those that are logs, with their plain sizes."""
+    return [log for file in files if (log := file.beside(file.name)) is not None]
+
+
+def _series(name: str, files: Iterable[LogFile]) -> LogSeries:
+    return LogSeries(name, ordered(files))

@@ -1,0 +1,96 @@
+"""Stores by fsspec: its own file system in memory, ``memory://``, which the process shares."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import fsspec  # type: ignore[import-untyped]
+
+from tailrace.errors import StorageError
+from tailrace.storage.objects.refusal import without_secrets
+from tailrace.storage.objects.store import PART, Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.storage.objects.url import ObjectUrl
+
+
+class FsspecStore:
+    """The top folder of a URL, in fsspec's file system of its scheme."""
+
+    def __init__(self, url: ObjectUrl) -> None:
+        self._url = url
+        self._files: Any = fsspec.filesystem(url.scheme)
+
+    def size(self, key: str) -> int | None:
+        """A file's bytes; None where there is none."""
+        with self._told(key):
+            path = self._path(key)
+            return int(self._files.size(path)) if self._files.isfile(path) else None
+
+    def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
+        """A piece of a file."""
+        with self._told(key):
+            path = self._path(key)
+            size = int(self._files.size(path))
+            data = self._files.cat_file(path, start=offset, end=offset + count)
+            return memoryview(data), size
+
+    def list(self, folder: str) -> Listing:
+        """What lies in a folder; one that is not there is empty."""
+        with self._told(folder):
+            try:
+                entries = self._files.ls(self._path(folder), detail=True, refresh=True)
+            except FileNotFoundError:
+                entries = []
+        objects, folders = {}, []
+        for entry in entries:
+            name = str(entry["name"]).rstrip("/").rpartition("/")[2]
+            if entry["type"] == "directory":
+                folders.append(name)
+            else:
+                objects[name] = int(entry["size"])
+        return Listing(objects, folders)
+
+    def put(self, key: str, content: bytes) -> None:
+        """Write a file."""
+        with self._told(key):
+            self._files.pipe_file(self._path(key), content)
+
+    def upload(self, key: str, path: Path) -> None:
+        """Write a file in parts; fsspec gives it its name when it is closed."""
+        with self._told(key):
+            if self._files.isfile(self._path(key)):
+                raise FileExistsError
+            with path.open("rb") as file, self._files.open(self._path(key), "wb") as output:
+                while piece := file.read(PART):
+                    output.write(piece)
+
+    def remove(self, key: str) -> None:
+        """Delete a file, if it is there."""
+        with self._told(key):
+            path = self._path(key)
+            if self._files.isfile(path):
+                self._files.rm_file(path)
+
+    def _path(self, key: str) -> str:
+        return f"/{self._url.bucket}/{key}".rstrip("/")
+
+    @contextmanager
+    def _told(self, key: str) -> Iterator[None]:
+        """What a file system raises as StorageError."""
+        place = f"{self._url.root}/{key}".rstrip("/")
+        try:
+            yield
+        except FileExistsError:
+            message = f"{place}: File exists"
+        except FileNotFoundError:
+            message = f"{place}: no such object"
+        except (OSError, ValueError) as error:
+            message = f"{place}: {without_secrets(str(error))}"
+        else:
+            return
+        raise StorageError(message) from None

@@ -1,0 +1,73 @@
+"""An object that is open for reading."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from tailrace.errors import StorageError
+from tailrace.storage.objects.store import store_of
+
+if TYPE_CHECKING:
+    from tailrace.storage.objects.url import ObjectUrl
+
+
+class ObjectInput:
+    """Each read is one request, for just those bytes; opening is none.
+
+    Every answer tells the object's size. `size` passes on the last one, once, and asks where there
+    is none that was not passed on: so it costs no request beside reading, and who asks again is
+    told what is so by then.
+    """
+
+    def __init__(self, url: ObjectUrl) -> None:
+        self._key = url.key
+        self._store = store_of(url)
+        self._path = str(url)
+        self._at = 0
+        self._size = 0
+        self._told = False
+        self._lock = Lock()
+
+    def read_at(self, offset: int, count: int, /) -> memoryview:
+        """``count`` bytes from an offset on, fewer only at the end; any thread may ask."""
+        data, size = self._store.read(self._key, offset, count)
+        with self._lock:
+            self._size, self._told = size, True
+        return data
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        data = bytes(self.read_at(self._at, count))
+        self._at += len(data)
+        return data
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into memory that is there."""
+        data = self.read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def size(self) -> int:
+        """The object's bytes by now. Raises StorageError where it is gone."""
+        with self._lock:
+            if self._told:
+                self._told = False
+                return self._size
+        size = self._store.size(self._key)
+        if size is None:
+            raise StorageError(f"{self._path}: no such object")
+        return size
+
+    def close(self) -> None:
+        """Nothing to let go of: the store's connections are the process's."""

@@ -1,0 +1,96 @@
+"""Where a log is to be written in an object store; what earlier writers left is put there first."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import MAGIC, EventFlag
+from tailrace.errors import KeyMissing, StorageError
+from tailrace.storage.file import LogFile
+from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.objects.folder import FLAGS_AT, ObjectFolder
+from tailrace.storage.objects.url import ObjectUrl
+from tailrace.storage.reader import EventReader
+
+if TYPE_CHECKING:
+    from tailrace.storage.streams.file import FileOutput
+
+_FILE: Final = re.compile(rf".+(\.\d+|{re.escape(INDEX_SUFFIX)})", re.ASCII | re.DOTALL)
+
+
+def object_place(target: str) -> tuple[ObjectFolder, str]:
+    """The folder that a URL to write to names, and the name in it, empty for the folder itself.
+
+    A name ends in a number or ``.index``: ``s3://bucket/logs/binlog.000001`` is a file,
+    ``s3://bucket/logs`` a folder, and so is all that a slash ends.
+    Raises StorageError, UsageError.
+    """
+    url = ObjectUrl.parse(target)
+    named = url.key and not target.endswith("/") and _FILE.fullmatch(url.name)
+    name = url.name if named else ""
+    folder = ObjectFolder(url.parent if name else url)
+    finish(folder)
+    return folder, name
+
+
+def finish(folder: ObjectFolder) -> None:
+    """Put into the store what is whole in the spool, because its writer could not, or was killed.
+
+    A log that another follows is, too: a new one is begun between two transactions, before the old
+    one's last event, which may be torn. What another writer has open is left to it.
+    """
+    for name in folder.marked():
+        if name not in folder.spooled():  # killed between the last two steps
+            folder.mark(name, whole=False)
+            continue
+        output = _locked(folder, name)
+        if output is not None:
+            _complete(folder, name, output)
+    for name in _followed(folder):
+        output = _locked(folder, name)
+        if output is not None:
+            _end(folder, name, output)
+            _complete(folder, name, output)
+    folder.list_whole()
+
+
+def _followed(folder: ObjectFolder) -> list[str]:
+    """The logs in the spool that are not the last of their series."""
+    logs = [LogFile("", name, 0) for name in folder.spooled() if not name.endswith(INDEX_SUFFIX)]
+    last: dict[str, int] = {}
+    for log in logs:
+        last[log.base] = max(last.get(log.base, 0), log.number or 0)
+    return sorted(log.name for log in logs if (log.number or 0) < last[log.base])
+
+
+def _locked(folder: ObjectFolder, name: str) -> FileOutput | None:
+    try:
+        return folder.spool.reopen(name)
+    except StorageError:  # another writer's
+        return None
+
+
+def _complete(folder: ObjectFolder, name: str, output: FileOutput) -> None:
+    try:
+        folder.complete(name, again=True)
+    finally:
+        output.close()
+
+
+def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
+    """Cut a torn event off, and take the IN_USE flag away, as far as no key is needed for it."""
+    head = folder.spool.read(name, 0, FLAGS_AT + 2)
+    if not head.startswith(MAGIC):
+        return
+    reader = EventReader(folder.spool.folder / name)
+    try:
+        for _ in reader:
+            pass
+    except KeyMissing:
+        return
+    if reader.torn_tail_offset is not None:
+        output.truncate(reader.torn_tail_offset)
+    flags = int.from_bytes(head[FLAGS_AT:], "little") & ~EventFlag.IN_USE
+    output.update(FLAGS_AT, flags.to_bytes(2, "little"))
+    output.sync()

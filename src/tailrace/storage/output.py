@@ -1,0 +1,190 @@
+"""Where logs are written: a `LogFolder` holds the files of a log and its index.
+
+`LocalFolder` is the disk's; `tailrace.storage.memory.MemoryFolder` is one in memory. Encryption
+and object stores are folders, too: `tailrace.storage.binlog_file.BinlogFile` writes in any.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.base import told
+from tailrace.storage.streams.file import FileOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.storage.streams.base import RandomOutput, SpillOutput
+
+flock: Callable[[int, int], None] | None = None
+with suppress(ImportError):  # Windows has no such lock
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+_MODE: Final = 0o640
+"""Permissions of a new log, as the servers give them."""
+DRAFT_SUFFIX: Final = ".new"
+"""Behind the name of a file that is not whole yet; neither servers nor we take it for a log."""
+
+
+class LogFolder(Protocol):
+    """The files of a log, by name. Every method raises StorageError where the store refuses."""
+
+    def path(self, name: str) -> str:
+        """What a person would call the file."""
+
+    def names(self) -> list[str]:
+        """The names of the files that are there, in no order."""
+
+    def size(self, name: str) -> int:
+        """A file's bytes."""
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        """Bytes of a file: fewer than ``count`` only at its end."""
+
+    def create(self, name: str, head: bytes) -> RandomOutput:
+        """A new file that begins with ``head``: it is there with all of it or not at all.
+
+        One of that name must not be there.
+        """
+
+    def reopen(self, name: str) -> RandomOutput:
+        """A file that is there, to be appended to."""
+
+    def remove(self, name: str) -> None:
+        """Take a file away."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Give a file this content in one step: afterwards it has the old or the new."""
+
+    def spill(self, file: SpillOutput) -> SpillOutput:
+        """A temporary file, protected as the folder's own are: encrypted where they are."""
+
+
+def _name(draft: Path, path: Path) -> None:
+    """Give a file its name, where no file has it."""
+    try:
+        os.link(draft, path)  # unlike a rename it replaces no file that is there
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise
+        draft.rename(path)
+    else:
+        draft.unlink()
+
+
+class LocalFolder:
+    """A folder on disk; it is made when the first file is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        """The file's path."""
+        return str(self.folder / name)
+
+    def names(self) -> list[str]:
+        """The files in the folder; none where it is not there."""
+        with told(self.folder):
+            if not self.folder.exists():
+                return []
+            return [entry.name for entry in self.folder.iterdir() if entry.is_file()]
+
+    def size(self, name: str) -> int:
+        """The file's size."""
+        path = self.folder / name
+        with told(path):
+            return path.stat().st_size
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        """A piece of the file."""
+        path = self.folder / name
+        with told(path), path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            pieces = []
+            while count and (piece := file.read(count)):
+                pieces.append(piece)
+                count -= len(piece)
+            return b"".join(pieces)
+
+    def create(self, name: str, head: bytes) -> FileOutput:
+        """Write the head to a draft, sync it, and give it its name."""
+        path = self.folder / name
+        draft = self.folder / (name + DRAFT_SUFFIX)
+        with told(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with told(path):
+            draft.unlink(missing_ok=True)  # it may be another name of a log: do not write to it
+            handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE)
+        output = FileOutput(path, handle)
+        try:
+            self._lock(path, handle)
+            output.write(head)
+            output.sync()
+            with told(path):
+                _name(draft, path)
+            self._sync()
+        except BaseException:
+            output.close()
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+        return output
+
+    def reopen(self, name: str) -> FileOutput:
+        """The file, locked."""
+        path = self.folder / name
+        with told(path):
+            handle = os.open(path, os.O_RDWR)
+        try:
+            self._lock(path, handle)
+        except StorageError:
+            os.close(handle)
+            raise
+        return FileOutput(path, handle)
+
+    def remove(self, name: str) -> None:
+        """Delete the file."""
+        path = self.folder / name
+        with told(path):
+            path.unlink()
+        self._sync()
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a draft, sync it, and rename it over the file."""
+        path = self.folder / name
+        draft = self.folder / (name + DRAFT_SUFFIX)
+        with told(path):
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        self._sync()
+
+    def spill(self, file: SpillOutput) -> SpillOutput:
+        """The file as it is."""
+        return file
+
+    def _sync(self) -> None:
+        """Make the folder's own entries outlive a power cut."""
+        with told(self.folder):
+            handle = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    @staticmethod
+    def _lock(path: Path, handle: int) -> None:
+        if flock is None:
+            return
+        try:
+            flock(handle, LOCK_EX | LOCK_NB)
+        except OSError:
+            raise StorageError(f"{path}: another writer has it open") from None

@@ -1,0 +1,41 @@
+"""Old files of a log that nobody writes at the moment are deleted."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING
+
+from tailrace.storage.encryption.folder import EncryptedFolder
+from tailrace.storage.index import LogIndex
+from tailrace.storage.keyring import open as open_keyring
+from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.target import last_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.keyring.base import Keyring
+
+
+def purge(
+    target: str | Path,
+    *,
+    to: str | None = None,
+    before: int | None = None,
+    keyring: Keyring | str | Path | None = None,
+) -> list[str]:
+    """Delete old files of a log, as PURGE BINARY LOGS TO and BEFORE do; gives their names.
+
+    ``target`` is the log's folder, index or last file, also in an object store. ``to`` and
+    ``before`` (microseconds UTC) are those of `LogIndex.purge`; for a time, MySQL's encrypted logs
+    need their ``keyring``. Not for the logs of a server that runs: it reads its index only when it
+    starts. Raises as `LogIndex.purge`, and StorageError where a writer of ours has the log open:
+    `LogWriter.purge` is for that.
+    """
+    folder, name = last_name(target)
+    in_store = isinstance(folder, ObjectFolder) and str(name) not in folder.spool.names()
+    # Objects are whole: nobody writes there any more.
+    with nullcontext() if in_store else closing(folder.reopen(str(name))):
+        if keyring is not None:
+            folder = EncryptedFolder(folder, open_keyring(keyring), encrypting=False)
+        return LogIndex(folder, name.base).purge(to=to, before=before)

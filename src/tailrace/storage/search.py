@@ -1,0 +1,204 @@
+"""Where in a series of logs a GTID or a time is, without reading all of them.
+
+The file is found by the files' heads alone, about as many as the number of files has bits: by its
+PREVIOUS_GTIDS or GTID_LIST event, which holds what stands in the files before it, or by the second
+in which it was begun. Then that one file is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import MAGIC, EventType, Flavour
+from tailrace.errors import GtidError, StorageError
+from tailrace.events import (
+    DecodeContext,
+    GtidEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+)
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.position import Position
+from tailrace.storage.file import LogSeries
+from tailrace.storage.reader import EventReader
+from tailrace.transactions import Boundary, BoundaryParser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.events import Event
+    from tailrace.storage.file import LogFile
+
+_HEAD: Final = frozenset(
+    {
+        EventType.FORMAT_DESCRIPTION,
+        EventType.START_ENCRYPTION,
+        EventType.PREVIOUS_GTIDS,
+        EventType.GTID_LIST,
+        EventType.ROTATE,
+    }
+)
+"""What may stand at a file's begin, up to its list of GTIDs."""
+_GTIDS: Final = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
+_SECOND: Final = 1_000_000
+
+
+def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | None]:
+    """Whose log a file is, and the GTIDs of all files before it; None for what it does not say."""
+    context = DecodeContext()
+    for offset, raw in EventReader(file):
+        if raw[4] not in _HEAD:
+            break
+        event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
+        if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+            return context.flavour, event.gtids
+    return (None if context.format is None else context.flavour), None
+
+
+def commit_time(first: Event) -> int:
+    """When the transaction that begins with this event was committed, in microseconds UTC.
+
+    Where it was committed first, if the log says that; else the second of the event.
+    """
+    time = first.commit_timestamp if isinstance(first, GtidEvent) else None
+    return first.timestamp * _SECOND if time is None else time
+
+
+class Beginnings:
+    """Iterates over the first event of each transaction in files that follow on each other.
+
+    ``end`` is where the last transaction that was passed ends: a place to resume at.
+    """
+
+    def __init__(self, files: Sequence[LogFile]) -> None:
+        self._files = files
+        self.end = Position(files[0].name, len(MAGIC))
+
+    def __iter__(self) -> Iterator[Event]:
+        parser = BoundaryParser()
+        for file in self._files:
+            context = DecodeContext()
+            for offset, raw in EventReader(file):
+                event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
+                inside = parser.inside
+                boundary = parser.feed(event)
+                if not parser.control and not inside:
+                    yield event
+                if boundary in {Boundary.END, Boundary.OUTSIDE}:
+                    self.end = Position(file.name, event.end_offset or 0)
+
+
+def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> LogFile:
+    """The file that holds a transaction, by the files' lists of GTIDs alone.
+
+    The newest file is also given for one that no file holds. Raises GtidError where the
+    transaction stood in a file that is no longer there, or the log is of the other flavour.
+    """
+    files = _files(source)
+    return files[_Lists(files, _gtid(gtid)).number()]
+
+
+def find_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> Position:
+    """Where a transaction begins.
+
+    Other files than that of `file_of_gtid` are read only where the lists may mislead: if files
+    have none (MySQL 5.6), and in MariaDB's logs, where numbers need not grow
+    (``gtid_strict_mode``), if the transaction is not in that file. Raises GtidError as that, and
+    where the logs do not hold the transaction.
+    """
+    files, wanted = _files(source), _gtid(gtid)
+    lists = _Lists(files, wanted)
+    number = lists.number()
+    others = [*files[:number], *files[number + 1 :]] if lists.may_mislead else []
+    for file in (files[number], *others):
+        place = _place(file, wanted)
+        if place is not None:
+            return place
+    raise GtidError(f"{wanted} is in none of the logs, {files[0].name} to {files[-1].name}")
+
+
+def find_time(source: LogSeries | Sequence[LogFile], time: int) -> Position:
+    """Where the first transaction begins that was committed at a time (microseconds UTC) or later.
+
+    The logs' end if there is none. Times are those of `commit_time`. A file is passed over where
+    the one that follows was begun before that time: the server's clock must not have been set back
+    between files, nor that of a source be ahead of its replica's.
+    """
+    files = _files(source)
+    # The last file that was begun before: only behind it all may be later.
+    number = bisect_left(files[1:], True, key=lambda file: (_begun(file) + 1) * _SECOND > time)
+    begins = Beginnings(files[number:])
+    for event in begins:
+        if commit_time(event) >= time:
+            return Position(event.file or "", event.offset or 0)
+    return begins.end
+
+
+class _Lists:
+    """The lists of GTIDs at the begins of files, read as they are asked for."""
+
+    def __init__(self, files: Sequence[LogFile], gtid: Gtid | MariadbGtid) -> None:
+        self._files = files
+        self._gtid = gtid
+        self._flavour = Flavour.MYSQL if isinstance(gtid, Gtid) else Flavour.MARIADB
+        self.may_mislead = self._flavour is Flavour.MARIADB
+
+    def number(self) -> int:
+        """The number of the last file that does not list the GTID as being before it."""
+        if self._is_before(self._files[0]):
+            raise GtidError(
+                f"{self._gtid} is no longer in the logs, which begin with {self._files[0].name}"
+            )
+        return bisect_left(self._files[1:], True, key=self._is_before)
+
+    def _is_before(self, file: LogFile) -> bool:
+        flavour, before = gtids_before(file)
+        if flavour is not None and flavour is not self._flavour:
+            raise GtidError(f"{file.path} is a log of {flavour}, {self._gtid} is {self._flavour}'s")
+        if isinstance(before, GtidSet) and isinstance(self._gtid, Gtid):
+            return self._gtid in before
+        if isinstance(before, GtidList) and isinstance(self._gtid, MariadbGtid):
+            return _listed(before, self._gtid)
+        self.may_mislead = True
+        return False
+
+
+def _listed(before: GtidList, gtid: MariadbGtid) -> bool:
+    """Whether a state has the GTID, or a later one of the same server and domain."""
+    return any(
+        (each.domain_id, each.server_id) == (gtid.domain_id, gtid.server_id)
+        and each.seq_no >= gtid.seq_no
+        for each in before
+    )
+
+
+def _place(file: LogFile, gtid: Gtid | MariadbGtid) -> Position | None:
+    """Where the transaction begins in this file; only GTID events are looked into."""
+    context = DecodeContext()
+    for offset, raw in EventReader(file):
+        if raw[4] == EventType.FORMAT_DESCRIPTION:
+            context.decode(raw, file=file.name, offset=offset)
+        elif raw[4] in _GTIDS:
+            event = context.decode(raw, file=file.name, offset=offset)
+            if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
+                return Position(file.name, offset)
+    return None
+
+
+def _begun(file: LogFile) -> int:
+    """The second of a file's first event."""
+    for _, raw in EventReader(file):
+        return int.from_bytes(raw[:4], "little")
+    raise StorageError(f"{file.path}: the file ends inside its first event")
+
+
+def _files(source: LogSeries | Sequence[LogFile]) -> Sequence[LogFile]:
+    return source.files if isinstance(source, LogSeries) else source
+
+
+def _gtid(gtid: Gtid | MariadbGtid | str) -> Gtid | MariadbGtid:
+    if not isinstance(gtid, str):
+        return gtid
+    return Gtid.parse(gtid) if ":" in gtid else MariadbGtid.parse(gtid)

@@ -1,0 +1,224 @@
+"""Buffers: small reads and writes become large ones below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, overload
+
+from tailrace.storage.streams.base import (
+    ForwardOutput,
+    InputStream,
+    RandomInput,
+    RandomOutput,
+    check_cut,
+    check_within,
+    needs,
+)
+from tailrace.storage.streams.forward import ForwardInput
+
+if TYPE_CHECKING:
+    from tailrace.storage.streams.base import Data
+
+BUFFER: Final = 1 << 16
+"""Bytes of a buffer, unless it is told otherwise."""
+
+
+class BufferInput(ForwardInput):
+    """Reads ``limit`` bytes at once; what is asked for in larger pieces passes by the buffer."""
+
+    def __init__(self, lower: InputStream, limit: int = BUFFER) -> None:
+        super().__init__(lower)
+        self._limit = limit
+        self._held = b""
+        self._from = 0
+
+    def _next(self, count: int) -> bytes:
+        held, start = self._held, self._from
+        if start == len(held):
+            if count >= self._limit:
+                return self.lower.read(count)
+            self._held = held = self.lower.read(self._limit)
+            start = 0
+        data = held[start : start + count]
+        self._from = start + len(data)
+        return data
+
+
+class BufferRandomInput(BufferInput):
+    """As `BufferInput`, at any offset: within the buffer a seek costs nothing."""
+
+    lower: RandomInput
+
+    def __init__(self, lower: RandomInput, limit: int = BUFFER) -> None:
+        needs(lower, RandomInput, "BufferRandomInput")
+        super().__init__(lower, limit)
+        self._start = self._at = lower.tell()
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        at = self._at - self._start
+        if not 0 <= at < len(self._held):
+            if count >= self._limit:
+                data = self._lower_at(self._at).read(count)
+                self._at += len(data)
+                return data
+            self._fill()
+            at = 0
+        data = self._held[at : at + count]
+        self._at += len(data)
+        return data
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into memory that is there."""
+        at = self._at - self._start
+        if not 0 <= at < len(self._held):
+            if len(view) >= self._limit:
+                count = self._lower_at(self._at).readinto(view)
+                self._at += count
+                return count
+            self._fill()
+            at = 0
+        count = min(len(view), len(self._held) - at)
+        view[:count] = self._held[at : at + count]
+        self._at += count
+        return count
+
+    def _fill(self) -> None:
+        held = self._lower_at(self._at).read(self._limit)
+        self._held, self._start = held, self._at
+
+    def _lower_at(self, offset: int) -> RandomInput:
+        if self.lower.tell() != offset:
+            self.lower.seek(offset)
+        return self.lower
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        self._at = offset
+        return offset
+
+    def size(self) -> int:
+        """The file's bytes by now."""
+        return self.lower.size()
+
+
+class BufferOutput:
+    """Gathers what is written up to ``limit`` bytes; pieces from a quarter of that on pass by."""
+
+    def __init__(self, lower: ForwardOutput, limit: int = BUFFER) -> None:
+        needs(lower, ForwardOutput, type(self).__name__)
+        self.lower = lower
+        self._space = memoryview(bytearray(limit))
+        self._least = max(limit // 4, 1)
+        self._end = 0
+        self._below = lower.size
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._below + self._end
+
+    def write(self, data: Data, /) -> None:
+        """Append, in the buffer or below."""
+        end = self._end + len(data)
+        if end > len(self._space) or len(data) >= self._least:
+            self._spill()
+            if len(data) >= self._least:
+                self._hand_down(data)
+                return
+            end = len(data)
+        self._space[self._end : end] = data
+        self._end = end
+
+    def _spill(self) -> None:
+        """Write what is held. What could not be written stays held."""
+        end = self._end
+        if not end:
+            return
+        before = self._below
+        self._end = 0
+        try:
+            self._hand_down(self._space[:end])
+        except BaseException:
+            there = self._below - before
+            self._end = end - there
+            self._space[: self._end] = bytes(self._space[there:end])
+            raise
+
+    def _hand_down(self, data: Data) -> None:
+        try:
+            self.lower.write(data)
+        except BaseException:
+            self._below = self.lower.size
+            raise
+        self._below += len(data)
+
+    def flush(self) -> None:
+        """Write what is held."""
+        self._spill()
+        self.lower.flush()
+
+    def sync(self) -> None:
+        """Write what is held, and have it outlive a power cut."""
+        self._spill()
+        self.lower.sync()
+
+    def close(self) -> None:
+        """Write what is held, and close what lies below."""
+        try:
+            self._spill()
+        finally:
+            self._end = 0
+            self.lower.close()
+
+
+class BufferRandomOutput(BufferOutput):
+    """As `BufferOutput`; what is still held is changed where it is held."""
+
+    lower: RandomOutput
+
+    def __init__(self, lower: RandomOutput, limit: int = BUFFER) -> None:
+        needs(lower, RandomOutput, type(self).__name__)
+        super().__init__(lower, limit)
+
+    def update(self, offset: int, data: Data, /) -> None:
+        """Overwrite bytes that are there."""
+        check_within(offset, len(data), self.size)
+        below = self._below
+        if offset < below < offset + len(data):
+            self._spill()
+            below = self._below
+        if offset < below:
+            self.lower.update(offset, data)
+        else:
+            self._space[offset - below : offset - below + len(data)] = data
+
+    def truncate(self, size: int, /) -> None:
+        """Cut the file back."""
+        below = self._below
+        check_cut(size, below + self._end)
+        self._end = max(size - below, 0)  # what is cut is never written, also if that fails below
+        if size < below:
+            self.lower.truncate(size)
+            self._below = size
+
+
+@overload
+def buffered_input(lower: RandomInput, limit: int = BUFFER) -> BufferRandomInput: ...
+@overload
+def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput: ...
+def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput:
+    """The buffer that can do what the lower stream can."""
+    if isinstance(lower, RandomInput):
+        return BufferRandomInput(lower, limit)
+    return BufferInput(lower, limit)
+
+
+@overload
+def buffered_output(lower: RandomOutput, limit: int = BUFFER) -> BufferRandomOutput: ...
+@overload
+def buffered_output(lower: ForwardOutput, limit: int = BUFFER) -> BufferOutput: ...
+def buffered_output(lower: ForwardOutput, limit: int = BUFFER) -> BufferOutput:
+    """The buffer that can do what the lower stream can."""
+    if isinstance(lower, RandomOutput):
+        return BufferRandomOutput(lower, limit)
+    return BufferOutput(lower, limit)

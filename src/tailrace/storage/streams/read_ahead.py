@@ -1,0 +1,171 @@
+"""Reading ahead: large pieces, the next fetched while one is used. For object stores.
+
+Threads of its own read what lies below, and nobody else does: one thread, or of a `RangedInput` as
+many as pieces are fetched ahead. Each piece is asked for once, by as few reads as the lower stream
+needs; where that is a request to a store, a piece is a request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from tailrace.storage.streams.base import RandomInput, RangedInput, needs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+BLOCK: Final = 8 << 20
+"""Bytes of a piece, unless told otherwise: as many as the column path decodes at a time."""
+FIRST: Final = 256 << 10
+"""Bytes of the first piece: who wants a file's head only asks for no more."""
+
+
+def _fetch(lower: RandomInput, start: int, count: int) -> bytes:
+    """So many bytes from an offset on, fewer only at the end."""
+    if lower.tell() != start:
+        lower.seek(start)
+    data = lower.read(count)
+    if len(data) == count or not data:
+        return data
+    pieces = [data]
+    count -= len(data)
+    while count and (data := lower.read(count)):
+        pieces.append(data)
+        count -= len(data)
+    return b"".join(pieces)
+
+
+class ReadAhead:
+    """Reads up to ``block`` bytes at a time, and up to ``ahead`` such pieces ahead.
+
+    The first piece past a seek has ``first`` bytes and comes alone; while reading goes straight on
+    each has twice as many as the one before, up to a block, and one more is fetched ahead. Holds at
+    most ``ahead`` + 1 blocks, and one more for a moment where the lower stream gives them in parts.
+    What went wrong in a piece comes out when it is needed, and it is asked for again then.
+
+    `size` asks the lower stream only where its last answer is no longer enough: at the end, or when
+    it is asked twice at the same place, as who waits for more does.
+    """
+
+    def __init__(
+        self, lower: RandomInput, *, block: int = BLOCK, ahead: int = 2, first: int = FIRST
+    ) -> None:
+        needs(lower, RandomInput, "ReadAhead")
+        self.lower = lower
+        self._block = block
+        self._ahead = ahead
+        self._first = self._next = min(first, block)
+        self._at = lower.tell()
+        self._start = self._at
+        self._held: bytes | memoryview = b""
+        self._run = 0
+        self._coming: deque[tuple[int, int, Future[bytes | memoryview]]] = deque()
+        self._ranged = lower if isinstance(lower, RangedInput) else None
+        workers = max(ahead, 1) if self._ranged else 1
+        self._worker = ThreadPoolExecutor(workers, "tailrace read-ahead")
+        self._size = -1
+        self._sized_at = -1
+        self._open = True
+
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes, those of one block."""
+        start = self._stand()
+        whole = not start and count >= len(self._held)
+        data = bytes(self._held if whole else self._held[start : start + count])
+        self._at += len(data)
+        return data
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into memory that is there."""
+        start = self._stand()
+        with memoryview(self._held) as held:
+            piece = held[start : start + len(view)]
+            count = len(piece)
+            view[:count] = piece
+            piece.release()
+        self._at += count
+        return count
+
+    def _stand(self) -> int:
+        """Where in the piece that is held reading goes on; it is fetched first if need be."""
+        at = self._at - self._start
+        if 0 <= at < len(self._held):
+            return at
+        self._go_on()
+        self._order()
+        return 0
+
+    def _go_on(self) -> None:
+        """Hold the piece that begins where it stands."""
+        straight = self._held and self._at == self._start + len(self._held)
+        self._held, self._start = b"", self._at
+        if not straight:
+            self._cancel()
+            self._run = 0
+            self._next = self._first
+        self._run += 1
+        if self._coming and self._coming[0][0] == self._at:
+            _, _, future = self._coming.popleft()
+            self._held = future.result()
+        if not self._held:  # not ordered, or the end when it was
+            self._cancel()
+            wanted = self._length()
+            self._held = self._submit(self._at, wanted).result()
+            end = self._at + len(self._held)
+            if end > self._size:
+                self._size = self._ask_size() if len(self._held) == wanted else end
+
+    def _order(self) -> None:
+        """Ask for the pieces that follow."""
+        start = self._start + len(self._held)
+        if self._coming:
+            start = sum(self._coming[-1][:2])
+        while len(self._coming) < min(self._run - 1, self._ahead) and start < self._size:
+            count = self._length()
+            self._coming.append((start, count, self._submit(start, count)))
+            start += count
+
+    def _length(self) -> int:
+        """The next piece's bytes."""
+        length = self._next
+        self._next = min(2 * length, self._block)
+        return length
+
+    def _submit(self, start: int, count: int) -> Future[bytes | memoryview]:
+        if self._ranged is not None:
+            return self._worker.submit(self._ranged.read_at, start, count)
+        return self._worker.submit(_fetch, self.lower, start, count)
+
+    def _ask_size(self) -> int:
+        return self._worker.submit(self.lower.size).result()
+
+    def _cancel(self) -> None:
+        for _, _, future in self._coming:
+            future.cancel()
+        self._coming.clear()
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset; nothing is asked for before the next read."""
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def size(self) -> int:
+        """The file's bytes by now, or when it was last asked: see above."""
+        if self._at >= self._size or self._sized_at == self._at:
+            self._size = self._ask_size()
+        self._sized_at = self._at
+        return self._size
+
+    def close(self) -> None:
+        """End the thread, after the request that it has under way, and close what lies below."""
+        if self._open:
+            self._open = False
+            self._cancel()
+            self._worker.shutdown()
+            self.lower.close()

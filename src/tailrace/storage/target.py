@@ -1,0 +1,125 @@
+"""Where a log is to be written: the folder, and its file's name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.file import local_path
+from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.memory import memory_folder
+from tailrace.storage.output import LocalFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.output import LogFolder
+
+_MEMORY: Final = "memory:"
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
+_DEFAULT_BASE: Final = "binlog"
+_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """A log file's name in its two parts: ``binlog.000001`` is the first of ``binlog``."""
+
+    base: str
+    number: int
+    digits: int = _DIGITS
+
+    @classmethod
+    def parse(cls, name: str) -> LogName | None:
+        """The parts of a name, None where no number ends it."""
+        match = _NUMBERED.fullmatch(name)
+        return cls(match[1], int(match[2]), len(match[2])) if match else None
+
+    @property
+    def next(self) -> LogName:
+        """The next file's."""
+        return LogName(self.base, self.number + 1, self.digits)
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.number:0{self.digits}}"
+
+
+def place(target: str | Path) -> tuple[LogFolder, str]:
+    """The folder that a path or a URL names, and the name in it: on disk, in memory (``memory:``),
+    or in an object store.
+
+    The name is empty where the target is the folder itself. Raises StorageError for other URLs.
+    """
+    text = str(target)
+    if (scheme := _SCHEME.match(text)) and scheme[1].lower() != "file":
+        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - seldom needed
+
+        return object_place(text)
+    if text.lower().startswith(_MEMORY):
+        folder, _, name = text[len(_MEMORY) :].lstrip("/").partition("/")
+        if not folder:
+            raise StorageError(f"{text}: a log in memory has a name, as in memory:name")
+        return memory_folder(folder), name
+    path = local_path(target)
+    if path.is_dir():
+        return LocalFolder(path), ""
+    return LocalFolder(path.parent), path.name
+
+
+def logs_of(folder: LogFolder, base: str) -> list[LogName]:
+    """The log files of that base name in the folder, in the order of their numbers."""
+    names = (LogName.parse(name) for name in folder.names())
+    return sorted((name for name in names if name and name.base == base), key=lambda n: n.number)
+
+
+def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
+    """Where a new log begins. Raises StorageError where its folder holds files of that name."""
+    folder, name = place(target)
+    first = LogName.parse(name) or LogName(name or _DEFAULT_BASE, 1)
+    if name.endswith(INDEX_SUFFIX):
+        raise UsageError(f"{target}: the name of a log's first file is asked for, not its index")
+    there = [str(known) for known in logs_of(folder, first.base)]
+    index = first.base + INDEX_SUFFIX
+    if index in folder.names():
+        there.append(index)
+    if there:
+        raise StorageError(
+            f"{folder.path(str(first))}: {there[0]} is there; go on with that log by"
+            " tailrace.append, or choose another name"
+        )
+    return folder, first
+
+
+def last_name(target: str | Path) -> tuple[LogFolder, LogName]:
+    """The file in which a log that is there goes on. Raises StorageError, UsageError."""
+    folder, name = place(target)
+    if name.endswith(INDEX_SUFFIX):
+        base = name.removesuffix(INDEX_SUFFIX)
+    elif name:
+        known = LogName.parse(name)
+        if known is None:
+            raise StorageError(f"{target}: no number ends the name of this log file")
+        base = known.base
+    else:
+        base = _only_base(folder, str(target))
+    logs = logs_of(folder, base)
+    if not logs:
+        raise StorageError(f"{target}: no log of that name is there")
+    if name and not name.endswith(INDEX_SUFFIX) and name != str(logs[-1]):
+        raise UsageError(f"{target}: {logs[-1]} comes after it; a log grows at its end only")
+    return folder, logs[-1]
+
+
+def _only_base(folder: LogFolder, target: str) -> str:
+    names = folder.names()
+    bases = {name.removesuffix(INDEX_SUFFIX) for name in names if name.endswith(INDEX_SUFFIX)}
+    bases = bases or {log.base for log in map(LogName.parse, names) if log}
+    if not bases:
+        raise StorageError(f"{target}: no log is in this folder")
+    if len(bases) > 1:
+        known = ", ".join(sorted(bases))
+        raise UsageError(f"{target}: it holds several logs ({known}); name a file of one")
+    return bases.pop()

@@ -1,0 +1,36 @@
+"""The contract that every stream keeps, as checks that a stream of another package runs as ours do.
+
+`check` runs all over a `tailrace.storage.streams.layer.Layer`; as a test class, with any runner::
+
+    class TestMine(StreamContract):
+        layer = MY_LAYER
+
+A check that fails raises `BrokenContract`, an AssertionError that says what was asked of the stream
+and what it did. Every choice in a check follows from its seed.
+"""
+
+from tailrace.testing.content import ANY_BYTES, Content
+from tailrace.testing.contract import CHECKS, StreamContract, check
+from tailrace.testing.expect import BrokenContract
+from tailrace.testing.reading import check_growth, check_read_faults, check_reading
+from tailrace.testing.store import FAULTS, Faults, Source, Store
+from tailrace.testing.writing import check_sync, check_write_faults, check_writing
+
+__all__ = [
+    "ANY_BYTES",
+    "CHECKS",
+    "FAULTS",
+    "BrokenContract",
+    "Content",
+    "Faults",
+    "Source",
+    "Store",
+    "StreamContract",
+    "check",
+    "check_growth",
+    "check_read_faults",
+    "check_reading",
+    "check_sync",
+    "check_write_faults",
+    "check_writing",
+]

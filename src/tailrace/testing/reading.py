@@ -1,0 +1,182 @@
+"""Checks of what a stream reads."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.base import RandomInput, RandomOutput, SeekableInput
+from tailrace.testing.content import ANY_BYTES
+from tailrace.testing.expect import expect, expect_bytes
+from tailrace.testing.store import FAULTS, Faults, Source, Store
+
+if TYPE_CHECKING:
+    from tailrace.storage.streams.base import InputStream
+    from tailrace.storage.streams.layer import Layer
+    from tailrace.testing.content import Content
+
+_COUNTS = (1, 2, 3, 7, 16, 100, 511, 512, 513, 4096, 5000, 1 << 20)
+
+
+def stored(layer: Layer, pieces: list[bytes]) -> bytes:
+    """What the layer makes of these pieces, written whole."""
+    store = Store()
+    output = layer.output(store)
+    for piece in pieces:
+        output.write(piece)
+    output.close()
+    return bytes(store.data)
+
+
+def read_all(stream: InputStream, chance: Random, most: int | None = None) -> bytes:
+    """Everything, by reads of odd sizes; up to the first that reaches ``most``."""
+    found = bytearray()
+    while most is None or len(found) < most:
+        count = chance.choice(_COUNTS)
+        data = stream.read(count)
+        expect(len(data) <= count, f"read({count}) gave {len(data)} bytes")
+        if not data:
+            break
+        found += data
+    return bytes(found)
+
+
+def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
+    """Reads of odd sizes, over a lower stream that gives less than it is asked for; seeks."""
+    chance = Random(seed)  # noqa: S311 - repeatable, not secret
+    pieces = content.pieces(chance)
+    plain = b"".join(pieces)
+    raw = stored(layer, pieces)
+    source = Source(raw, chance=chance)
+    stream = layer.input(source)
+    expect_bytes(read_all(stream, chance), plain, "read from begin to end")
+    for _ in range(2):
+        expect(stream.read(10) == b"", "a read at the end gave something")
+    if isinstance(stream, RandomInput):
+        _check_random(stream, content.starts(pieces), plain, chance)
+    else:
+        stream = layer.input(Source(raw, chance=chance))
+        if isinstance(stream, SeekableInput):
+            _check_forward(stream, content.starts(pieces), plain, chance)
+    for each in (stream, layer.input(source)):
+        close = getattr(each, "close", None)
+        expect(close, "it cannot be closed")
+        if close is not None:
+            close()
+            close()
+    expect(source.closed, "close() left the stream below open")
+
+
+def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: Random) -> None:
+    for _ in range(40):
+        offset = chance.choice(starts)
+        expect(stream.seek(offset) == offset, "seek gave another offset than it was given")
+        expect(stream.tell() == offset, f"tell() after seek({offset}) gave {stream.tell()}")
+        expect(stream.size() == len(plain), f"size() is {stream.size()}, not {len(plain)}")
+        for _ in range(chance.randint(1, 4)):
+            count = chance.choice(_COUNTS)
+            if chance.random() < 0.5:
+                data = stream.read(count)
+            else:
+                view = bytearray(count)
+                data = bytes(view[: stream.readinto(memoryview(view))])
+            wanted = plain[offset : offset + len(data)]
+            expect_bytes(data, wanted, f"{count} bytes at {offset}")
+            expect(data or offset >= len(plain), f"nothing was read at {offset}, before the end")
+            offset += len(data)
+            expect(stream.tell() == offset, f"tell() gave {stream.tell()} at {offset}")
+    stream.seek(len(plain) + 100)
+    expect(stream.read(10) == b"", "something was read behind the end")
+    stream.seek(0)
+    expect_bytes(read_all(stream, chance), plain, "read again from the begin")
+
+
+def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chance: Random) -> None:
+    at = 0
+    for offset in sorted(chance.choices(starts, k=5)):
+        if offset < at:
+            continue
+        expect(stream.seek(offset) == offset, "seek gave another offset than it was given")
+        data = stream.read(chance.choice(_COUNTS))
+        expect_bytes(data, plain[offset : offset + len(data)], f"read at {offset}")
+        at = offset + len(data)
+    if at:
+        try:
+            stream.seek(0)
+        except StorageError:
+            return
+        expect_bytes(stream.read(at), plain[:at][: len(plain)], "read after seeking back")
+
+
+def check_read_faults(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
+    """Each call of the lower stream refused in turn: the error comes out, and reading goes on."""
+    chance = Random(seed)  # noqa: S311
+    pieces = content.pieces(chance)
+    plain = b"".join(pieces)
+    raw = stored(layer, pieces)
+    clean = Faults()
+    _read_on(layer, Source(raw, clean, Random(seed)), clean, plain)  # noqa: S311
+    for name, number in FAULTS.items():
+        for call in _some(clean.calls, chance):
+            faults = Faults(call, number)
+            source = Source(raw, faults, Random(seed))  # noqa: S311
+            told = _read_on(layer, source, faults, plain)
+            expect(told or not faults.done, f"{name} at call {call} of the store: nothing said so")
+
+
+def _some(calls: int, chance: Random) -> list[int]:
+    """All calls, or some where they are many."""
+    return sorted(chance.sample(range(calls), min(calls, 60)))
+
+
+def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
+    """Read everything in spite of refusals; how many there were."""
+    told = 0
+    chance = Random(len(plain))  # noqa: S311
+    stream: InputStream | None = None
+    found = b""
+    while True:
+        try:
+            stream = stream or layer.input(source)
+            data = stream.read(chance.choice((50, 777, 5000)))
+        except StorageError as error:
+            told += 1
+            expect(faults.told in str(error), f"the refusal's message became {error}")
+            expect(told < 2, "one refusal of the store was told twice")
+            continue
+        if not data:
+            break
+        found += data
+    expect_bytes(found, plain, "read on behind a refusal")
+    close = getattr(stream, "close", None)
+    if close is not None:
+        close()
+    return told
+
+
+def check_growth(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
+    """What is appended and flushed is seen by an input that was at the end (both being random)."""
+    chance = Random(seed)  # noqa: S311
+    store = Store()
+    output = layer.output(store)
+    pieces = content.pieces(chance)
+    if not isinstance(output, RandomOutput) or not pieces:
+        return
+    output.write(pieces[0])
+    output.flush()
+    stream = layer.input(Source(store.data, chance=chance))
+    if not isinstance(stream, RandomInput):
+        return
+    found = read_all(stream, chance)
+    for piece in pieces[1:]:
+        output.write(piece)
+        output.flush()
+        told = stream.size()
+        if told != output.size:  # who waits asks again
+            told = stream.size()
+        expect(told == output.size, f"size() of a file that grew is {told}, not {output.size}")
+        found += read_all(stream, chance)
+    expect_bytes(found, b"".join(pieces), "read while it grew")
+    stream.close()
+    output.close()

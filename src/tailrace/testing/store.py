@@ -1,0 +1,184 @@
+"""A store below a stream that is checked: it refuses when told to, and may lose its power."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.base import check_cut, check_within
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from tailrace.storage.streams.base import Data
+
+FAULTS: Final = {
+    "disk full": errno.ENOSPC,
+    "I/O error": errno.EIO,
+    "connection reset": errno.ECONNRESET,
+}
+"""What may go wrong, as the operating system numbers it."""
+
+
+class Faults:
+    """Refuses one call: the ``at``-th of all (from 0), with this error number, None of them.
+
+    ``calls`` counts; ``told`` is the text that the refusal's message holds.
+    """
+
+    def __init__(self, at: int | None = None, number: int = errno.EIO) -> None:
+        self.at = at
+        self.number = number
+        self.calls = 0
+        self.done = False
+        self.told = os.strerror(number)
+
+    def due(self) -> bool:
+        """Whether this call is refused."""
+        call, self.calls = self.calls, self.calls + 1
+        if call != self.at:
+            return False
+        self.done = True
+        return True
+
+    def refusal(self) -> StorageError:
+        """The error."""
+        error = StorageError(f"store: {self.told}")
+        error.__cause__ = OSError(self.number, self.told)
+        return error
+
+
+class Store:
+    """A `RandomOutput` in memory that knows what a power cut would leave.
+
+    ``data`` is what was handed to it, ``durable`` what the last `sync` acknowledged. A write that
+    is refused has put ``share`` of its bytes there.
+    """
+
+    def __init__(self, faults: Faults | None = None, share: float = 0.5) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.closed = False
+        self.faults = faults or Faults()
+        self._share = share
+        self._later: list[tuple[int, bytes | None]] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes there."""
+        return len(self.data)
+
+    def write(self, data: Data, /) -> None:
+        """Append, perhaps a part only."""
+        if self.faults.due():
+            self._put(len(self.data), bytes(data)[: int(len(data) * self._share)])
+            raise self.faults.refusal()
+        self._put(len(self.data), bytes(data))
+
+    def update(self, offset: int, data: Data, /) -> None:
+        """Overwrite, perhaps a part only."""
+        check_within(offset, len(data), len(self.data))
+        if self.faults.due():
+            self._put(offset, bytes(data)[: int(len(data) * self._share)])
+            raise self.faults.refusal()
+        self._put(offset, bytes(data))
+
+    def _put(self, offset: int, data: bytes) -> None:
+        self.data[offset : offset + len(data)] = data
+        self._later.append((offset, data))
+
+    def truncate(self, size: int, /) -> None:
+        """Cut off."""
+        check_cut(size, len(self.data))
+        self._check()
+        del self.data[size:]
+        self._later.append((size, None))
+
+    def flush(self) -> None:
+        """Nothing to do."""
+        self._check()
+
+    def sync(self) -> None:
+        """All of it would outlive a power cut now."""
+        self._check()
+        self.durable = bytes(self.data)
+        self._later.clear()
+
+    def close(self) -> None:
+        """Let go; the store's own refusal to do so is one, and it has let go."""
+        if not self.closed:
+            self.closed = True
+            self._check()
+
+    def _check(self) -> None:
+        if self.faults.due():
+            raise self.faults.refusal()
+
+    def after_power_cut(self, chance: Random) -> bytes:
+        """What may be there then: what was synced, and some first part of what came later."""
+        data = bytearray(self.durable)
+        kept = chance.randint(0, len(self._later))
+        for index, (offset, piece) in enumerate(self._later[: kept + 1]):
+            if piece is None:
+                if index < kept:
+                    del data[offset:]
+                continue
+            part = piece if index < kept else piece[: chance.randint(0, len(piece))]
+            data[offset : offset + len(part)] = part
+        return bytes(data)
+
+
+class Source:
+    """A `RandomInput` over bytes that may grow, with refusals and, by ``chance``, short reads."""
+
+    def __init__(
+        self,
+        data: bytes | bytearray,
+        faults: Faults | None = None,
+        chance: Random | None = None,
+    ) -> None:
+        self.faults = faults or Faults()
+        self.closed = False
+        self._data = data
+        self._chance = chance
+        self._at = 0
+
+    def read(self, count: int, /) -> bytes:
+        """Some bytes, seldom all."""
+        self._check()
+        if self._chance is not None and count > 1:
+            count = self._chance.choice((1, count // 2, count, self._chance.randint(1, count)))
+        data = bytes(self._data[self._at : self._at + count])
+        self._at += len(data)
+        return data
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`."""
+        data = self.read(len(view)) if len(view) else b""
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        self._check()
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def size(self) -> int:
+        """Bytes there."""
+        self._check()
+        return len(self._data)
+
+    def close(self) -> None:
+        """Let go."""
+        self.closed = True
+
+    def _check(self) -> None:
+        if self.faults.due():
+            raise self.faults.refusal()

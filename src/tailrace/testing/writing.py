@@ -1,0 +1,231 @@
+"""Checks of what a stream writes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.streams.base import RandomOutput
+from tailrace.testing.content import ANY_BYTES
+from tailrace.testing.expect import expect, expect_bytes
+from tailrace.testing.reading import read_all
+from tailrace.testing.store import FAULTS, Faults, Source, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.storage.streams.base import ForwardOutput
+    from tailrace.storage.streams.layer import Layer
+    from tailrace.testing.content import Content
+
+    MakeStore = Callable[[Faults, float], Store]
+    """Makes the store at the bottom: with these faults, that take such a share of what is given."""
+
+
+class _Writer:
+    """A stream being written, and beside it the bytes that must be in it.
+
+    ``synced`` are those that the last `sync` acknowledged, None before the first.
+    """
+
+    def __init__(self, layer: Layer, content: Content, chance: Random, store: Store) -> None:
+        self.layer = layer
+        self.content = content
+        self.chance = chance
+        self.store = store
+        self.plain = bytearray()
+        self.starts = [0]
+        self.synced: bytes | None = None
+        self.refused = 0
+        self.output: ForwardOutput = layer.output(store)
+
+    def steps(self) -> list[Callable[[], None]]:
+        """A way to write the content, with changes and cuts on it where the stream can do such."""
+        steps: list[Callable[[], None]] = []
+        for piece in self.content.pieces(self.chance):
+            steps.append(lambda piece=piece: self.write(piece))  # type: ignore[misc]
+            if isinstance(self.output, RandomOutput):
+                steps += [self.update] * (self.content.free and self.chance.random() < 0.3)
+                steps += [self.cut] * (self.chance.random() < 0.15)
+            steps += [self.flush] * (self.chance.random() < 0.2)
+            steps += [self.sync] * (self.chance.random() < 0.2)
+        return [*steps, self.sync]
+
+    def write(self, piece: bytes) -> None:
+        before = self.output.size
+        reused = bytearray(piece)
+        data = self.chance.choice((piece, reused, memoryview(reused)))
+        try:
+            self.output.write(data)
+        except StorageError as error:
+            self._refusal(error)
+            there = self.output.size - before
+            expect(
+                0 <= there <= len(piece),
+                f"size went from {before} to {before + there} by a write of {len(piece)} bytes",
+            )
+            if isinstance(self.output, RandomOutput):
+                self.output.truncate(before)
+                self.output.write(piece)
+            else:
+                self.output.flush()
+                self.output.write(piece[self.output.size - before :])
+        reused[:] = b"\xff" * len(reused)  # it is the caller's, who uses it for something else now
+        self.plain += piece
+        self.starts.append(len(self.plain))
+        self._check_size()
+
+    def update(self) -> None:
+        offset = self.chance.randint(0, len(self.plain))
+        count = min(self.chance.choice((1, 2, 16, 17, 600)), len(self.plain) - offset)
+        data = self.chance.randbytes(count)
+        output = self._random()
+        try:
+            output.update(offset, data)
+        except StorageError as error:
+            self._refusal(error)
+            output.update(offset, data)
+        self.plain[offset : offset + count] = data
+        self.synced = None
+        self._check_size()
+
+    def cut(self) -> None:
+        size = self.chance.choice(self.starts[-4:])
+        output = self._random()
+        try:
+            output.truncate(size)
+        except StorageError as error:
+            self._refusal(error)
+            output.truncate(size)
+        del self.plain[size:]
+        self.starts = [start for start in self.starts if start <= size]
+        self.synced = None
+        self._check_size()
+
+    def flush(self) -> None:
+        try:
+            self.output.flush()
+        except StorageError as error:
+            self._refusal(error)
+            self.output.flush()
+        self.check_stored(bytes(self.store.data), "flush")
+
+    def sync(self) -> None:
+        try:
+            self.output.sync()
+        except StorageError as error:
+            self._refusal(error)
+            self.output.sync()
+        self.synced = bytes(self.plain)
+        self.check_stored(self.store.durable, "sync")
+
+    def close(self) -> None:
+        try:
+            self.output.close()
+        except StorageError as error:
+            self._refusal(error)
+        else:
+            self.check_stored(bytes(self.store.data), "close", whole=True)
+        self.output.close()
+        expect(self.store.closed, "close() left the stream below open")
+        if self.synced is not None:
+            self.check_stored(self.store.durable, "a close, of what was synced,", self.synced)
+
+    def check_stored(
+        self, raw: bytes, after: str, plain: bytes | None = None, *, whole: bool = False
+    ) -> None:
+        """What lies in the store must give the bytes; an end that was not closed may be told."""
+        wanted = bytes(self.plain) if plain is None else plain
+        stream = self.layer.input(Source(raw, chance=self.chance))
+        found = read_all(stream, self.chance, None if whole else max(len(wanted), 1))
+        if not whole:
+            found = found[: len(wanted)]
+        expect_bytes(found, wanted, f"read after {after}")
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+
+    def _check_size(self) -> None:
+        size = self.output.size
+        expect(size == len(self.plain), f"size is {size}, and {len(self.plain)} bytes are in it")
+
+    def _refusal(self, error: StorageError) -> None:
+        self.refused += 1
+        told = self.store.faults.told
+        expect(self.store.faults.done and told in str(error), f"it refused by itself: {error}")
+        expect(self.refused == 1, "one refusal of the store was told twice")
+
+    def _random(self) -> RandomOutput:
+        if not isinstance(self.output, RandomOutput):
+            raise TypeError("not a random output")
+        return self.output
+
+
+def check_writing(
+    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
+) -> None:
+    """Writes, changes, cuts: what comes back is what was written; senseless ones are refused."""
+    chance = Random(seed)  # noqa: S311 - repeatable, not secret
+    writer = _Writer(layer, content, chance, store(Faults(), 1))
+    for step in writer.steps():
+        step()
+    if isinstance(writer.output, RandomOutput):
+        _check_refusals(writer.output)
+    writer.close()
+
+
+def _check_refusals(output: RandomOutput) -> None:
+    size = output.size
+    refused: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("a cut behind the end", lambda: output.truncate(size + 1)),
+        ("a change across the end", lambda: output.update(max(size - 1, 0), b"ab")),
+    )
+    for outside, act in refused:
+        try:
+            act()
+        except UsageError:
+            expect(output.size == size, f"{outside} was refused, and changed the size")
+        else:
+            expect(False, f"{outside} was not refused")
+
+
+def check_write_faults(
+    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
+) -> None:
+    """Each call of the store refused in turn: it is told once, and can be taken back."""
+    clean = Faults()
+    _write(layer, content, seed, store(clean, 1))
+    chance = Random(seed)  # noqa: S311
+    for name, number in FAULTS.items():
+        for call in sorted(chance.sample(range(clean.calls), min(clean.calls, 25))):
+            faults = Faults(call, number)
+            refused = _write(layer, content, seed, store(faults, chance.choice((0, 0.5, 1))))
+            expect(
+                refused or not faults.done, f"{name} at call {call} of the store: nothing said so"
+            )
+
+
+def _write(layer: Layer, content: Content, seed: int, store: Store) -> int:
+    try:
+        writer = _Writer(layer, content, Random(seed), store)  # noqa: S311
+    except StorageError as error:
+        expect(store.faults.told in str(error), f"the refusal's message became {error}")
+        return 1
+    for step in writer.steps():
+        step()
+    writer.close()
+    return writer.refused
+
+
+def check_sync(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
+    """A power cut at any moment: nothing is lost that `sync` acknowledged."""
+    chance = Random(seed)  # noqa: S311
+    writer = _Writer(layer, content, chance, Store())
+    for step in writer.steps():
+        step()
+        if writer.synced is not None:
+            for _ in range(3):
+                left = writer.store.after_power_cut(chance)
+                writer.check_stored(left, "a power cut", writer.synced)
+    writer.close()

@@ -1,0 +1,134 @@
+"""The encrypting streams keep the contract that every stream keeps, alone and between others."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tailrace.constants import ChecksumAlgorithm, Flavour
+from tailrace.events import FormatDescription, FormatDescriptionEvent
+from tailrace.storage.encryption import (
+    Mode,
+    mariadb_input,
+    mariadb_output,
+    mysql_output,
+)
+from tailrace.storage.encryption.mysql import MysqlInput, read_exactly
+from tailrace.storage.encryption.mysql_header import HEADER_SIZE, MysqlHeader
+from tailrace.storage.keyring import Keyring
+from tailrace.storage.streams.layer import Layer, stacked
+from tailrace.testing import Content, StreamContract, check
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class Fixed(Keyring):
+    """One key for all."""
+
+    def key(self, key_id: str, version: int | None = None) -> bytes:
+        return bytes(range(32))
+
+
+RING = Fixed()
+FORM = FormatDescription.of(
+    Flavour.MARIADB,
+    server_version="11.8.0-MariaDB",
+    checksum_algorithm=ChecksumAlgorithm.CRC32,
+)
+HEAD = b"\xfebin" + FormatDescriptionEvent.make(
+    flavour=FORM.flavour,
+    server_version=FORM.server_version,
+    created=0,
+    checksum_algorithm=FORM.checksum_algorithm,
+    post_headers=FORM.post_headers,
+).encode(FORM.checksum_algorithm)
+BEGIN = len(HEAD) + 40
+
+
+def mysql_of_any_bytes(lower: Any) -> MysqlInput:
+    """`mysql_input`, without its look at whether the bytes are a log's."""
+    header = MysqlHeader.parse(read_exactly(lower, 0, HEADER_SIZE), "log")
+    return MysqlInput(lower, header.open(RING, "log"))
+
+
+def some_events(chance: Random) -> list[bytes]:
+    """A log's events, a piece each; the checker appends them to what the file begins with."""
+    made = []
+    for _ in range(chance.randint(1, 30)):
+        size = chance.choice((23, 24, 40, 47, 500, 4096, 9000))
+        raw = bytearray(chance.randbytes(size))
+        raw[4] = 2
+        raw[9:13] = size.to_bytes(4, "little")
+        raw[-4:] = zlib.crc32(raw[:-4]).to_bytes(4, "little")
+        made.append(bytes(raw))
+    return made
+
+
+class Behind:
+    """A stream from an offset on: what the checker wrote is all that it sees."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        if hasattr(stream, "seek"):
+            stream.seek(BEGIN)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def seek(self, offset: int) -> int:
+        return self.stream.seek(offset + BEGIN) - BEGIN
+
+    def tell(self) -> int:
+        return self.stream.tell() - BEGIN
+
+
+class BehindInput(Behind):
+    def size(self) -> int:
+        return self.stream.size() - BEGIN
+
+
+class BehindOutput(Behind):
+    @property
+    def size(self) -> int:
+        return self.stream.size - BEGIN
+
+    def truncate(self, size: int) -> None:
+        self.stream.truncate(size + BEGIN)
+
+
+MYSQL = Layer(
+    "mysql", mysql_of_any_bytes, functools.partial(mysql_output, keyring=RING, key_id="k")
+)
+EVENTS = Content(some_events, free=False)
+
+
+def mariadb(mode: Mode) -> Layer:
+    return Layer(
+        f"mariadb {mode}",
+        lambda lower: BehindInput(mariadb_input(lower, RING, path="log")),
+        lambda lower: BehindOutput(mariadb_output(lower, RING, HEAD, mode=mode, path="log")),
+    )
+
+
+class TestMysql(StreamContract):
+    layer = MYSQL
+
+
+class TestMariadbCbc(StreamContract):
+    layer = mariadb(Mode.CBC)
+    content = EVENTS
+
+
+class TestMariadbCtr(StreamContract):
+    layer = mariadb(Mode.CTR)
+    content = EVENTS
+
+
+@pytest.mark.parametrize("below", [[], ["buffer"], ["counting", "buffer"]])
+@pytest.mark.parametrize("above", [[], ["buffer"], ["read-ahead"], ["zstd"]])
+def test_mysql_in_a_stack(below: list[str], above: list[str]) -> None:
+    check(stacked([*below, MYSQL, *above]), seeds=range(1))

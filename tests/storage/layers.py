@@ -1,0 +1,191 @@
+"""The layers that the tests stack, and stores on a real disk."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tailrace.storage.encryption.keystream import Keystream
+from tailrace.storage.encryption.mysql import MysqlInput, MysqlOutput
+from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
+from tailrace.storage.streams.buffer import buffered_input, buffered_output
+from tailrace.storage.streams.file import FileInput
+from tailrace.storage.streams.layer import Layer, layer
+from tailrace.storage.streams.memory import MemoryInput
+from tailrace.storage.streams.read_ahead import ReadAhead
+from tailrace.storage.streams.standard import StandardInput
+from tailrace.storage.streams.temporary import TemporaryOutput
+from tailrace.testing import Faults, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.storage.streams.base import SpillOutput
+
+SMALL_BUFFER = Layer(
+    "small buffer", partial(buffered_input, limit=100), partial(buffered_output, limit=100)
+)
+SMALL_PIECES = Layer("small read-ahead", partial(ReadAhead, block=1000, first=100, ahead=3))
+_KEYSTREAM = Keystream(bytes(range(32)), bytes(8))
+
+
+def _decrypted(lower: Any) -> MysqlInput:
+    needs(lower, RandomInput, "MysqlInput")
+    return MysqlInput(lower, _KEYSTREAM)
+
+
+def _encrypted(lower: Any) -> MysqlOutput:
+    needs(lower, RandomOutput, "MysqlOutput")
+    lower.write(bytes(512))  # where the header is
+    return MysqlOutput(lower, _KEYSTREAM)
+
+
+ENCRYPTION = Layer("encryption", _decrypted, _encrypted)
+"""MySQL's, for any bytes; MariaDB's takes events only, and tests/encryption has it."""
+LAYERS = [
+    layer("buffer"),
+    layer("counting"),
+    layer("read-ahead"),
+    layer("zstd"),
+    SMALL_BUFFER,
+    SMALL_PIECES,
+    ENCRYPTION,
+]
+FORWARD = {"zstd"}
+"""These give no random stream, whatever lies below."""
+RANDOM = {"read-ahead", "small read-ahead", "encryption"}
+"""These need a random input below."""
+
+
+def senseless(stack: list[Layer]) -> bool:
+    """Whether a stack, lowest first, asks for random reading above what cannot do it."""
+    forward = False
+    for each in stack:
+        if forward and each.name in RANDOM:
+            return True
+        forward = forward or each.name in FORWARD
+    return False
+
+
+def content(source: Any) -> bytes:
+    """Everything in a source of the contract's, also after a refusal."""
+    if isinstance(source, RandomInput):
+        source.seek(0)
+    pieces = []
+    while piece := source.read(1 << 16):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+class Closing:
+    """An input at the bottom that closes the source which it was filled from."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def close(self) -> None:
+        super().close()  # type: ignore[misc]
+        self._source.close()
+
+
+class ClosingFile(Closing, FileInput):
+    def __init__(self, source: Any, path: Path) -> None:
+        path.write_bytes(content(source))
+        FileInput.__init__(self, path)
+        Closing.__init__(self, source)
+
+
+class ClosingMemory(Closing, MemoryInput):
+    def __init__(self, source: Any) -> None:
+        MemoryInput.__init__(self, content(source))
+        Closing.__init__(self, source)
+
+
+class ClosingStandard(Closing, StandardInput):
+    def __init__(self, source: Any, path: Path) -> None:
+        path.write_bytes(content(source))
+        StandardInput.__init__(self, os.open(path, os.O_RDONLY))
+        Closing.__init__(self, source)
+
+
+class ClosingTemporary(Closing):
+    def __init__(self, source: Any) -> None:
+        self._output = TemporaryOutput()
+        self._output.write(content(source))
+        self._input = self._output.input()
+        for name in ("read", "readinto", "seek", "tell", "size"):
+            setattr(self, name, getattr(self._input, name))
+        super().__init__(source)
+
+    def close(self) -> None:
+        self._output.close()
+        self._source.close()
+
+
+class RefusingSystem:
+    """`os` as `tailrace.storage.streams.file` sees it: one call is refused, a write by halves."""
+
+    def __init__(self, faults: Faults, share: float) -> None:
+        self._faults = faults
+        self._share = share
+        self._refuse = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def write(self, handle: int, data: Any) -> int:
+        if self._refuse or self._faults.due():
+            part = memoryview(data)[: min(int(len(data) * self._share), len(data) - 1)]
+            if not part or self._refuse:
+                self._refuse = False
+                raise OSError(self._faults.number, self._faults.told)
+            self._refuse = True  # as a full disk does: it takes some, and then none
+            return os.write(handle, part)
+        return os.write(handle, data)
+
+    def fsync(self, handle: int) -> None:
+        self._check()
+        os.fsync(handle)
+
+    def ftruncate(self, handle: int, size: int) -> None:
+        self._check()
+        os.ftruncate(handle, size)
+
+    def _check(self) -> None:
+        if self._faults.due():
+            raise OSError(self._faults.number, self._faults.told)
+
+
+class OnDisk(Store):
+    """A store that is a stream of ours, on a real file."""
+
+    def __init__(self, output: SpillOutput, raw: Callable[[], bytes], faults: Faults) -> None:
+        self._output = output
+        self._raw = raw
+        self.faults = faults
+        self.durable = b""
+        self.closed = False
+        for name in ("write", "update", "truncate", "flush"):
+            setattr(self, name, getattr(output, name))
+
+    @property
+    def data(self) -> bytes:
+        return self._raw()
+
+    @property
+    def size(self) -> int:
+        return self._output.size
+
+    def sync(self) -> None:
+        self._output.sync()
+        self.durable = self._raw()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.durable = self._raw()
+            self._last = self.durable
+            self._raw = lambda: self._last
+        self.closed = True
+        self._output.close()

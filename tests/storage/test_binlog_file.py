@@ -1,0 +1,246 @@
+"""`BinlogFile` out: a log file being written, in folders on disk and in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.binlog_file import BinlogFile
+from tailrace.storage.encryption import EncryptedFolder
+from tailrace.storage.keyring import make
+from tailrace.storage.memory import MemoryFolder
+from tailrace.storage.output import LocalFolder
+from tailrace.storage.streams import file as file_module
+from tailrace.storage.streams.compression import ZstdOutput
+from tailrace.storage.streams.file import FileOutput
+from tailrace.testing import Faults, Store
+from tests.storage.layers import RefusingSystem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.output import LogFolder
+
+
+@pytest.fixture(params=["disk", "memory"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> LogFolder:
+    return LocalFolder(tmp_path) if request.param == "disk" else MemoryFolder("test")
+
+
+def there(file: BinlogFile) -> bytes:
+    return file.folder.read(file.name, 0, 1 << 20)
+
+
+@pytest.mark.parametrize("buffer", [0, 5, 1 << 16])
+def test_its_life(folder: LogFolder, buffer: int) -> None:
+    file = BinlogFile(folder, "binlog.000001", buffer=buffer)
+    assert not file.is_open
+    file.create(b"")
+    assert (file.is_open, file.is_empty, file.position) == (True, True, 0)
+    file.write(b"abc")
+    assert (file.is_empty, file.position) == (False, 3)
+    file.write(memoryview(b"defghijkl"))
+    file.update(1, b"BCD")
+    file.flush()
+    assert there(file) == b"aBCDefghijkl"
+    file.write(b"mnop")
+    file.truncate(14)
+    file.sync()
+    assert there(file) == b"aBCDefghijklmn"
+    file.write(b"q")
+    file.close()
+    file.close()
+    assert (file.is_open, file.position) == (False, 15)
+    assert there(file) == b"aBCDefghijklmnq"
+    again = BinlogFile(folder, "binlog.000001", buffer=buffer)
+    again.open()
+    assert again.position == 15
+    again.write(b"!")
+    again.truncate(2)
+    again.close()
+    assert there(again) == b"aB"
+
+
+def test_what_is_refused(folder: LogFolder) -> None:
+    file = BinlogFile(folder, "x")
+    for act in (
+        lambda: file.write(b"a"),
+        lambda: file.update(0, b"a"),
+        lambda: file.truncate(0),
+        file.flush,
+        file.sync,
+    ):
+        with pytest.raises(StorageError, match=r"x: it is not open for writing"):
+            act()
+    with pytest.raises(StorageError, match=r"[Nn]o such file"):
+        file.open()
+    file.create(b"head")
+    for act in (file.open, lambda: file.create(b"")):
+        with pytest.raises(StorageError, match="it is open already"):
+            act()
+    with pytest.raises(StorageError, match="another writer has it open"):
+        BinlogFile(folder, "x").open()
+    with pytest.raises(UsageError, match="cannot be cut to 5"):
+        file.truncate(5)
+    with pytest.raises(UsageError, match="do not lie within the 4"):
+        file.update(3, b"ab")
+    file.close()
+    with pytest.raises(StorageError, match="File exists"):
+        BinlogFile(folder, "x").create(b"")
+
+
+def test_a_stream_that_cannot_be_changed_is_no_log() -> None:
+    class Archive(MemoryFolder):
+        def create(self, name: str, head: bytes) -> ZstdOutput:
+            self.store = Store()
+            return ZstdOutput(self.store)
+
+    folder = Archive("archive")
+    with pytest.raises(UsageError, match="BinlogFile needs a RandomOutput below it; ZstdOutput"):
+        BinlogFile(folder, "x").create(b"")
+    assert folder.store.closed
+
+
+def test_a_full_disk_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = BinlogFile(LocalFolder(tmp_path), "x", buffer=250)
+    file.create(b"head")
+    monkeypatch.setattr(file_module, "os", RefusingSystem(Faults(0, errno.ENOSPC), 0.5))
+    for _ in range(4):
+        file.write(b"a" * 60)
+    assert (tmp_path / "x").read_bytes() == b"head"
+    with pytest.raises(StorageError, match=r"x: No space left on device"):
+        file.write(b"b" * 60)
+    assert file.position == 244
+    file.truncate(4)
+    monkeypatch.setattr(file_module, "os", os)
+    file.write(b"c")
+    file.sync()
+    assert (tmp_path / "x").read_bytes() == b"headc"
+    file.close()
+
+
+def test_what_was_given_up_is_not_written_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = BinlogFile(LocalFolder(tmp_path), "x", buffer=250)
+    file.create(b"head")
+    file.write(b"a" * 60)
+    faults = Faults(0)
+    monkeypatch.setattr(file_module, "os", RefusingSystem(faults, 0.5))
+    with pytest.raises(StorageError, match="Input/output error"):
+        file.flush()
+    faults.at = faults.calls
+    with pytest.raises(StorageError, match="Input/output error"):
+        file.truncate(4)  # the cut fails, too
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"head" + b"a" * 30
+
+
+def test_a_log_is_in_the_systems_hands_when_a_commit_returns(tmp_path: Path) -> None:
+    """Also without `sync`: it outlives the end of the process."""
+    log = tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=1, sync="none")
+    for number in range(3):
+        with log.transaction() as trx:
+            trx.query(f"create table t{number} (a int)", "d")
+        assert log.position.offset == (tmp_path / "binlog.000001").stat().st_size
+    log.close()
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@pytest.mark.parametrize("buffer", [0, 1 << 16])
+def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
+    """Offsets, changes and cuts are the plain log's, in an encrypted one of either flavour."""
+    with tailrace.create(tmp_path / "plain.000001", flavour=flavour, server_id=1) as log:
+        ends = [log.position.offset]
+        for number in range(5):
+            with log.transaction() as trx:
+                trx.query(f"create table t{number} (a int)", "d")
+            ends.append(log.position.offset)
+    plain = bytearray((tmp_path / "plain.000001").read_bytes())[: ends[-1]]
+    plain[21] |= 1  # IN_USE, as while it is written
+    key = "1" if flavour == "mariadb" else "MySQLReplicationKey_x_1"
+    folder = EncryptedFolder(
+        LocalFolder(tmp_path), make(tmp_path / "keys", key), key_id=None if key == "1" else key
+    )
+    file = BinlogFile(folder, "binlog.000001", buffer=buffer)
+    file.create(bytes(plain[: ends[0]]))
+    shift = file.position - ends[0]  # MariaDB's shows its START_ENCRYPTION event
+    for start, end in pairwise(ends[:4]):
+        file.write(plain[start:end])
+    file.truncate(ends[2] + shift)
+    file.sync()
+    file.close()
+    file.open()
+    assert file.position == ends[2] + shift
+    for start, end in pairwise(ends[2:]):
+        file.write(plain[start:end])
+    file.update(21, bytes([plain[21] & ~1]))
+    plain[21] &= ~1
+    file.close()
+    found = folder.read("binlog.000001", 0, 1 << 20)
+    assert found[: 21 + 1] == plain[: 21 + 1]
+    assert found[ends[0] + shift :] == plain[ends[0] :]
+    stored = (tmp_path / "binlog.000001").read_bytes()
+    assert b"create table t4" in found
+    assert b"create table t4" not in stored
+
+
+LIMITED = """
+import resource, sys, tailrace
+from tailrace.errors import StorageError
+sync, compress = sys.argv[2], sys.argv[3] == "True"
+log = tailrace.create(
+    sys.argv[1], flavour="mysql", server_id=1, sync=sync, compress=compress, cache_limit=1000
+)
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+refused = done = 0
+for size in range(300):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000 if size % 7 else 30_000 + size * 100, hard))
+    place = log.position
+    try:
+        with log.transaction() as trx:
+            for number in range(size % 40):
+                trx.query(f"insert into t values ({number}, {size})", "d")
+        done += bool(size % 40)
+    except StorageError as error:
+        assert "File too large" in str(error), error
+        refused += 1
+        assert log.position == place
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+log.close()
+whole = [each for each in tailrace.open(sys.argv[1]).transactions()]
+assert all(each.complete for each in whole)
+print(done, len(whole), refused)
+"""
+
+
+@pytest.mark.parametrize("sync", ["transaction", "none"])
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_real_limit(tmp_path: Path, sync: str, compress: bool) -> None:
+    """The kernel takes part of a write and refuses the rest: no part of a transaction stays."""
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "binlog.000001"), sync, str(compress)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    done, whole, refused = map(int, run.stdout.split())
+    assert done == whole > 3
+    assert refused > 30
+
+
+def test_a_device_that_is_full() -> None:
+    output = FileOutput("/dev/full", os.open("/dev/full", os.O_RDWR))
+    with pytest.raises(StorageError, match="/dev/full: No space left on device"):
+        output.write(b"a")
+    assert output.size == 0
+    output.close()

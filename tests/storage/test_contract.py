@@ -1,0 +1,205 @@
+"""The contract suite catches streams that break the contract, each by the check meant for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.buffer import BufferRandomInput, BufferRandomOutput
+from tailrace.storage.streams.counting import CountingRandomInput, CountingRandomOutput
+from tailrace.storage.streams.layer import Layer
+from tailrace.testing import (
+    BrokenContract,
+    check,
+    check_growth,
+    check_read_faults,
+    check_reading,
+    check_sync,
+    check_write_faults,
+    check_writing,
+)
+
+
+class SyncKeepsBuffer(BufferRandomOutput):
+    def sync(self) -> None:
+        self.lower.sync()
+
+
+class FlushForSync(CountingRandomOutput):
+    def sync(self) -> None:
+        self.lower.flush()
+
+
+class DropsWhatFailed(BufferRandomOutput):
+    def _spill(self) -> None:
+        held, self._end = bytes(self._space[: self._end]), 0
+        if held:
+            self.lower.write(held)
+
+
+class WritesAgainWhatWasWritten(BufferRandomOutput):
+    def _spill(self) -> None:
+        if self._end:
+            self.lower.write(self._space[: self._end])
+        self._end = 0
+
+
+class HidesFullDisks(CountingRandomOutput):
+    def write(self, data: Any, /) -> None:
+        with suppress(StorageError):
+            self.lower.write(data)
+
+
+class UpdatesBelowOnly(BufferRandomOutput):
+    def update(self, offset: int, data: Any, /) -> None:
+        if offset + len(data) <= self.lower.size:
+            self.lower.update(offset, data)
+
+
+class CutsBelowOnly(BufferRandomOutput):
+    def truncate(self, size: int, /) -> None:
+        self.lower.truncate(min(size, self.lower.size))
+
+
+class LetsCutBehindTheEnd(CountingRandomOutput):
+    def truncate(self, size: int, /) -> None:
+        self.lower.truncate(min(size, self.size))
+
+
+class NeverClosesBelow(CountingRandomOutput):
+    def __init__(self, lower: Any) -> None:
+        super().__init__(lower)
+        self.close = lambda: None
+
+
+class KeepsAReference(CountingRandomOutput):
+    """Holds what it was given instead of a copy."""
+
+    held: Any = b""
+
+    @property
+    def size(self) -> int:
+        return self.lower.size + len(self.held)
+
+    def write(self, data: Any, /) -> None:
+        self.flush()
+        self.held = data
+
+    def __init__(self, lower: Any) -> None:
+        super().__init__(lower)
+        self.flush = self._spill
+        self.close = lambda: (self._spill(), lower.close())
+
+    def _spill(self) -> None:
+        held, self.held = self.held, b""
+        if held:
+            self.lower.write(held)
+
+    def sync(self) -> None:
+        self._spill()
+        self.lower.sync()
+
+    def update(self, offset: int, data: Any, /) -> None:
+        self._spill()
+        self.lower.update(offset, data)
+
+    def truncate(self, size: int, /) -> None:
+        self._spill()
+        self.lower.truncate(size)
+
+
+class EndsAtShortReads(CountingRandomInput):
+    ended = False
+
+    def read(self, count: int, /) -> bytes:
+        data = b"" if self.ended else self.lower.read(count)
+        self.ended = len(data) < count
+        return data
+
+
+class SeeksNowhere(BufferRandomInput):
+    def seek(self, offset: int, /) -> int:
+        return offset
+
+
+class HidesErrors(CountingRandomInput):
+    def read(self, count: int, /) -> bytes:
+        try:
+            return self.lower.read(count)
+        except StorageError:
+            return b""
+
+
+class LosesWhatItHeld(BufferRandomInput):
+    """Moves on before what it asked for has come."""
+
+    def _fill(self) -> None:
+        self._at += 1
+        held = self._lower_at(self._at - 1).read(self._limit)
+        self._at -= 1
+        self._held, self._start = held, self._at
+
+
+class RemembersItsSize(CountingRandomInput):
+    def __init__(self, lower: Any) -> None:
+        super().__init__(lower)
+        self._size = lower.size()
+
+    def size(self) -> int:
+        return self._size
+
+
+class LeavesBelowOpen(CountingRandomInput):
+    def close(self) -> None:
+        pass
+
+
+def small(kind: Any) -> Any:
+    return lambda lower: kind(lower, 100)
+
+
+@pytest.mark.parametrize(
+    ("layer", "meant"),
+    [
+        (Layer("", output=small(SyncKeepsBuffer)), check_sync),
+        (Layer("", output=FlushForSync), check_sync),
+        (Layer("", output=small(DropsWhatFailed)), check_write_faults),
+        (Layer("", output=small(WritesAgainWhatWasWritten)), check_write_faults),
+        (Layer("", output=HidesFullDisks), check_write_faults),
+        (Layer("", output=small(UpdatesBelowOnly)), check_writing),
+        (Layer("", output=small(CutsBelowOnly)), check_writing),
+        (Layer("", output=LetsCutBehindTheEnd), check_writing),
+        (Layer("", output=NeverClosesBelow), check_writing),
+        (Layer("", output=KeepsAReference), check_writing),
+        (Layer("", EndsAtShortReads), check_reading),
+        (Layer("", small(SeeksNowhere)), check_reading),
+        (Layer("", HidesErrors), check_read_faults),
+        (Layer("", small(LosesWhatItHeld)), check_read_faults),
+        (Layer("", RemembersItsSize), check_growth),
+        (Layer("", LeavesBelowOpen), check_reading),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_a_broken_stream_is_caught(layer: Layer, meant: Any) -> None:
+    def run() -> None:
+        for seed in range(10):
+            meant(layer, seed=seed)
+
+    with pytest.raises(BrokenContract):
+        run()
+
+
+def test_what_keeps_it_passes() -> None:
+    check(Layer("", small(BufferRandomInput), small(BufferRandomOutput)))
+
+
+def test_the_message_says_what_differs() -> None:
+    class Wrong(CountingRandomInput):
+        def read(self, count: int, /) -> bytes:
+            return self.lower.read(count).replace(b"\0", b"\1")
+
+    with pytest.raises(BrokenContract, match=r"read from begin to end: .* differ from \d+ on: 01"):
+        check(Layer("", Wrong))

@@ -1,0 +1,308 @@
+"""Old files of a log are deleted, in the servers' order: a kill at any step loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage import find, keyring
+from tailrace.storage.index import LogIndex
+from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.storage.output import LocalFolder
+from tailrace.storage.purge import purge
+from tests.writing.made import FLAVOURS, START, append, fill, log, transactions_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.output import LogFolder
+
+both = pytest.mark.parametrize("flavour", FLAVOURS)
+FILES = 5
+
+
+def made(target: object, flavour: str, **options: object) -> list[str]:
+    """A log of several files; their names."""
+    with log(target, flavour, **options) as out:
+        for number in range(FILES):
+            fill(out, 2, first=2 * number + 1)
+            if number < FILES - 1:
+                out.rotate()
+    return out.files
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(params=["disk", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, LogFolder]:
+    if request.param == "disk":
+        return str(tmp_path / "binlog.000001"), LocalFolder(tmp_path)
+    forget_memory("purged")
+    return "memory:purged/binlog.000001", memory_folder("purged")
+
+
+@both
+def test_up_to_a_file(place: tuple[str, LogFolder], flavour: str) -> None:
+    target, folder = place
+    files = made(target, flavour)
+    index = LogIndex(folder, "binlog")
+    assert index.purge(to=files[0]) == []
+    assert index.purge(to=files[2]) == files[:2]
+    assert sorted(folder.names()) == sorted([*files[2:], "binlog.index"])
+    assert LogIndex(folder, "binlog").names == index.names == files[2:]
+    with pytest.raises(UsageError, match=rf"{files[1]} is not in the index .* {files[2]} to"):
+        index.purge(to=files[1])
+    assert index.purge(to=files[-1]) == files[2:-1]
+    assert index.names == files[-1:]
+
+
+def begun(folder: LogFolder, name: str) -> int:
+    return int.from_bytes(folder.read(name, 4, 4), "little") * 1_000_000
+
+
+@both
+def test_up_to_a_time(place: tuple[str, LogFolder], flavour: str) -> None:
+    """A file goes where the second in which the next was begun is over by then."""
+    target, folder = place
+    files = made(target, flavour)
+    index = LogIndex(folder, "binlog")
+    closed = begun(folder, files[2])  # when the second file was
+    assert index.purge(before=START) == []
+    assert index.purge(before=closed) == files[:1]
+    assert index.purge(before=closed + 999_999) == []
+    assert index.purge(before=closed + 1_000_000) == files[1:2]
+    assert index.purge(before=closed + 10**12) == files[2:-1]
+    assert index.names == files[-1:]
+    assert index.purge(before=closed + 10**12) == []
+
+
+def test_one_limit_and_not_two(tmp_path: Path) -> None:
+    made(tmp_path / "binlog.000001", "mysql")
+    index = LogIndex(LocalFolder(tmp_path), "binlog")
+    for limits in ({}, {"to": "binlog.000002", "before": 1}):
+        with pytest.raises(UsageError, match=r"to a file .* or to a time"):
+            index.purge(**limits)
+    assert len(index.names) == FILES
+
+
+@both
+def test_by_the_writer_and_by_name(tmp_path: Path, flavour: str) -> None:
+    folder = tmp_path / flavour
+    files = made(folder / "binlog.000001", flavour)
+    whole = transactions_of(folder)
+    with append(folder) as out:
+        fill(out, 2, first=70)
+        with pytest.raises(StorageError, match="another writer has it open"):
+            purge(folder, to=files[2])
+        assert out.purge(to=files[2]) == files[:2]
+        fill(out, 1, first=80)
+        assert out.files == [*files[2:], "binlog.000006"]
+    with pytest.raises(UsageError, match="the log is closed"):
+        out.purge(to=files[3])
+    left = transactions_of(folder)
+    assert left[: len(whole) - 4] == whole[4:]
+    assert len(left) == len(whole) - 4 + 3
+    assert purge(folder / "binlog.index", to=files[4]) == files[2:4]
+    assert names(folder) == [files[4], "binlog.000006", "binlog.index"]
+
+
+@pytest.mark.parametrize("entry", ["{folder}/{name}", "./{name}", "{name}", ".\\{name}"])
+def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
+    files = made(tmp_path / "binlog.000001", "mysql")
+    index = tmp_path / "binlog.index"
+    lines = [entry.format(folder=tmp_path, name=name) for name in files]
+    index.write_text("".join(f"{line}\n" for line in lines))
+    assert purge(tmp_path, to=files[3]) == files[:3]
+    assert index.read_text().splitlines() == lines[3:]
+    assert names(tmp_path) == [*files[3:], "binlog.index"]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_files_that_lie_elsewhere(tmp_path: Path, relative: bool) -> None:
+    """The index lies in one folder, the older files in another."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    files = made(here / "binlog.000001", "mariadb")
+    there.mkdir()
+    for name in files[:4]:
+        shutil.move(here / name, there / name)
+    prefix = "../there" if relative else str(there)
+    lines = [f"{prefix}/{name}" for name in files[:4]] + [f"./{files[4]}"]
+    (here / "binlog.index").write_text("".join(f"{line}\n" for line in lines))
+    index = LogIndex(LocalFolder(here), "binlog")
+    time = begun(LocalFolder(there), files[1]) + 1_000_000
+    assert index.purge(before=time) == files[:1]
+    assert names(there) == files[1:4]
+    (there / files[1]).unlink()
+    assert index.purge(to=files[3]) == files[1:3]
+    assert names(there) == files[3:4]
+    assert names(here) == [files[4], "binlog.index"]
+    assert len(transactions_of(here)) == 4
+
+
+def test_what_lies_beside_goes_before_what_the_entry_says(tmp_path: Path) -> None:
+    """A copied log's index names the files of the log that it was copied from: they stay."""
+    files = made(tmp_path / "log" / "binlog.000001", "mysql")
+    index = tmp_path / "log" / "binlog.index"
+    index.write_text("".join(f"{tmp_path}/log/{name}\n" for name in files))
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    assert purge(tmp_path / "copy", to=files[3]) == files[:3]
+    assert names(tmp_path / "log") == [*files, "binlog.index"]
+    assert names(tmp_path / "copy") == [*files[3:], "binlog.index"]
+
+
+def test_a_file_that_is_gone_already(tmp_path: Path) -> None:
+    files = made(tmp_path / "binlog.000001", "mysql")
+    (tmp_path / files[0]).unlink()
+    (tmp_path / files[1]).unlink()
+    time = begun(LocalFolder(tmp_path), files[2]) + 1_000_000
+    assert purge(tmp_path, before=time) == files[:2]
+    assert names(tmp_path) == [*files[2:], "binlog.index"]
+
+
+def test_mariadbs_index_of_gtids_goes_with_its_file(tmp_path: Path) -> None:
+    files = made(tmp_path / "binlog.000001", "mariadb")
+    for name in files:
+        (tmp_path / f"{name}.idx").write_bytes(b"")
+    purge(tmp_path, to=files[4])
+    assert names(tmp_path) == [files[4], f"{files[4]}.idx", "binlog.index"]
+
+
+def test_an_encrypted_file_says_no_time(tmp_path: Path) -> None:
+    files = made(tmp_path / "binlog.000001", "mysql")
+    (tmp_path / files[1]).write_bytes(b"\xfdbin" + bytes(600))
+    with pytest.raises(StorageError, match=rf"{files[1]}: it is encrypted.* purge up to a file"):
+        purge(tmp_path, before=START + 10**12)
+    (tmp_path / files[1]).write_bytes(b"nonsense")
+    with pytest.raises(StorageError, match=rf"{files[1]}: it is no log"):
+        purge(tmp_path, before=START + 10**12)
+    assert LogIndex(LocalFolder(tmp_path), "binlog").names == files
+    assert purge(tmp_path, to=files[4]) == files[:4]
+
+
+@both
+def test_an_encrypted_log_by_time(tmp_path: Path, flavour: str) -> None:
+    ring = tmp_path / "ring"
+    keyring.make(ring).add("1")
+    files = made(tmp_path / "log" / "binlog.000001", flavour, encrypt=ring, key_id="1")
+    purge(tmp_path / "log", to=files[1])
+    assert purge(tmp_path / "log", before=START + 10**12, keyring=ring) == files[1:4]
+    assert names(tmp_path / "log") == [files[4], "binlog.index"]
+
+
+def test_a_log_in_an_object_store() -> None:
+    """A store has no rename: its index is put anew in one piece."""
+    target = f"memory://purged-{uuid4().hex}/binlog.000001"
+    files = made(target, "mysql")
+    assert purge(target.rpartition("/")[0], to=files[3]) == files[:3]
+    assert purge(target.rpartition("/")[0], before=START + 10**12) == files[3:4]
+    (series,) = find(target.rpartition("/")[0])
+    assert [file.name for file in series.files] == files[4:]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Dying(LocalFolder):
+    """A folder on disk whose process is killed right before its n-th change."""
+
+    def __init__(self, folder: Path, left: int) -> None:
+        super().__init__(folder)
+        self.left = left
+
+    def _step(self) -> None:
+        if not self.left:
+            raise Killed
+        self.left -= 1
+
+    def remove(self, name: str) -> None:
+        self._step()
+        super().remove(name)
+
+    def replace(self, name: str, content: bytes) -> None:
+        self._step()
+        super().replace(name, content)
+
+
+@both
+@pytest.mark.parametrize("step", range(8))
+def test_killed_at_every_step(tmp_path: Path, flavour: str, step: int) -> None:
+    """All files are listed and there, or the old ones are not listed; the next writer ends it."""
+    folder = tmp_path / flavour
+    files = made(folder / "binlog.000001", flavour)
+    whole = transactions_of(folder)
+    index = LogIndex(Dying(folder, step), "binlog")
+    done = step == 6  # register, index, three files, register
+    if step <= 5:
+        with pytest.raises(Killed):
+            index.purge(to=files[3])
+    else:
+        assert index.purge(to=files[3]) == files[:3]
+    listed = LogIndex(LocalFolder(folder), "binlog").names
+    assert listed == (files if step < 2 else files[3:])
+    assert all((folder / name).exists() for name in listed)
+    assert ("binlog.~rec~" in names(folder)) == (0 < step <= 5)
+    assert not done or names(folder) == [*files[3:], "binlog.index"]
+
+    with append(folder) as out:
+        fill(out, 1, first=90)
+    assert "binlog.~rec~" not in names(folder)
+    assert names(folder) == sorted([*out.files, "binlog.index"])
+    assert out.files == [*listed, "binlog.000006"]
+    assert transactions_of(folder)[:-1] == (whole if step < 2 else whole[6:])
+
+
+def test_a_register_of_nothing_that_is_there(tmp_path: Path) -> None:
+    """What is listed is never deleted, nor what is not there an error."""
+    files = made(tmp_path / "mysql" / "binlog.000001", "mysql")
+    (tmp_path / "mysql" / "binlog.~rec~").write_text(f"./{files[0]}\n./binlog.000000\n./binl")
+    index = LogIndex(LocalFolder(tmp_path / "mysql"), "binlog")
+    assert index.recover() == []
+    assert index.recover() == []
+    assert names(tmp_path / "mysql") == [*files, "binlog.index"]
+
+
+def test_a_servers_index_that_was_not_put_in_place(tmp_path: Path) -> None:
+    """Servers delete the index and then rename the new one; between the two they may be killed."""
+    folder = tmp_path / "mysql"
+    files = made(folder / "binlog.000001", "mysql")
+    (folder / "binlog.index").rename(folder / "binlog.index_crash_safe")
+    assert LogIndex(LocalFolder(folder), "binlog").names == files
+    with append(folder):
+        pass
+    assert (folder / "binlog.index").read_text().splitlines() == [
+        f"./{name}" for name in [*files, "binlog.000006"]
+    ]
+
+
+def test_what_cannot_be_deleted_is_tried_again(tmp_path: Path) -> None:
+    class Refusing(LocalFolder):
+        def remove(self, name: str) -> None:
+            if name == files[1]:
+                raise StorageError(f"{name}: Permission denied")
+            super().remove(name)
+
+    files = made(tmp_path / "binlog.000001", "mysql")
+    with pytest.raises(StorageError, match=rf"{files[1]}: Permission denied"):
+        LogIndex(Refusing(tmp_path), "binlog").purge(to=files[3])
+    assert names(tmp_path) == [*files[1:], "binlog.index", "binlog.~rec~"]
+    assert purge(tmp_path, to=files[4]) == files[3:4]
+    assert names(tmp_path) == [files[4], "binlog.index"]
+
+
+def test_reading_goes_on_while_files_go(tmp_path: Path) -> None:
+    folder = tmp_path / "mysql"
+    files = made(folder / "binlog.000001", "mysql")
+    wanted = transactions_of(folder)[2:]
+    purge(folder, to=files[1])
+    opened = tailrace.open(folder).transactions()
+    first = next(opened)
+    purge(folder, to=files[1])
+    assert [first, *opened] == wanted

@@ -1,0 +1,384 @@
+"""Every error of MySQL's list, provoked by a damaged file, in each way of reading a log.
+
+The list is ``Binlog_read_error`` (sql/binlog_istream.h); docs/design/storage.md says which type of
+ours each is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import subprocess
+import sys
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import tailrace
+from tailrace.cli import main
+from tailrace.columns.read import changes
+from tailrace.errors import (
+    BadEventLength,
+    BadMagic,
+    CannotOpen,
+    ChecksumMismatch,
+    EncryptionError,
+    EventDecodeError,
+    EventTooLarge,
+    KeyMissing,
+    OutOfMemory,
+    ReadFailed,
+    StorageError,
+    TailraceError,
+    TruncatedEvent,
+    WrongKey,
+)
+from tailrace.storage import LogFile, LogSeries, keyring
+from tailrace.storage.streams import file as streams
+from tools.campaign.mutate import Parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "tests" / "corpus"
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
+SOUND = ["mysql-9.7.checksum-crc32", "mariadb-11.8.checksum-crc32", "mysql-9.7.checksum-none"]
+TABLE_MAP = 19
+HEADER = 19
+
+
+def objects(path: Path, keys: str | None) -> None:
+    for event in tailrace.open(path, keyring=keys):
+        event.check()
+
+
+def columns(path: Path, keys: str | None) -> None:
+    for batch in changes(path, keyring=keys, statements="skip"):
+        batch.validate(full=True)
+
+
+WAYS: dict[str, Callable[[Path, str | None], None]] = {"objects": objects, "columns": columns}
+
+
+class Expected(NamedTuple):
+    kind: type[TailraceError]
+    offset: int | None
+    text: str
+
+
+class Reading:
+    """Reads a log in every way, and says that each raised what is expected, at that place."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def fails(self, path: Path, expected: Expected, keys: str | None = None) -> None:
+        for read in WAYS.values():
+            with pytest.raises(expected.kind, match=expected.text) as caught:
+                read(path, keys)
+            error = caught.value
+            assert type(error) is expected.kind
+            assert Path(error.file or "").name == path.name  # type: ignore[attr-defined]
+            assert error.offset == expected.offset  # type: ignore[attr-defined]
+            again = pickle.loads(pickle.dumps(error))
+            assert (type(again), str(again)) == (type(error), str(error))
+            assert vars(again) == vars(error)
+        status, _, err = self.command(path, keys)
+        line = err.splitlines()[-1]
+        assert (status, line.startswith("tailrace: ")) == (2, True), err
+        assert path.name in line
+        assert "Traceback" not in err
+        if expected.offset is not None and not issubclass(expected.kind, KeyMissing):
+            assert f"{path.name} at {expected.offset}" in line
+
+    def succeeds(self, path: Path) -> None:
+        for read in WAYS.values():
+            read(path, None)
+        assert self.command(path, None)[0] == 0
+
+    def command(self, path: Path, keys: str | None) -> tuple[object, str, str]:
+        """``tailrace log``: its status and what it writes."""
+        given = [] if keys is None else ["--keyring", keys]
+        self._monkeypatch.setattr(sys, "argv", ["tailrace", "log", str(path), *given])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *self._capsys.readouterr())
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Reading:
+    return Reading(monkeypatch, capsys)
+
+
+@pytest.fixture(params=SOUND)
+def sound(request: pytest.FixtureRequest) -> Parsed:
+    """A log that is whole, cut into its events."""
+    path = next((CORPUS / str(request.param)).glob("binlog.0*"))
+    return Parsed.of(path.read_bytes())
+
+
+def offset(log: Parsed, index: int) -> int:
+    return 4 + sum(map(len, log.events[:index]))
+
+
+def table_map(log: Parsed) -> int:
+    """The number of the first event that names a table."""
+    return next(number for number, event in enumerate(log.events) if event[4] == TABLE_MAP)
+
+
+def write(folder: Path, data: bytes) -> Path:
+    path = folder / "binlog.000007"
+    path.write_bytes(data)
+    return path
+
+
+def test_read_eof(tmp_path: Path, reading: Reading, sound: Parsed) -> None:
+    """The end of a log is no error."""
+    reading.succeeds(write(tmp_path, sound.bytes()))
+
+
+@pytest.mark.parametrize("length", [0, 18])
+def test_bogus(tmp_path: Path, reading: Reading, sound: Parsed, length: int) -> None:
+    at = table_map(sound)
+    sound.events[at][9:13] = length.to_bytes(4, "little")
+    path = write(tmp_path, sound.bytes())
+    reading.fails(path, Expected(BadEventLength, offset(sound, at), rf"TABLE_MAP.* not {length}$"))
+
+
+@pytest.mark.parametrize("length", [(1 << 30) + 1, (1 << 32) - 1])
+def test_event_too_large(tmp_path: Path, reading: Reading, sound: Parsed, length: int) -> None:
+    at = table_map(sound)
+    sound.events[at][9:13] = length.to_bytes(4, "little")
+    path = write(tmp_path, sound.bytes())
+    reading.fails(path, Expected(EventTooLarge, offset(sound, at), rf"TABLE_MAP.* not {length}$"))
+
+
+@pytest.mark.parametrize("kept", [1, HEADER - 1, HEADER, HEADER + 5])
+def test_trunc_event(tmp_path: Path, reading: Reading, sound: Parsed, kept: int) -> None:
+    at = offset(sound, table_map(sound))
+    path = write(tmp_path, sound.bytes()[: at + kept])
+    reading.fails(path, Expected(TruncatedEvent, at, "ends"))
+
+
+@pytest.mark.parametrize("kept", [1, HEADER, 90])
+def test_trunc_fd_event(tmp_path: Path, reading: Reading, sound: Parsed, kept: int) -> None:
+    """MySQL has a type of its own for the first event, which stands at 4."""
+    path = write(tmp_path, sound.bytes()[: 4 + kept])
+    reading.fails(path, Expected(TruncatedEvent, 4, "ends"))
+
+
+def test_checksum_failure(tmp_path: Path, reading: Reading, sound: Parsed) -> None:
+    at = table_map(sound)
+    sound.events[at][HEADER + 9] ^= 1
+    path = write(tmp_path, sound.bytes())
+    if sound.tail:
+        reading.fails(path, Expected(ChecksumMismatch, offset(sound, at), "TABLE_MAP"))
+    else:  # nothing tells
+        reading.succeeds(path)
+
+
+def test_invalid_event(tmp_path: Path, reading: Reading, sound: Parsed) -> None:
+    """A table map whose database's name is longer than the event, under a sound checksum."""
+    at = table_map(sound)
+    sound.events[at][HEADER + 8] = 250
+    sound.seal(at, size=False)
+    path = write(tmp_path, sound.bytes())
+    reading.fails(path, Expected(EventDecodeError, offset(sound, at), "TABLE_MAP"))
+
+
+def test_cannot_open_what_is_not_there(tmp_path: Path, reading: Reading) -> None:
+    path = tmp_path / "binlog.000007"
+    reading.fails(path, Expected(CannotOpen, None, r"binlog\.000007: no such file or folder"))
+
+
+def test_cannot_open_what_is_not_allowed(
+    tmp_path: Path, reading: Reading, sound: Parsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> FileIO:  # root may read everything
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    path = write(tmp_path, sound.bytes())
+    monkeypatch.setattr(streams, "FileIO", refuse)
+    reading.fails(path, Expected(CannotOpen, None, r"binlog\.000007: Permission denied"))
+
+
+def test_cannot_open_what_went_meanwhile(tmp_path: Path, sound: Parsed) -> None:
+    path = write(tmp_path, sound.bytes())
+    series = LogSeries("log", (LogFile.at(path),))
+    path.unlink()
+    for read in (tailrace.open, lambda log: next(changes(log))):
+        with pytest.raises(CannotOpen, match=r"binlog\.000007: No such file or directory"):
+            read(series)
+
+
+def test_header_io_failure(tmp_path: Path, reading: Reading) -> None:
+    """A file that the kernel opens, and then answers each read at its begin with EIO."""
+    path = tmp_path / "binlog.000007"
+    path.symlink_to("/proc/self/mem")
+    reading.fails(path, Expected(ReadFailed, 0, "Input/output error"))
+
+
+def test_system_io(
+    tmp_path: Path, reading: Reading, sound: Parsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that has a bad sector in the middle of the log."""
+    bad = 300
+
+    class Disk(FileIO):
+        def read(self, count: int = -1) -> bytes:
+            self._turn()
+            return super().read(min(count, bad - self.tell()))
+
+        def readinto(self, view: memoryview) -> int:  # type: ignore[override]
+            self._turn()
+            return super().readinto(view[: bad - self.tell()])
+
+        def _turn(self) -> None:
+            if self.tell() >= bad:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    path = write(tmp_path, sound.bytes())
+    monkeypatch.setattr(streams, "FileIO", Disk)
+    reading.fails(path, Expected(ReadFailed, bad, "Input/output error"))
+
+
+@pytest.mark.parametrize("begin", [b"#!/b", b"\xfebim", b"\x89PNG"])
+def test_bad_binlog_magic(tmp_path: Path, reading: Reading, sound: Parsed, begin: bytes) -> None:
+    path = write(tmp_path, begin + sound.bytes()[4:])
+    reading.fails(path, Expected(BadMagic, 0, "not a binary log"))
+
+
+MEMORY = """
+import resource, sys
+from tests.storage.test_read_errors import WAYS, Path
+from tailrace.errors import OutOfMemory
+sound, large = map(Path, sys.argv[1:])
+for read in WAYS.values():
+    read(sound, None)
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (600 << 20),) * 2)
+for name, read in WAYS.items():
+    try:
+        read(large, None)
+    except OutOfMemory as error:
+        print(name, error.file.rpartition("/")[2], error.offset, error)
+from tailrace.cli import main
+sys.argv = ["tailrace", "log", str(large)]
+main()
+"""
+
+
+def test_mem_allocate(tmp_path: Path, sound: Parsed) -> None:
+    """An event of 1 GiB that the file has (as a hole), and a process that has no such memory."""
+    at = table_map(sound)
+    sound.events[at][9:13] = (1 << 30).to_bytes(4, "little")
+    place = offset(sound, at)
+    (tmp_path / "large").mkdir()
+    large = write(tmp_path / "large", sound.bytes()[: place + HEADER])
+    os.truncate(large, place + (2 << 30))
+    case = next((CORPUS / SOUND[0]).glob("binlog.0*"))
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(case), str(large)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert [line.split()[:3] for line in done.stdout.splitlines() if "memory" in line] == [
+        ["objects", large.name, str(place)],
+        ["columns", large.name, str(place)],
+    ]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("tailrace: ")
+    assert f"{large.name} at {place}" in last
+    assert "no memory" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_out_of_memory_is_told_with_its_place() -> None:
+    error = OutOfMemory("no memory", file="b.1", offset=4)
+    assert str(pickle.loads(pickle.dumps(error))) == "b.1 at 4: no memory"
+
+
+class Encrypted(NamedTuple):
+    data: bytearray
+    keys: Path
+    key_id: str
+    named_at: int
+    """Where the log names its key."""
+    begins_at: int
+    """Where what is encrypted begins."""
+
+
+@pytest.fixture(params=["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+def encrypted(request: pytest.FixtureRequest) -> Encrypted:
+    folder = CORPUS / f"{request.param}.encrypted"
+    data = bytearray((folder / "binlog.000002").read_bytes())
+    if "mysql" in request.param:
+        key_id = data[7 : 7 + data[6]].decode()
+        return Encrypted(data, folder / "keyring", key_id, 5, 512)
+    start = 4 + int.from_bytes(data[13:17], "little")
+    return Encrypted(data, folder / "keys", "1", start, start + 40)
+
+
+def test_an_encrypted_log_is_read(tmp_path: Path, encrypted: Encrypted) -> None:
+    path = write(tmp_path, bytes(encrypted.data))
+    for read in WAYS.values():
+        read(path, str(encrypted.keys))
+
+
+def test_invalid_encryption_header(tmp_path: Path, reading: Reading, encrypted: Encrypted) -> None:
+    """A version (MySQL), a scheme (MariaDB) that no server has."""
+    data = encrypted.data
+    if encrypted.begins_at == 512:
+        data[4] = 9
+        expected = Expected(EncryptionError, 4, "version 9")
+    else:
+        log = Parsed.of(bytes(data[: encrypted.begins_at]))
+        log.tail = 4
+        log.events[1][HEADER] = 9
+        log.seal(1)
+        data[: encrypted.begins_at] = log.bytes()
+        expected = Expected(EncryptionError, encrypted.named_at, "scheme 9")
+    path = write(tmp_path, bytes(data))
+    reading.fails(path, expected, str(encrypted.keys))
+
+
+def test_cannot_get_file_password(tmp_path: Path, reading: Reading, encrypted: Encrypted) -> None:
+    """The keyring has other keys only."""
+    ring = tmp_path / "ring"
+    keyring.make(ring).add("another", bytes(32))
+    path = write(tmp_path, bytes(encrypted.data))
+    text = f"{encrypted.key_id}.*does not have"
+    reading.fails(path, Expected(KeyMissing, encrypted.named_at, text), str(ring))
+
+
+def test_read_encrypted_log_file_is_not_supported(
+    tmp_path: Path, reading: Reading, encrypted: Encrypted
+) -> None:
+    """We read them; without a keyring there is nothing to read them with."""
+    path = write(tmp_path, bytes(encrypted.data))
+    text = f"the key {encrypted.key_id}.*--keyring"
+    reading.fails(path, Expected(KeyMissing, encrypted.named_at, text))
+
+
+def test_error_decrypting_file(tmp_path: Path, reading: Reading, encrypted: Encrypted) -> None:
+    """A key of that name that is another."""
+    ring = tmp_path / "ring"
+    keyring.make(ring).add(encrypted.key_id, bytes(32))
+    path = write(tmp_path, bytes(encrypted.data))
+    expected = Expected(WrongKey, encrypted.begins_at, f"{encrypted.key_id}.* does not open")
+    reading.fails(path, expected, str(ring))
+
+
+def test_what_a_store_refuses_is_a_storage_error() -> None:
+    """Whoever handles StorageError handles these, too."""
+    for kind in (CannotOpen, ReadFailed, partial(KeyMissing, key_id="k")):
+        assert isinstance(kind("x", file="f", offset=3), StorageError)

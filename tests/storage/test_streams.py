@@ -1,0 +1,199 @@
+"""The contract, over every stream alone and in stacks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.errors import UsageError
+from tailrace.storage.output import LocalFolder
+from tailrace.storage.streams import file as file_module
+from tailrace.storage.streams.buffer import BufferRandomOutput
+from tailrace.storage.streams.layer import Layer, layer, stacked
+from tailrace.storage.streams.memory import MemoryOutput
+from tailrace.storage.streams.temporary import TemporaryOutput
+from tailrace.testing import (
+    CHECKS,
+    Faults,
+    Source,
+    Store,
+    StreamContract,
+    check_read_faults,
+    check_reading,
+    check_write_faults,
+    check_writing,
+)
+from tests.storage.layers import (
+    ENCRYPTION,
+    LAYERS,
+    SMALL_BUFFER,
+    SMALL_PIECES,
+    ClosingFile,
+    ClosingMemory,
+    ClosingStandard,
+    ClosingTemporary,
+    OnDisk,
+    RefusingSystem,
+    senseless,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PLAIN = stacked([])
+
+
+class TestNothing(StreamContract):
+    layer = PLAIN
+
+
+class TestBuffer(StreamContract):
+    layer = layer("buffer")
+
+
+class TestSmallBuffer(StreamContract):
+    layer = SMALL_BUFFER
+
+
+class TestCounting(StreamContract):
+    layer = layer("counting")
+
+
+class TestZstd(StreamContract):
+    layer = layer("zstd")
+
+
+class TestEncryption(StreamContract):
+    layer = ENCRYPTION
+
+
+class TestReadAhead(StreamContract):
+    layer = layer("read-ahead")
+
+
+class TestSmallReadAhead(StreamContract):
+    layer = SMALL_PIECES
+    seeds = range(2)
+
+
+STACKS = st.lists(st.sampled_from(LAYERS), min_size=2, max_size=3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(stack=STACKS, seed=st.integers(0, 1 << 16), check=st.sampled_from(CHECKS))
+def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> None:
+    """Of two and three: the contract holds, or the stack is refused because it makes no sense."""
+    if senseless(stack):
+        with pytest.raises(UsageError, match=r"(ReadAhead|MysqlInput) needs a RandomInput"):
+            stacked(stack).input(Source(b""))
+    else:
+        check(stacked(stack), seed=seed)
+
+
+@pytest.mark.parametrize("kind", ["file", "standard", "memory", "temporary"])
+@pytest.mark.parametrize("check", [check_reading, check_read_faults])
+def test_inputs_at_the_bottom(tmp_path: Path, kind: str, check: Callable[..., None]) -> None:
+    bottom = {
+        "file": lambda source: ClosingFile(source, tmp_path / "file"),
+        "standard": lambda source: ClosingStandard(source, tmp_path / "file"),
+        "memory": ClosingMemory,
+        "temporary": ClosingTemporary,
+    }[kind]
+    for seed in range(5):
+        check(Layer(kind, bottom), seed=seed)
+        check(stacked([Layer(kind, bottom), SMALL_BUFFER]), seed=seed)
+        check(stacked([Layer(kind, bottom), "counting", "zstd"]), seed=seed)
+
+
+@pytest.mark.parametrize(
+    "above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"]
+)
+@pytest.mark.parametrize("check", [check_writing, check_write_faults])
+def test_files_at_the_bottom(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    above: list[Layer | str],
+    check: Callable[..., None],
+) -> None:
+    """The operating system refuses, and takes parts: disk full, I/O error, in every call."""
+    made = 0
+
+    def file(faults: Faults, share: float) -> Store:
+        nonlocal made
+        made += 1
+        monkeypatch.setattr(file_module, "os", os)
+        output = LocalFolder(tmp_path).create(str(made), b"")
+        monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
+        return OnDisk(output, (tmp_path / str(made)).read_bytes, faults)
+
+    def temporary(faults: Faults, share: float) -> Store:
+        output = TemporaryOutput()
+        monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
+        return OnDisk(output, lambda: whole(output), faults)
+
+    def whole(output: TemporaryOutput) -> bytes:
+        stream = output.input()
+        return stream.read(stream.size() + 1)
+
+    for store in (file, temporary):
+        check(stacked(above), seed=1, store=store)
+
+
+@pytest.mark.parametrize("check", [check_writing, check_write_faults])
+def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
+    def memory(faults: Faults, _: float) -> Store:
+        output = MemoryOutput()
+        return OnDisk(output, lambda: bytes(output.data), faults)
+
+    for seed in range(5):
+        check(PLAIN, seed=seed, store=memory)
+
+
+def test_orders_that_make_no_sense() -> None:
+    forward = layer("zstd").output(Store())
+    with pytest.raises(UsageError, match=r"BufferRandomOutput needs a RandomOutput below it"):
+        BufferRandomOutput(forward)
+    with pytest.raises(UsageError, match=r"ZstdInput is none \(it has no readinto, size\)"):
+        stacked(["zstd", "read-ahead"]).input(Source(b""))
+    with pytest.raises(UsageError, match=r"ZstdOutput needs a ForwardOutput below it; bytearray"):
+        layer("zstd").output(bytearray())
+    with pytest.raises(UsageError, match=r"no stream is called 'gzip'; known are buffer, counting"):
+        layer("gzip")
+
+
+def test_type_checkers_refuse_them(tmp_path: Path) -> None:
+    """What is refused when it is built is refused before, where types are checked."""
+    code = tmp_path / "stacks.py"
+    code.write_text(
+        "from tailrace.storage.streams.base import RandomOutput\n"
+        "from tailrace.storage.streams.buffer import BufferRandomOutput, buffered_output\n"
+        "from tailrace.storage.streams.compression import ZstdInput, ZstdOutput\n"
+        "from tailrace.storage.streams.counting import counted_input\n"
+        "from tailrace.storage.streams.file import FileInput\n"
+        "from tailrace.storage.streams.memory import MemoryInput, MemoryOutput\n"
+        "from tailrace.storage.streams.read_ahead import ReadAhead\n"
+        "from tailrace.storage.streams.standard import StandardInput\n"
+        "ReadAhead(counted_input(FileInput('x')))\n"
+        "ZstdInput(ReadAhead(FileInput('x')))\n"
+        "good: RandomOutput = buffered_output(MemoryOutput())\n"
+        "ReadAhead(ZstdInput(FileInput('x')))\n"
+        "ReadAhead(StandardInput())\n"
+        "BufferRandomOutput(ZstdOutput(MemoryOutput()))\n"
+        "bad: RandomOutput = buffered_output(ZstdOutput(MemoryOutput()))\n"
+        "ZstdOutput(MemoryInput(b''))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wrong = {int(line.split(":")[1]) for line in run.stdout.splitlines() if ": error:" in line}
+    assert wrong == {12, 13, 14, 15, 16}, run.stdout
