@@ -81,6 +81,18 @@ class EventDecodeError(LogError):
     """An event's bytes do not follow its format."""
 
 
+class BadEventLength(EventDecodeError):
+    """An event's header gives it a length that no event has."""
+
+
+class EventTooLarge(BadEventLength):
+    """An event's header gives it more bytes than an event may have (1 GiB)."""
+
+
+class OutOfMemory(LogError):
+    """There is no memory to hold an event whole."""
+
+
 class EventEncodeError(LogError):
     """An event cannot be written: a field is missing, unknown, or more than the format holds."""
 
@@ -133,20 +145,45 @@ class StorageError(TailraceError):
     """A log cannot be opened or read where it is stored."""
 
 
+class CannotOpen(LogError, StorageError):
+    """A log is not there, or may not be opened. Its ``offset`` is None: nothing was read."""
+
+
+class ReadFailed(LogError, StorageError):
+    """What a log is stored on refused to give the bytes at ``offset``."""
+
+
 class KeyMissing(StorageError):
     """A log is encrypted, and the key that opens it is not in the keyring, or there is no keyring.
 
-    ``key_id`` names it, ``version`` too where keys have versions (MariaDB).
+    ``key_id`` names it, ``version`` too where keys have versions (MariaDB). ``file`` and ``offset``
+    are where the log names it; None where a keyring was asked alone.
     """
 
-    def __init__(self, message: str, *, key_id: str, version: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        key_id: str,
+        version: int | None = None,
+        file: str | None = None,
+        offset: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.key_id = key_id
         self.version = version
+        self.file = file
+        self.offset = offset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = functools.partial(type(self), key_id=self.key_id, version=self.version)
+        made = functools.partial(
+            type(self),
+            key_id=self.key_id,
+            version=self.version,
+            file=self.file,
+            offset=self.offset,
+        )
         return made, (self.message,)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import MAGIC, EventType
-from tailrace.errors import LogError, UsageError
+from tailrace.errors import GtidError, LogError, UsageError
 from tailrace.events import (
     DecodeContext,
     Event,
@@ -28,6 +28,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 from tailrace.selection import Selection
 from tailrace.storage import EventReader
+from tailrace.storage.search import commit_time, find_gtid
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
@@ -124,12 +125,21 @@ class Reader:
                     f"{names[0]} to {names[-1]}"
                 )
         bound = self.selection.start
-        if bound is None or bound.position is None:
+        if bound is None or self.series.files[0].joined:  # a pipe is gone through, once
             return None
-        if bound.position <= Position(names[0], len(MAGIC)):
+        start = bound.position if bound.gtid is None else self._place_of(bound.gtid)
+        if start is None or start <= Position(names[0], len(MAGIC)):
             return None
-        read_definitions(self.series, bound.position, self.catalogue)
-        return Position(bound.position.file, max(bound.position.offset, len(MAGIC)))
+        read_definitions(self.series, start, self.catalogue)
+        return Position(start.file, max(start.offset, len(MAGIC)))
+
+    def _place_of(self, gtid: str) -> Position:
+        try:
+            return find_gtid(self.series, gtid)
+        except GtidError as error:
+            raise UsageError(
+                f"no transaction {gtid} in the logs of {self.series.name}: {error}"
+            ) from None
 
     @property
     def inside(self) -> bool:
@@ -227,13 +237,9 @@ class Reader:
 def _group(event: Event) -> Group:
     gtid: str | None = None
     time: int | None = None
-    if isinstance(event, GtidEvent):
+    if isinstance(event, (GtidEvent, MariadbGtidEvent)):
         gtid = None if event.gtid is None else str(event.gtid)
-        time = event.commit_timestamp
-        time = event.timestamp * _MICROSECOND if time is None else time
-    elif isinstance(event, MariadbGtidEvent):
-        gtid = str(event.gtid)
-        time = event.timestamp * _MICROSECOND
+        time = commit_time(event)
     return Group(Position(event.file or "", event.offset or 0), gtid, time, event.timestamp)
 
 

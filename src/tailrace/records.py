@@ -16,7 +16,7 @@ from tailrace.position import Position, file_number
 from tailrace.rollbacks import Rollbacks
 from tailrace.rows.as_json import Origin, change_json
 from tailrace.rows.row import RowSet
-from tailrace.schema.classify import classify
+from tailrace.schema.classify import StatementKind, classify
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _OLD_ROWS: Final = frozenset(
         EventType.PARTIAL_ROW_DATA,
     }
 )
+_READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 _SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
 _ROLLBACK: Final = re.compile(
@@ -82,6 +83,19 @@ class Change:
             yield change_json(row, schema, origin, first + row.number)
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A statement as it was logged.
+
+    ``before`` are the events that stand before it and say what it reads of its session (INTVAR,
+    RAND, USER_VAR).
+    """
+
+    event: QueryEvent
+    group: Group | None
+    before: tuple[Event, ...] = ()
+
+
 class Changes:
     """Iterates over the changes that a reader meets and that hold, in the log's order.
 
@@ -102,7 +116,9 @@ class Changes:
         self.skipped_statements = 0
         self.taken_back = 0
         self.unfinished = 0
-        self._held: list[Change] = []
+        self._keeps = False
+        self._before: list[Event] = []
+        self._held: list[Change | Logged] = []
         self._size = 0
         self._savepoints: dict[str, int] = {}
         self._ahead: Ahead | None = None
@@ -116,6 +132,18 @@ class Changes:
 
     def feed(self, step: Step) -> Iterator[Change]:
         """Take in a step of the reader; gives the changes that hold by now."""
+        return (item for item in self._take(step) if isinstance(item, Change))
+
+    def with_statements(self) -> Iterator[Change | Logged]:
+        """The changes, and in their places all logged statements but those that begin and end
+        transactions. Those that change rows are no error then, but LOAD DATA is.
+        """
+        self._keeps = True
+        for step in self.reader:
+            yield from self._take(step)
+        self.finish()
+
+    def _take(self, step: Step) -> Iterator[Change | Logged]:
         event, boundary, group, kind, schema, first = step
         if schema is not None and group is not None and isinstance(event, RowsEvent):
             change = Change(event, schema, group, first)
@@ -130,7 +158,14 @@ class Changes:
         elif isinstance(event, QueryEvent):
             if event.inner_index == 0:
                 self._undone_payload = self._is_undone(event)
-            self._statement(event)
+            kept = self._statement(event, group)
+            if kept is not None and event.inner_index is None:
+                self._held.append(kept)
+                self._size += event.header.length
+            elif kept is not None and not self._undone_payload:
+                yield kept
+        elif self._keeps and event.header.type in _READ_BY_NEXT:
+            self._before.append(event)
         elif event.header.type in _LOOKED_AT:
             self._refuse(event)
         if boundary is Boundary.END:
@@ -145,7 +180,7 @@ class Changes:
         """The log is over: what is held has no end in it."""
         self._forget()
 
-    def _end(self, kind: TransactionKind | None) -> Iterator[Change]:
+    def _end(self, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
             self.taken_back += len(self._held)
         elif kind is TransactionKind.XA_PREPARE or self._streaming:
@@ -156,6 +191,7 @@ class Changes:
 
     def _begin(self) -> None:
         self._held = []
+        self._before = []
         self._size = 0
         self._savepoints.clear()
         self._streaming = False
@@ -174,7 +210,7 @@ class Changes:
             self._ahead = Ahead.read(self.reader.series)
         return self._ahead
 
-    def _release(self) -> Iterator[Change]:
+    def _release(self) -> Iterator[Change | Logged]:
         """Of what is held, that which holds by what stands behind it."""
         ahead = self._read_ahead()
         for change in self._held:
@@ -187,17 +223,27 @@ class Changes:
         self._held = []
         self._size = 0
 
-    def _statement(self, event: QueryEvent) -> None:
+    def _statement(self, event: QueryEvent, group: Group | None) -> Logged | None:
+        """Take in a statement; gives it where statements are to be kept."""
         raw = event.sql_bytes
         if raw in {b"BEGIN", b"COMMIT"}:
-            return
+            return None
         sql = event.sql
+        before, self._before = tuple(self._before), []
         if (found := _ROLLBACK.match(sql)) is not None and found[1] is not None:
             self._roll_back_to(event, found[1].lower())
         elif found := _SAVEPOINT.match(sql):
             self._savepoints[found[1].lower()] = len(self._held)
+        elif self._keeps and event.header.type not in _LOADED:
+            if classify(sql) is not StatementKind.CONTROL:
+                return Logged(event, group, before)
         elif classify(sql).changes_rows:
-            self._not_logged(event, f"the statement «{' '.join(sql.split())[:60]}»")
+            self.refuse_statement(event)
+        return None
+
+    def refuse_statement(self, event: QueryEvent) -> None:
+        """What ``statements`` says to do about a statement that changed rows."""
+        self._not_logged(event, f"the statement «{' '.join(event.sql.split())[:60]}»")
 
     def _roll_back_to(self, event: QueryEvent, name: str) -> None:
         if event.inner_index is not None:
@@ -262,7 +308,7 @@ class Ahead:
         before = bisect_right(ranges, (offset, sys.maxsize)) - 1
         return before >= 0 and offset < ranges[before][1]
 
-    def unfinished(self, event: RowsEvent) -> bool:
+    def unfinished(self, event: Event) -> bool:
         """Whether the rows' transaction has no end in the logs."""
         return Position(event.file or "", event.offset or 0) >= self._end
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _FILE: Final = re.compile(r"[^:]+\.\d+", re.ASCII)
-_POSITION: Final = re.compile(r".+\.\d+:\d+", re.ASCII)
+_POSITION: Final = re.compile(r"(?:.+\.\d+|-):\d+", re.ASCII)
+"""``-`` is standard input."""
 _MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+", re.ASCII)
 _MYSQL_GTID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,3 +119,12 @@ class Selection:
             None if start is None else Bound.parse(start),
             None if end is None else Bound.parse(end),
         )
+
+
+def time_text(microseconds: int) -> str:
+    """UTC, with microseconds where there are any."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:  # no clock of a server says so
+        return f"{microseconds} µs"
+    return moment.isoformat(" ").removesuffix("+00:00")

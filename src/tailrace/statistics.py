@@ -93,7 +93,7 @@ class Statistics:
         self._close()
         used = [file for file in reader.series.files if file.name in names]
         self.files += len(used)
-        self.bytes += sum(file.size for file in used)
+        self.bytes += sum(file.length() for file in used)
         self.statement_changes += changes.skipped_statements
         self.taken_back += changes.taken_back
         self.unfinished += changes.unfinished

@@ -368,6 +368,11 @@ class TransactionAssembler:
         self._events: list[Event] = []
         self.boundary = Boundary.OUTSIDE
 
+    @property
+    def control(self) -> bool:
+        """Whether the last event belongs to no transaction, wherever it stands."""
+        return self._parser.control
+
     def feed(self, event: Event) -> Transaction | None:
         """The transaction that this event ended or made void. Raises BoundaryError."""
         if event.inner_index is not None:

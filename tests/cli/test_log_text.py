@@ -10,11 +10,12 @@ import sys
 import pytest
 
 from tailrace.cli.lines import numeric, printable, size
-from tailrace.cli.values import time_text, value_text
+from tailrace.cli.values import value_text
 from tailrace.constants import ColumnType
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json import JsonText
 from tailrace.rows.schema import Column, Logical
+from tailrace.selection import time_text
 
 
 def column(kind=ColumnType.VARCHAR):

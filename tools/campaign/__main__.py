@@ -2,14 +2,18 @@
 
 ./run python -m tools.campaign differential --schemas 500 --seed 1 [--spark-every 50]
 ./run python -m tools.campaign badinput --minutes 5 --seed 1
+./run python -m tools.campaign written --size full --seed 1
+./run python -m tools.campaign killed --size full --seed 1
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from dataclasses import replace
 
-from tools.campaign import badinput, differential
+from tools.campaign import badinput, differential, killed, written
 from tools.servers import NAMES, Server
 
 
@@ -31,8 +35,23 @@ def main() -> int:
     bad.add_argument("--minutes", type=float, default=5)
     bad.add_argument("--seed", type=int, default=1)
     bad.add_argument("--first", type=int, default=0, help="number of the first")
+    writes = commands.add_parser("written", help="logs written anew, taken by real servers")
+    writes.add_argument("--size", choices=written.SIZES, default="small")
+    writes.add_argument("--schemas", type=int, help="schemas on each server, whatever the size")
+    writes.add_argument("--first", type=int, default=0, help="number of the first")
+    writes.add_argument("--seed", type=int, default=1)
+    writes.add_argument("--server", action="append", choices=NAMES, help="only this one")
+    kills = commands.add_parser("killed", help="writers that are killed")
+    kills.add_argument("--size", choices=killed.SIZES, default="small")
+    kills.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    return _differential(given) if given.command == "differential" else _bad_input(given)
+    run = {
+        "differential": _differential,
+        "badinput": _bad_input,
+        "written": _written,
+        "killed": _killed,
+    }
+    return run[given.command](given)
 
 
 def _differential(given: argparse.Namespace) -> int:
@@ -45,6 +64,33 @@ def _differential(given: argparse.Namespace) -> int:
     for report in reports:
         print(report.lines())
     return int(any(report.failures for report in reports))
+
+
+def _written(given: argparse.Namespace) -> int:
+    size = written.SIZES[given.size]
+    plan = replace(size, seed=given.seed, first=given.first)
+    if given.schemas:
+        plan = replace(plan, schemas=given.schemas)
+    reports = [written.run(name, plan) for name in given.server or NAMES]
+    print(written.HEADER)
+    for report in reports:
+        print(report.line())
+    return int(any(report.failures for report in reports))
+
+
+def _killed(given: argparse.Namespace) -> int:
+    began = time.monotonic()
+    reports = killed.run(killed.SIZES[given.size], given.seed)
+    failures = [failure for report in reports for failure in report.failures]
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(killed.HEADER)
+    for report in reports:
+        print(report.line())
+    kills = sum(report.kills for report in reports)
+    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s")
+    print(f"{len(failures)} failures")
+    return int(bool(failures))
 
 
 def _bad_input(given: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from tailrace.cli import app
 from tailrace.cli.event_json import event_json
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.errors import TailraceError
-from tailrace.events import QueryEvent, RowsEvent
+from tailrace.events import DecodeContext, QueryEvent, RowsEvent
 from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet
 from tailrace.schema import Catalogue
@@ -63,6 +63,7 @@ def _objects(path: Path, *, verify: bool) -> None:
     log = object_log.open(path, verify_checksums=verify)
     catalogue = Catalogue()
     for event in log:
+        event.check()
         event_json(event)
         if isinstance(event, QueryEvent):
             catalogue.apply_event(event, log.format.flavour)
@@ -71,6 +72,15 @@ def _objects(path: Path, *, verify: bool) -> None:
             for row in RowSet(event, schema):
                 image_json(row.before)
                 image_json(row.after)
+
+
+def _rewritten(path: Path) -> None:
+    """Every event made anew from its fields, and read again."""
+    context = DecodeContext()
+    for event in object_log.open(path, verify_checksums=False, expand_payloads=False):
+        event.check()
+        raw = event.replace().encode(context.checksum_algorithm)
+        context.decode(raw).check()
 
 
 def _columns(path: Path, *, verify: bool) -> None:
@@ -109,6 +119,7 @@ def _command(*arguments: str) -> Callable[[Path], None]:
 WAYS: Final[dict[str, Callable[[Path], None]]] = {
     "objects": lambda path: _objects(path, verify=True),
     "objects, unverified": lambda path: _objects(path, verify=False),
+    "rewritten": _rewritten,
     "columns": lambda path: _columns(path, verify=True),
     "columns, unverified": lambda path: _columns(path, verify=False),
     "splits": _splits,

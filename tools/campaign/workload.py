@@ -18,7 +18,7 @@ from tools.campaign.tables import RandomTable
 from tools.dumps import quoted, raw_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pymysql.cursors import Cursor
 
@@ -57,10 +57,15 @@ class Workload:
         self.types = Types(server)
 
     @contextmanager
-    def record(self, seed: int, number: int) -> Iterator[Recorded]:
-        """Write schema ``number`` of this seed; the log is gone when the block ends."""
+    def record(
+        self, seed: int, number: int, choice: Callable[[Settings], Settings] = lambda given: given
+    ) -> Iterator[Recorded]:
+        """Write schema ``number`` of this seed; the log is gone when the block ends.
+
+        ``choice`` may put other settings in place of the random ones.
+        """
         rng = random.Random(f"{seed}/{self.server.name}/{number}")
-        settings = choose(rng, self.server)
+        settings = choice(choose(rng, self.server))
         database = f"random_{number}"
         server = self.server
         for name, value in settings.globals_.items():

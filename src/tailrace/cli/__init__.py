@@ -37,7 +37,10 @@ def main() -> None:
     """
     try:
         status = app(
-            sys.argv[1:], print_error=False, exit_on_error=False, result_action="return_value"
+            _arguments(sys.argv[1:]),
+            print_error=False,
+            exit_on_error=False,
+            result_action="return_value",
         )
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
@@ -58,6 +61,13 @@ def main() -> None:
         flush_quietly()
         status = INTERRUPTED
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _arguments(given: list[str]) -> list[str]:
+    """The arguments with ``-`` behind all others, where it is not taken for an option."""
+    if "-" not in given or "--" in given:
+        return given
+    return [*(each for each in given if each != "-"), "--", "-"]
 
 
 def _message(error: Exception) -> str:

@@ -11,6 +11,7 @@ from tailrace.cli.event_json import event_json
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     From,
+    KeyringFile,
     SchemaFile,
     SkipChecksums,
     Sources,
@@ -19,17 +20,20 @@ from tailrace.cli.options import (
     find_series,
     known_tables,
     readers,
-    say,
     say_how_it_ended,
+    say_what_was_left,
+    split_patterns,
     standard_output,
 )
+from tailrace.cli.rename import RewriteDb, renamed_databases
 from tailrace.cli.text import TextView
 from tailrace.cli.verify import verify_series
 from tailrace.errors import UsageError
 from tailrace.records import Changes
+from tailrace.selection import wants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.reader import Reader
 
@@ -40,8 +44,13 @@ _BLOCK: Final = 512
 def log(
     *sources: Sources,
     as_: Annotated[
-        Literal["text", "json"],
-        Parameter(name="--as", help="``text`` (default), or ``json``: a change record a line."),
+        Literal["text", "json", "sql", "undo", "raw"],
+        Parameter(
+            name="--as",
+            help="``text`` (default); ``json``: a change record a line; ``sql``: statements that "
+            "give the same data on a copy of the schema; ``undo``: statements that take the "
+            "changes back, the last first; ``raw``: a log again (see ``--into``).",
+        ),
     ] = "text",
     events: Annotated[
         bool, Parameter(negative=(), help="With ``--as json``: all events, with their fields.")
@@ -49,48 +58,103 @@ def log(
     tables: Tables = (),
     from_: From = None,
     until: Until = None,
+    rewrite_db: RewriteDb = (),
+    into: Annotated[
+        Path | None,
+        Parameter(help="With ``--as raw``: the log's first file, which must not be there."),
+    ] = None,
     verify: Annotated[
         bool,
         Parameter(negative=(), help="Read all, check all, and print a line for each file."),
     ] = False,
     schema: SchemaFile = None,
+    keyring: KeyringFile = None,
     statements: Annotated[
         Literal["error", "skip"],
         Parameter(
-            help="What to do in JSON about changes that were logged as statements, whose rows are "
-            "not in the log: ``error`` (default) or ``skip``."
+            help="What to do about logged statements that cannot be shown as wanted: in JSON those "
+            "that changed rows, which are not in the log; to undo, all; as SQL, LOAD DATA; with "
+            "``--tables``, as SQL or raw, those that changed rows: ``error`` (default) or ``skip``."
         ),
     ] = "error",
     skip_checksums: SkipChecksums = False,
 ) -> int:
-    """Print what is in logs.
+    """Print what is in logs, or write it as a log.
 
     As text, transactions with their GTID, time of commit, statements and rows. As JSON, the rows
-    that were committed, a change record a line.
+    that were committed, a change record a line. As SQL, for ``mysql --binary-mode`` or ``mariadb
+    --binary-mode``, what makes the changes again, or takes them back.
     """
     if events and as_ != "json":
         raise UsageError("--events goes with --as json")
+    if (as_ == "raw") != (into is not None):
+        raise UsageError("--as raw and --into FILE go together")
     out = standard_output()
     if verify:
-        if tables or from_ or until or events or as_ != "text":
-            raise UsageError("--verify reads all: it goes with --schema and --skip-checksums only")
-        return _verify(sources, schema, skip_checksums=skip_checksums)
+        if tables or from_ or until or events or rewrite_db or as_ != "text":
+            raise UsageError(
+                "--verify reads all: it goes with --schema, --keyring and --skip-checksums only"
+            )
+        return _verify(sources, schema, keyring, skip_checksums=skip_checksums)
+    names = renamed_databases(rewrite_db)
     chosen = readers(
         sources,
         tables=tables,
         start=from_,
         end=until,
         schema=schema,
+        keyring=keyring,
         skip_checksums=skip_checksums,
+        names=None if as_ == "raw" else names,
+        rows=as_ != "raw",
     )
+    patterns = split_patterns(tables)
     if as_ == "text":
         _text(chosen, only_rows=bool(tables))
-        return 0
-    for reader in chosen:
-        lines = _events(reader) if events else _changes(reader, statements)
-        _write(lines, out.write)
-        say_how_it_ended(reader)
+    elif as_ == "json":
+        for reader in chosen:
+            lines = _events(reader) if events else _changes(reader, statements)
+            _write(lines, out.write)
+            say_how_it_ended(reader)
+    elif into is not None:
+        _raw(list(chosen), into, patterns, names, statements)
+    elif as_ != "raw":
+        from tailrace.cli.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
+
+        write = sql_output(out)
+        asked_for = wants(patterns) if patterns else None
+        show_sql(
+            chosen,
+            as_,
+            lambda lines: _write(lines, write),
+            wants=asked_for,
+            skips=statements,
+            renamed=names.keys(),
+        )
     return 0
+
+
+def _raw(
+    chosen: Sequence[Reader],
+    into: Path,
+    patterns: Sequence[str],
+    names: Mapping[str, str],
+    statements: Literal["error", "skip"],
+) -> None:
+    from tailrace.cli.raw import RawOutput  # noqa: PLC0415 - only where asked for
+
+    if len(chosen) > 1:
+        series = ", ".join(reader.series.name for reader in chosen)
+        raise UsageError(f"one log is written, and there are several ({series}): give one")
+    output = RawOutput(
+        into,
+        patterns=patterns,
+        wants=wants(patterns or None),
+        names=names,
+        statements=statements,
+    )
+    for reader in chosen:
+        output.copy(reader)
 
 
 def _text(chosen: Iterable[Reader], *, only_rows: bool) -> None:
@@ -113,16 +177,7 @@ def _changes(reader: Reader, statements: Literal["error", "skip"]) -> Iterator[s
     changes = Changes(reader, statements=statements)
     for change in changes:
         yield from change.json_lines()
-    if changes.skipped_statements:
-        say(
-            f"{reader.series.name}: {changes.skipped_statements} changes that were logged as "
-            "statements skipped: their rows are not in the log"
-        )
-    if changes.unfinished:
-        say(
-            f"{reader.series.name}: the log has no end of a transaction: its rows are left out "
-            f"({changes.unfinished} rows events)"
-        )
+    say_what_was_left(changes)
 
 
 def _write(lines: Iterator[str], write: Callable[[str], object]) -> None:
@@ -141,11 +196,13 @@ def _write(lines: Iterator[str], write: Callable[[str], object]) -> None:
             write("\n".join(block))
 
 
-def _verify(sources: Sequence[str], schema: Path | None, *, skip_checksums: bool) -> int:
+def _verify(
+    sources: Sequence[str], schema: Path | None, keyring: str | None, *, skip_checksums: bool
+) -> int:
     output = output_to(standard_output())
     good = True
     try:
-        for series in find_series(sources):
+        for series in find_series(sources, keyring):
             good &= verify_series(
                 series,
                 output,

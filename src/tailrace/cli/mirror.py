@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, printable, size
 from tailrace.cli.options import (
+    KeyringFile,
     SchemaFile,
     Sources,
     Tables,
@@ -59,6 +60,7 @@ def mirror(
         ),
     ] = "changelog,current",
     schema: SchemaFile = None,
+    keyring: KeyringFile = None,
     cores: Annotated[
         int | None, Parameter(name="--cores", help="Use so many cores; all by default.")
     ] = None,
@@ -75,7 +77,7 @@ def mirror(
 
     Run again, it adds what is new in the logs.
     """
-    find_series(sources)  # that there is a log is said before anything starts
+    find_series(sources, keyring)  # that there is a log is said before anything starts
     if cores is not None and not 1 <= cores <= (os.cpu_count() or 1) * 16:
         raise UsageError(f"--cores {cores}: give a number of cores from 1 on")
     from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
@@ -90,6 +92,7 @@ def mirror(
             spark=lambda: session(cores),
             tables=patterns or None,
             schema=schema,
+            keyring=keyring,
             keep=[each.strip() for each in keep.split(",")],
             format=format,
             statements=statements,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
+from tailrace.cli.rename import RenamingReader
 from tailrace.errors import UsageError
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
@@ -15,14 +17,17 @@ from tailrace.selection import Selection, wants
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from tailrace.records import Changes
     from tailrace.storage import LogSeries
 
 Sources = Annotated[
     str,
     Parameter(
-        help="Log files, folders of logs, or index files; ``file:`` URLs too.", name="source"
+        help="Log files, folders of logs, or index files; their URLs, ``s3://`` and others, too; "
+        "``-`` is standard input.",
+        name="source",
     ),
 ]
 Tables = Annotated[
@@ -50,6 +55,15 @@ SchemaFile = Annotated[
     Parameter(
         name="--schema",
         help="An SQL file of CREATE TABLEs (``mysqldump --no-data``), for logs without names.",
+    ),
+]
+KeyringFile = Annotated[
+    str | None,
+    Parameter(
+        name="--keyring",
+        help="The file with the keys of encrypted logs: of MySQL's component_keyring_file or "
+        "keyring_file, MariaDB's file_key_management (``file_key_management:FILE?filekey=FILE`` "
+        "for an encrypted one), or Tailrace's own.",
     ),
 ]
 SkipChecksums = Annotated[
@@ -87,35 +101,43 @@ def readers(
     start: str | None = None,
     end: str | None = None,
     schema: Path | None = None,
+    keyring: str | None = None,
     skip_checksums: bool = False,
+    names: Mapping[str, str] | None = None,
+    rows: bool = True,
 ) -> Iterator[Reader]:
-    """A reader for each series of logs that the sources hold, as the options say."""
+    """A reader for each series of logs that the sources hold, as the options say.
+
+    ``names`` are databases to rename; ``tables`` are then the new names. Without ``rows`` no table
+    is resolved: events are all that is looked at.
+    """
     selection = Selection.parse(start, end)
     patterns = split_patterns(tables)
-    series = find_series(sources)
+    series = find_series(sources, keyring)
     if len(series) > 1 and any(
         bound is not None and bound.position is not None
         for bound in (selection.start, selection.end)
     ):
-        names = ", ".join(each.name for each in series)
-        raise UsageError(f"a position is one log's, and there are several ({names}): give one")
+        listed = ", ".join(each.name for each in series)
+        raise UsageError(f"a position is one log's, and there are several ({listed}): give one")
     catalogue = known_tables(schema)
+    make = partial(RenamingReader, names=names) if names else Reader
     for each in series:
-        yield Reader(
+        yield make(
             each,
             selection=selection,
-            wants=wants(patterns or None),
+            wants=wants((patterns or None) if rows else []),
             catalogue=catalogue,
             verify_checksums=not skip_checksums,
             notice=say,
         )
 
 
-def find_series(sources: Sequence[str]) -> list[LogSeries]:
+def find_series(sources: Sequence[str], keyring: str | None = None) -> list[LogSeries]:
     """The series of all sources. Raises UsageError where there is no source."""
     if not sources:
-        raise UsageError("give a log: a file, a folder of logs or an index file")
-    return find_all(sources)
+        raise UsageError("give a log: a file, a folder of logs, an index file or - (stdin)")
+    return find_all(sources, keyring)
 
 
 def say_how_it_ended(reader: Reader) -> None:
@@ -125,6 +147,21 @@ def say_how_it_ended(reader: Reader) -> None:
         say(f"{log.torn_tail}: the log ends inside an event; it is still written, or was cut off")
     if log.ignored:
         say(f"{log.ignored} events of unknown type, which the log marks ignorable, passed over")
+
+
+def say_what_was_left(changes: Changes) -> None:
+    """Tell of statements that were passed over, and of a transaction without an end."""
+    name = changes.reader.series.name
+    if changes.skipped_statements:
+        say(
+            f"{name}: {changes.skipped_statements} changes that were logged as statements "
+            "skipped: their rows are not in the log"
+        )
+    if changes.unfinished:
+        say(
+            f"{name}: the log has no end of a transaction: its rows are left out "
+            f"({changes.unfinished} rows events)"
+        )
 
 
 def standard_output() -> TextIO:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from tailrace.cli.lines import output_to, printable, size
 from tailrace.cli.options import (
     From,
+    KeyringFile,
     SchemaFile,
     SkipChecksums,
     Sources,
@@ -19,7 +20,7 @@ from tailrace.cli.options import (
     say_how_it_ended,
     standard_output,
 )
-from tailrace.cli.values import time_text
+from tailrace.selection import time_text
 from tailrace.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def stat(
     from_: From = None,
     until: Until = None,
     schema: SchemaFile = None,
+    keyring: KeyringFile = None,
     skip_checksums: SkipChecksums = False,
 ) -> int:
     """Count what is in logs: rows by table, events by type, the largest transactions."""
@@ -47,6 +49,7 @@ def stat(
         start=from_,
         end=until,
         schema=schema,
+        keyring=keyring,
         skip_checksums=skip_checksums,
     )
     for reader in chosen:

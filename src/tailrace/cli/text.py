@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.lines import printable
-from tailrace.cli.values import row_pieces, statement_lines, time_text
+from tailrace.cli.values import row_pieces, statement_lines
 from tailrace.constants import EventType
 from tailrace.events import (
     AnnotateRowsEvent,
@@ -23,6 +23,7 @@ from tailrace.events import (
     XaPrepareEvent,
 )
 from tailrace.rows.row import RowSet
+from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
 
 if TYPE_CHECKING:

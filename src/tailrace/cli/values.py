@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 200
 """Characters of a value that are shown; the rest is counted. (JSON output has all of it.)"""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def value_text(value: Any, column: Column) -> str:
@@ -121,12 +119,3 @@ def _assigned(column: Column, value: Any) -> list[Piece]:
 def statement_lines(sql: str) -> list[str]:
     """A statement, its lines indented as the rest of a transaction."""
     return [f"  {line}" for line in printable(sql.strip()).split("\n")]
-
-
-def time_text(microseconds: int) -> str:
-    """UTC, with microseconds where there are any."""
-    try:
-        moment = _EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:  # no clock of a server says so
-        return f"{microseconds} µs"
-    return moment.isoformat(" ").removesuffix("+00:00")

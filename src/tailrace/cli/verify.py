@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.cli.lines import printable
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import TailraceError
-from tailrace.events import FormatDescriptionEvent, RowsEvent
+from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.reader import Reader
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import Logical
@@ -66,6 +66,10 @@ def _count(step: Step, counts: _Counts) -> None:
     event = step.event
     counts.events += 1
     counts.transactions += step.boundary is Boundary.END
+    if isinstance(event, TransactionPayloadEvent):
+        event.fields()  # what is inside comes in steps of its own
+    else:
+        event.check()
     if isinstance(event, RowsEvent) and step.schema is not None:
         judged = _judged(step.schema)
         for row in RowSet(event, step.schema):
@@ -75,8 +79,6 @@ def _count(step: Step, counts: _Counts) -> None:
     elif isinstance(event, FormatDescriptionEvent):
         description = event.description
         counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
-    else:
-        event.fields()
 
 
 def _judged(schema: TableSchema) -> list[int]:

@@ -26,7 +26,7 @@ from tailrace.errors import (
 )
 from tailrace.events.description import NO_FORMAT, FormatDescription
 from tailrace.events.format_description import frame_end, verify
-from tailrace.events.header import EventHeader, unpack_header
+from tailrace.events.header import EventHeader, bad_length, unpack_header
 from tailrace.events.registry import REGISTRY, class_of
 from tailrace.events.unknown import OpaqueEvent, UnknownIgnorableEvent
 
@@ -150,4 +150,4 @@ class DecodeContext:
 def _misfit(length: int, size: int) -> LogError:
     if HEADER_SIZE <= length <= MAX_EVENT_SIZE:
         return TruncatedEvent(f"the event says it has {length} bytes, here are {size}")
-    return EventDecodeError(f"an event has {HEADER_SIZE} to {MAX_EVENT_SIZE} bytes, not {length}")
+    return bad_length(length)

@@ -7,11 +7,17 @@ from struct import Struct
 from typing import Final, Self
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
-from tailrace.errors import EventEncodeError, TruncatedEvent
+from tailrace.errors import BadEventLength, EventEncodeError, EventTooLarge, TruncatedEvent
 
 _LAYOUT: Final = Struct("<IBIIIH")
 unpack_header: Final = _LAYOUT.unpack_from
 """The six numbers of a header, from a buffer that is known to be long enough."""
+
+
+def bad_length(length: int, *, tail: int = 0) -> BadEventLength:
+    """The error for a length that no event has; ``tail`` bytes of it are a checksum's."""
+    kind = EventTooLarge if length > MAX_EVENT_SIZE else BadEventLength
+    return kind(f"an event has {HEADER_SIZE + tail} to {MAX_EVENT_SIZE} bytes, not {length}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(
-    {"path", "table", "tables", "images", "columns", "schema", "verify", "statements", "split"}
+    {"path", "table", "tables", "images", "columns", "schema", "keyring", "verify", "statements"}
+    | {"split"}
 )
 
 
@@ -64,6 +65,7 @@ class Options:
     verify: bool
     statements: Literal["error", "skip"]
     split_bytes: int
+    keyring: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -93,6 +95,7 @@ class Options:
             _choice(options, "verify", ("true", "false")) == "true",
             _choice(options, "statements", ("error", "skip")),
             _bytes(options.get("split", str(64 << 20))),
+            options.get("keyring"),
         )
 
 
@@ -124,7 +127,9 @@ def _bytes(text: str) -> int:
 class BinlogDataSource(DataSource):
     """Format ``binlog``, with options:
 
-    - ``path``: a log file, a folder of logs, or a folder of such folders.
+    - ``path``: a log file, a folder of logs, a folder of such folders, or a URL of these
+      (``s3://bucket/logs``).
+    - ``keyring``: a file with the keys of logs that are encrypted; the tasks read it, too.
     - ``table``: give this table's columns, typed; else all tables, with images as JSON text.
     - ``tables``: of all tables, only those that fit these patterns (``shop.*``), with commas.
     - ``images``: ``row`` (default: the after image, a delete's before image) or ``both``.
@@ -168,7 +173,7 @@ def _splits(options: Options) -> list[Split]:
         catalogue.given(load(options.schema))
     return [
         split
-        for series in find(options.path)
+        for series in find(options.path, options.keyring)
         for split in plan_splits(series, target_bytes=options.split_bytes, catalogue=catalogue)
     ]
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.manifest import Current, Manifest, SourceState
     from tailrace.spark.tasks import Argument, Report, Result
     from tailrace.storage import LogSeries
+    from tailrace.storage.keyring.base import Keyring
 
     Progress = Callable[[str, int, int], None]
 
@@ -58,6 +59,7 @@ def mirror(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tables: Sequence[str] | None = None,
     schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
     keep: Sequence[str] = KEEP,
     format: str = "parquet",  # noqa: A002 - what Spark calls it
     statements: Literal["error", "skip"] = "error",
@@ -65,7 +67,9 @@ def mirror(
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
-    ``sources`` are log files, folders of logs, or folders of such folders. ``into`` is the lake's
+    ``sources`` are log files, folders of logs, folders of such folders, or URLs of these
+    (``s3://bucket/logs``). ``keyring`` has the keys of logs that are encrypted (a path, or as
+    `tailrace.storage.keyring.open` takes it); tasks read it where they run. ``into`` is the lake's
     folder, new or from an earlier run. ``spark`` is a session, or a function that gives one once it
     is needed; by default a local one is started. ``tables`` are patterns (``shop.*``), ``schema``
     an SQL file of CREATE TABLE statements for logs that name no columns, ``keep`` what the lake has
@@ -82,7 +86,7 @@ def mirror(
         None if tables is None else tuple(tables), tuple(k for k in KEEP if k in keep), statements
     )
     listed = [sources] if isinstance(sources, str | Path) else list(sources)
-    series = _distinct(find_all(listed))
+    series = _distinct(find_all(listed, keyring))
     given = [] if schema is None else list(load(schema))
     with Lake(Path(into)) as lake:
         _check_options(lake, options)
@@ -329,6 +333,11 @@ def _check_options(lake: Lake, options: Options) -> None:
 def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:
     by_name: dict[str, LogSeries] = {}
     for each in series:
+        if each.files[0].joined:
+            raise UsageError(
+                f"{each.name}: a mirror reads logs more than once, and not through a pipe: give"
+                " files, folders or URLs"
+            )
         other = by_name.setdefault(each.name, each)
         if other is not each:
             raise PipelineError(

@@ -120,7 +120,7 @@ def _exchanged(tokens: Sequence[Token], database: str) -> list[str]:
 
 def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
     context = DecodeContext()
-    for at, raw in EventReader(split.path, start=offset):
+    for at, raw in EventReader(split.log, start=offset):
         event = context.decode(raw, file=split.file, offset=at)
         if at == offset and isinstance(event, QueryEvent):
             return event, context

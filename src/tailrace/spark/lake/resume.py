@@ -7,13 +7,15 @@ import hashlib
 import io
 import pickle
 import zlib
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import PipelineError
+from tailrace.errors import KeyMissing, PipelineError, StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.lake.manifest import SourceState
 from tailrace.storage import LogSeries
+from tailrace.storage.encryption.mysql import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,17 +122,19 @@ def grown(series: LogSeries, state: SourceState | None) -> int:
 
 
 def digests(log: LogFile, offset: int) -> tuple[str, str]:
-    """Digests of a file's first bytes, and of the last ones before ``offset``."""
+    """Digests of a log's first bytes, and of the last ones before ``offset``; of the plain log."""
+    count = min(_DIGESTED, offset)
     try:
-        with open(log.path, "rb") as file:  # noqa: PTH123 - the path of a log file is text
-            head = bytearray(file.read(min(_DIGESTED, offset)))
-            head[_FLAGS] = bytes(len(head[_FLAGS]))
-            file.seek(max(0, offset - _DIGESTED))
-            tail = bytearray(file.read(min(_DIGESTED, offset)))
-            if offset <= _DIGESTED:
-                tail[_FLAGS] = bytes(len(tail[_FLAGS]))
-    except OSError as error:
-        raise PipelineError(f"{log.path}: {error.strerror}") from error
+        with closing(log.open()) as file:
+            head = bytearray(read_exactly(file, 0, count))
+            tail = bytearray(read_exactly(file, offset - count, count))
+    except StorageError as error:
+        if isinstance(error, KeyMissing):
+            raise
+        raise PipelineError(str(error)) from error
+    head[_FLAGS] = bytes(len(head[_FLAGS]))
+    if offset <= _DIGESTED:
+        tail[_FLAGS] = bytes(len(tail[_FLAGS]))
     return hashlib.sha256(head).hexdigest(), hashlib.sha256(tail).hexdigest()
 
 

@@ -1,0 +1,188 @@
+"""``tailrace log --as raw --into FILE``: what is selected, as a log again."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from tailrace.cli.options import say, say_how_it_ended
+from tailrace.constants import MAGIC, ChecksumAlgorithm, Flavour
+from tailrace.errors import BoundaryError, StatementChange, UsageError
+from tailrace.events import (
+    GtidEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+)
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.handlers import ByTable, Pipeline, Rename
+from tailrace.log import Log
+from tailrace.position import Position
+from tailrace.schema.classify import StatementKind, classify
+from tailrace.sql.definitions import concerns
+from tailrace.transactions import Boundary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tailrace.events import Event, QueryEvent
+    from tailrace.handlers.base import Outcome
+    from tailrace.reader import Reader, Wants
+    from tailrace.storage import LogSeries
+    from tailrace.writing import LogWriter
+
+
+_NUMBERED: Final = re.compile(r".+\.\d+", re.ASCII)
+
+
+class _Tables(ByTable):
+    """Rows of the tables that are asked for, and the statements that define them."""
+
+    def __init__(
+        self, patterns: Sequence[str], wants: Wants, refuse: Callable[[QueryEvent], None]
+    ) -> None:
+        super().__init__(patterns)
+        self._asked_for = wants
+        self._refuse_statement = refuse
+
+    def on_query(self, event: QueryEvent) -> Outcome:
+        kind = classify(event.sql)
+        if kind is StatementKind.CONTROL:
+            return self.on_event(event)
+        if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
+            self._refuse_statement(event)
+            return self.leave_out(event)
+        return self.on_event(event) if concerns(event, self._asked_for) else self.leave_out(event)
+
+
+class RawOutput:
+    """Copies what a reader selects into a new log, in whole transactions."""
+
+    def __init__(
+        self,
+        into: Path,
+        *,
+        patterns: Sequence[str],
+        wants: Wants,
+        names: Mapping[str, str],
+        statements: Literal["error", "skip"],
+    ) -> None:
+        self._into = into
+        self._statements = statements
+        self._skipped = 0
+        self._transactions = 0
+        self._handlers = Pipeline()
+        if names:
+            self._handlers.append(Rename(names))
+        if patterns:
+            self._handlers.append(_Tables(patterns, wants, self._refuse))
+        self._writer: LogWriter | None = None
+
+    def copy(self, reader: Reader) -> None:
+        """Write the file. It must not be there; where something fails it is not left behind."""
+        try:
+            self._copy(reader)
+        except BaseException:
+            self._remove()
+            raise
+        if self._skipped:
+            say(f"{self._skipped} statements that changed rows left out: their tables are not told")
+        say(f"{self._into}: {self._transactions:,} transactions of {reader.series.name}")
+        say_how_it_ended(reader)
+
+    def _copy(self, reader: Reader) -> None:
+        for event in self._handlers.run(self._selected(reader)):
+            if self._writer is not None:
+                self._writer.write(event)
+        writer = self._writer or self._open(reader, None)
+        try:
+            writer.close()
+        except BoundaryError:
+            if not reader.inside:
+                raise
+            say("the log ends inside a transaction: it is left out")
+
+    def _selected(self, reader: Reader) -> Iterator[Event]:
+        """The events of whole transactions, payloads as one event each.
+
+        What stands between them is the writer's to pass over.
+        """
+        for event, boundary, group, *_ in reader:
+            if event.inner_index is not None:
+                continue
+            if self._writer is None and group is not None:
+                self._open(reader, group.start)
+            if self._writer is not None:
+                yield event
+            self._transactions += boundary is Boundary.END
+
+    def _open(self, reader: Reader, start: Position | None) -> LogWriter:
+        from tailrace.writing import create  # noqa: PLC0415 - only where something is written
+
+        form = reader.format
+        if _NUMBERED.fullmatch(self._into.name) is None:
+            raise UsageError(f"--into {self._into}: a log's name ends in a number, as cut.000001")
+        sums = form.checksum_algorithm is ChecksumAlgorithm.CRC32
+        self._writer = create(
+            self._into,
+            flavour=form.flavour,
+            server_id=_server_id(reader.series),
+            server_version=form.server_version,
+            checksum="crc32" if sums else "none",
+            gtids=None if start is None else gtids_before(reader.series, start, form.flavour),
+            sync="none",
+        )
+        return self._writer
+
+    def _remove(self) -> None:
+        """Take away what was begun."""
+        if self._writer is None:
+            return
+        names = self._writer.files
+        with suppress(Exception):
+            self._writer.close()
+        folder, base = self._into.parent, self._into.name.rpartition(".")[0]
+        for name in (*(Path(each).name for each in names), f"{base}.index"):
+            (folder / name).unlink(missing_ok=True)
+
+    def _refuse(self, event: QueryEvent) -> None:
+        if self._statements == "skip":
+            self._skipped += 1
+            return
+        raise event.error(
+            "the log holds a statement that changes rows, of tables that nobody tells, so --tables "
+            "cannot choose it; --statements skip leaves such out",
+            StatementChange,
+        )
+
+
+def _server_id(series: LogSeries) -> int:
+    """The server whose log it is."""
+    first = next(iter(Log(series, verify_checksums=False)))
+    return first.header.server_id or 1
+
+
+def gtids_before(series: LogSeries, start: Position, flavour: Flavour) -> GtidSet | GtidList:
+    """The GTIDs of all that stands before a position: its file's list, and what follows that."""
+    seen: GtidSet | GtidList = GtidSet() if flavour is Flavour.MYSQL else GtidList()
+    log = Log(
+        series,
+        start=Position(start.file, len(MAGIC)),
+        verify_checksums=False,
+        expand_payloads=False,
+    )
+    for event in log:
+        if event.file == start.file and (event.offset or 0) >= start.offset:
+            break
+        if isinstance(event, PreviousGtidsEvent):
+            seen = event.gtids.copy()
+        elif isinstance(event, GtidListEvent):
+            seen = GtidList(event.entries)
+        elif isinstance(event, GtidEvent) and isinstance(seen, GtidSet) and event.gtid is not None:
+            seen.add(event.gtid)
+        elif isinstance(event, MariadbGtidEvent) and isinstance(seen, GtidList):
+            seen.update(event.gtid)
+    log.close()
+    return seen

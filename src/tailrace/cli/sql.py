@@ -1,0 +1,72 @@
+"""``tailrace log --as sql`` and ``--as undo``: statements for the servers' own clients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from tailrace.cli.options import say, say_how_it_ended, say_what_was_left
+from tailrace.records import Changes
+from tailrace.sql import script, statements, undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from tailrace.reader import Reader
+    from tailrace.sql import Statement, Wants
+
+_ORDER = {"sql": "statements that give its data again", "undo": "statements that take it back"}
+
+
+def sql_output(stream: TextIO) -> Callable[[str], object]:
+    """Where SQL goes: bytes of the log that are not UTF-8 are written as they are."""
+    raw: Any = stream
+    if hasattr(raw, "reconfigure"):
+        raw.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
+    return stream.write
+
+
+def show_sql(
+    chosen: Iterable[Reader],
+    how: Literal["sql", "undo"],
+    write: Callable[[Iterator[str]], None],
+    *,
+    wants: Wants | None,
+    skips: Literal["error", "skip"],
+    renamed: Collection[str] = (),
+) -> None:
+    """Write each reader's changes as SQL; ``renamed`` are databases that have another name now."""
+    for reader in chosen:
+        changes = Changes(reader, statements=skips)
+        make = statements if how == "sql" else undo
+        found = make(changes, wants=wants)
+        write(script(_noted(found, renamed) if renamed else found, _heading(reader, how)))
+        say_what_was_left(changes)
+        say_how_it_ended(reader)
+
+
+def _noted(found: Iterable[Statement], renamed: Collection[str]) -> Iterator[Statement]:
+    """The statements; the log's own that name a renamed database in their text say so."""
+    count = 0
+    for statement in found:
+        old = [name for name in renamed if statement.logged and name in statement.text]
+        if old:
+            count += 1
+            note = f"this statement names {', '.join(old)}: --rewrite-db leaves its text as it is"
+            yield replace(statement, note=note)
+        else:
+            yield statement
+    if count:
+        say(f"{count} statements name a renamed database in their text, which stays: see the notes")
+
+
+def _heading(reader: Reader, how: str) -> list[str]:
+    files = reader.series.files
+    names = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
+    client = f"{reader.format.flavour} --binary-mode"
+    return [
+        f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}",
+        f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}",
+        "rows that triggers made are in it: the tables must have none while it runs",
+    ]

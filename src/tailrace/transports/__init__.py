@@ -1,0 +1,20 @@
+"""Where a log comes from, by URL scheme."""
+
+from tailrace.transports.background import END, BackgroundReader
+from tailrace.transports.base import Record, Start, Stream, Transport
+from tailrace.transports.registry import Factory, register, schemes, transport_of
+from tailrace.transports.series import SeriesTransport
+
+__all__ = [
+    "END",
+    "BackgroundReader",
+    "Factory",
+    "Record",
+    "SeriesTransport",
+    "Start",
+    "Stream",
+    "Transport",
+    "register",
+    "schemes",
+    "transport_of",
+]

@@ -1,0 +1,154 @@
+"""A thread that reads ahead, into a queue that holds only so much."""
+
+from __future__ import annotations
+
+import warnings
+from queue import Empty, SimpleQueue
+from threading import Condition, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+from weakref import finalize
+
+if TYPE_CHECKING:
+    from tailrace.transports.base import Record, Stream
+
+_GRACE: Final = 10.0
+"""Seconds that a stream gets to end its reading when it is closed."""
+
+
+class End:
+    """What comes behind the last event."""
+
+
+END: Final = End()
+
+
+class _Shared:
+    """What both threads touch. Each counter is written by one of them only.
+
+    The queue itself has no bound, because its other end must get errors and the end through in
+    any case; the reading thread waits for room before it puts an event.
+    """
+
+    def __init__(self, most_events: int, most_bytes: int) -> None:
+        self.queue: SimpleQueue[Record | Exception | End | None] = SimpleQueue()
+        self.room = Condition()
+        self.stopped = False
+        self.waiting = False
+        self.most_events, self.most_bytes = most_events, most_bytes
+        self.put_events = self.put_bytes = 0
+        self.taken_events = self.taken_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether an event may go in; one alone always may."""
+        held = self.put_events - self.taken_events
+        held_bytes = self.put_bytes - self.taken_bytes
+        return not held or (held < self.most_events and held_bytes + size <= self.most_bytes)
+
+    def wait_for_room(self, size: int) -> None:
+        """Until an event may go in, or the reading is stopped."""
+        with self.room:
+            self.waiting = True
+            self.room.wait_for(lambda: self.stopped or self.has_room(size))
+            self.waiting = False
+
+    def stop(self) -> None:
+        """End the reading thread's wait."""
+        self.stopped = True
+        with self.room:
+            self.room.notify_all()
+
+
+def _read(stream: Stream, shared: _Shared) -> None:
+    """The thread's work: all events, then the end or what went wrong."""
+    try:
+        for record in stream:
+            size = len(record[2])
+            if not shared.has_room(size):
+                shared.wait_for_room(size)
+            if shared.stopped:
+                break
+            shared.put_events += 1
+            shared.put_bytes += size
+            shared.queue.put(record)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the consumer's
+        shared.queue.put(error)
+    else:
+        shared.queue.put(END)
+
+
+def _stop(stream: Stream, shared: _Shared) -> None:
+    shared.stop()
+    stream.close()
+
+
+class BackgroundReader:
+    """Reads a stream in a thread of its own, at most so many events and bytes ahead.
+
+    A full queue stops the reading until there is room: nothing is lost. What the stream raises
+    comes out in its place, behind all events before it. One consumer only. It ends with `close`,
+    or when nobody holds it any more.
+    """
+
+    def __init__(
+        self, stream: Stream, *, most_events: int = 4096, most_bytes: int = 16 << 20
+    ) -> None:
+        self.stream = stream
+        self._shared = _Shared(most_events, most_bytes)
+        self._over: Exception | End | None = None
+        self._thread = Thread(
+            target=_read, args=(stream, self._shared), name="tailrace reader", daemon=True
+        )
+        self._finalize = finalize(self, _stop, stream, self._shared)
+        self._thread.start()
+
+    def get(self, deadline: float | None = None) -> Record | End | None:
+        """The next event; END behind the last; None at the ``deadline`` (by `time.monotonic`),
+        or when `wake` was called. Raises what the stream raised, again and again.
+        """
+        if self._over is None:
+            shared = self._shared
+            timeout = None if deadline is None else max(0.0, deadline - monotonic())
+            try:
+                item = shared.queue.get(timeout=timeout)
+            except Empty:
+                return None
+            if isinstance(item, tuple):
+                shared.taken_events += 1
+                shared.taken_bytes += len(item[2])
+                if shared.waiting:
+                    with shared.room:
+                        shared.room.notify_all()
+                return item
+            if item is None:
+                return None
+            self._over = self._over or item
+        if isinstance(self._over, Exception):
+            raise self._over
+        return self._over
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Events and bytes in the queue now."""
+        shared = self._shared
+        return shared.put_events - shared.taken_events, shared.put_bytes - shared.taken_bytes
+
+    def wake(self) -> None:
+        """Let a `get` that waits return None; from any thread."""
+        self._shared.queue.put(None)
+
+    def close(self) -> None:
+        """End the thread, wherever it waits; from any thread. What is in the queue is dropped,
+        and a `get` that waits gives END.
+        """
+        self._finalize()
+        self._over = END
+        self._thread.join(_GRACE)
+        self._shared.queue.put(END)
+        if self._thread.is_alive():
+            warnings.warn(
+                f"a reader did not end within {_GRACE:.0f} seconds of its stream's close; its"
+                " thread is left behind",
+                ResourceWarning,
+                stacklevel=2,
+            )

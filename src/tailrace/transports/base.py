@@ -1,0 +1,56 @@
+"""What a transport is: a log's bytes, event by event, wherever they come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Record = tuple[str, int, bytes]
+"""A whole event as it is stored: its file's name, its offset (64-bit, own count), its bytes."""
+
+Start = Position | GtidSet | GtidList
+"""Where reading begins: at a place where a transaction ended, or at the first transaction that is
+not in a set (MariaDB: that comes behind a state)."""
+
+
+class Stream(Protocol):
+    """One reading of a log, from a start to the log's end.
+
+    The format description that is in force at the start comes first. ``torn_tail`` is where a log
+    that was open ended inside an event, None where it did not; it holds after the end.
+    """
+
+    torn_tail: Position | None
+
+    def __iter__(self) -> Iterator[Record]:
+        """The events, in order; blocks while a log that is followed has no more.
+
+        Ends where the log ends, or soon after `close`. Raises LogError, StorageError, ...
+        """
+
+    def close(self) -> None:
+        """End the reading, also one that another thread waits in; returns at once."""
+
+
+class Transport(Protocol):
+    """A place that a log is read from. ``name`` is what errors call it: it holds no secret."""
+
+    name: str
+
+    def peek(self) -> Record | None:
+        """The log's first event, where it can be had without keeping a connection; else None."""
+
+    def locate(self, start: Start | None) -> Position | None:
+        """The position that a start means (None: the log's beginning).
+
+        None where only the source can tell. Raises UsageError for a file that is not there,
+        GtidError for GTIDs that the log no longer holds.
+        """
+
+    def read(self, start: Start | None, *, follow: bool) -> Stream:
+        """Begin to read. With ``follow`` the stream waits at the log's end for more."""

@@ -1,0 +1,160 @@
+"""Where in a series of files reading begins that is to go on behind a set of GTIDs.
+
+The file is found by the PREVIOUS_GTIDS or GTID_LIST events alone, as the servers find it; then the
+GTID events of that file are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tailrace.constants import Flavour
+from tailrace.errors import GtidError
+from tailrace.events import GtidEvent, MariadbGtidEvent
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.position import Position
+from tailrace.storage.search import Beginnings, gtids_before
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.events import Event
+    from tailrace.gtid import MariadbGtid
+    from tailrace.storage import LogFile
+
+
+class _Begun(Protocol):
+    """What was read already, asked transaction by transaction from a file's begin on."""
+
+    flavour: Flavour
+
+    def covers(self, before: GtidSet | GtidList) -> bool:
+        """Whether all that stands before the file of this list was read."""
+
+    def enter(self, before: GtidSet | GtidList | None) -> None:
+        """Begin with the file of this list, None where it has none."""
+
+    def holds(self, first: Event) -> bool:
+        """Whether the transaction that begins with this event was read."""
+
+    def refusal(self, before: GtidSet | GtidList) -> str:
+        """Why not even the first file, of this list, covers it."""
+
+    def at_end(self) -> None:
+        """All was read. Raises GtidError where what should be there is not."""
+
+
+class _Set:
+    """MySQL's: a set."""
+
+    flavour = Flavour.MYSQL
+
+    def __init__(self, gtids: GtidSet) -> None:
+        self._gtids = gtids
+
+    def covers(self, before: GtidSet | GtidList) -> bool:
+        return isinstance(before, GtidSet) and before <= self._gtids
+
+    def enter(self, before: GtidSet | GtidList | None) -> None:
+        """Nothing depends on it."""
+
+    def holds(self, first: Event) -> bool:
+        gtid = first.gtid if isinstance(first, GtidEvent) else None
+        return gtid is not None and gtid in self._gtids
+
+    def refusal(self, before: GtidSet | GtidList) -> str:
+        missing = before - self._gtids if isinstance(before, GtidSet) else before
+        return f"{missing.text() if isinstance(missing, GtidSet) else missing} is"
+
+    def at_end(self) -> None:
+        """Nothing can be amiss."""
+
+
+class _State:
+    """MariaDB's: in each domain all up to one GTID, which the log must hold itself."""
+
+    flavour = Flavour.MARIADB
+
+    def __init__(self, gtids: GtidList) -> None:
+        self._last = gtids.position
+        self._behind: set[int] = set()
+
+    def covers(self, before: GtidSet | GtidList) -> bool:
+        if not isinstance(before, GtidList):
+            return False
+        servers = {(gtid.domain_id, gtid.server_id): gtid for gtid in before}
+        return all(
+            domain in self._last and self._not_past(self._last[domain], last, servers)
+            for domain, last in before.position.items()
+        )
+
+    @staticmethod
+    def _not_past(
+        mine: MariadbGtid, last: MariadbGtid, servers: dict[tuple[int, int], MariadbGtid]
+    ) -> bool:
+        """Whether my GTID of a domain is the last before the file, or stands in it or later."""
+        known = servers.get((mine.domain_id, mine.server_id))
+        return known is None or mine == last or mine.seq_no > known.seq_no
+
+    def enter(self, before: GtidSet | GtidList | None) -> None:
+        position = before.position if isinstance(before, GtidList) else {}
+        self._behind = {
+            domain for domain, last in position.items() if self._last.get(domain) == last
+        }
+
+    def holds(self, first: Event) -> bool:
+        if not isinstance(first, MariadbGtidEvent):
+            return False
+        gtid = first.gtid
+        if gtid.domain_id not in self._last or gtid.domain_id in self._behind:
+            return False
+        if gtid == self._last[gtid.domain_id]:
+            self._behind.add(gtid.domain_id)
+        return True
+
+    def refusal(self, before: GtidSet | GtidList) -> str:
+        return f"what stands before the state {before} is"
+
+    def at_end(self) -> None:
+        missing = [str(last) for domain, last in self._last.items() if domain not in self._behind]
+        if missing:
+            raise GtidError(
+                f"{', '.join(missing)} is not in the logs: the state is of another server, or"
+                " ahead of them"
+            )
+
+
+def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList) -> Position:
+    """Where the first transaction begins that is not in the set; the logs' end if all are.
+
+    Raises GtidError where transactions that are not in the set
+    stood in files that are no longer there, and where it is of the other flavour.
+    """
+    begun: _Begun = _Set(gtids) if isinstance(gtids, GtidSet) else _State(gtids)
+    number, before = _file_for(files, begun)
+    begun.enter(before)
+    begins = Beginnings(files[number:])
+    for event in begins:
+        if not begun.holds(event):
+            return Position(event.file or "", event.offset or 0)
+    begun.at_end()
+    return begins.end
+
+
+def _file_for(files: Sequence[LogFile], begun: _Begun) -> tuple[int, GtidSet | GtidList | None]:
+    """The newest file before which all was read, and its list."""
+    before: GtidSet | GtidList | None = None
+    for number in range(len(files) - 1, -1, -1):
+        flavour, before = gtids_before(files[number])
+        if flavour is not None and flavour is not begun.flavour:
+            raise GtidError(
+                f"{files[number].path} is a log of {flavour}, the GTIDs are {begun.flavour}'s"
+            )
+        if before is not None and begun.covers(before):
+            return number, before
+    if before is not None:
+        raise GtidError(
+            f"{begun.refusal(before)} no longer in the logs, which begin with {files[0].name}:"
+            " copy the data anew"
+        )
+    return 0, None

@@ -1,0 +1,251 @@
+"""`create` and `append`: a log to write to."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+from tailrace.constants import ChecksumAlgorithm, Flavour
+from tailrace.errors import StorageError, UsageError
+from tailrace.events import FormatDescription
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.storage.encryption.folder import EncryptedFolder
+from tailrace.storage.index import LogIndex
+from tailrace.storage.keyring import open as open_keyring
+from tailrace.storage.output import DRAFT_SUFFIX
+from tailrace.storage.target import LogName, first_name, last_name, logs_of
+from tailrace.writing.dialect import Dialect, MariadbDialect, MysqlDialect
+from tailrace.writing.gtids import MariadbGtids, MysqlGtids
+from tailrace.writing.log import LogWriter, now_us
+from tailrace.writing.options import RowMetadata, Sync, WriterOptions
+from tailrace.writing.recover import LogRecovered, Recovery, Scan, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.rows.encode import RowImage
+    from tailrace.storage.keyring import Keyring
+    from tailrace.storage.output import LogFolder
+
+
+class Options(TypedDict, total=False):
+    """The fields of `WriterOptions`, by their names or values."""
+
+    metadata: RowMetadata | str
+    image: RowImage | str
+    compress: bool
+    max_rows_event_size: int
+    max_size: int
+    sync: Sync | str
+    cache_limit: int
+
+
+_VERSIONS = {
+    Flavour.MYSQL: "9.7.0-tailrace",
+    Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
+}
+_CHECKSUMS = {"crc32": ChecksumAlgorithm.CRC32, "none": ChecksumAlgorithm.NONE}
+_OPTIONS = tuple(field.name for field in fields(WriterOptions))
+
+
+def create(
+    target: str | Path,
+    *,
+    flavour: Flavour | str,
+    server_id: int,
+    server_version: str | None = None,
+    server_uuid: str | None = None,
+    domain_id: int = 0,
+    gtid_strict_mode: bool = True,
+    checksum: str = "crc32",
+    gtids: GtidSet | GtidList | str | None = None,
+    encrypt: Keyring | str | Path | None = None,
+    key_id: str | None = None,
+    encrypt_mode: str = "aes_cbc",
+    now: Callable[[], int] = now_us,
+    **options: Unpack[Options],
+) -> LogWriter:
+    """A new log. It must not be there: `append` goes on with one that is.
+
+    ``target`` is the first file's path (``copy/binlog.000001``), a folder, or such in a ``memory:``
+    URL. ``server_version`` is what readers take its server for. With ``server_uuid`` MySQL's
+    transactions get GTIDs of it by themselves. ``gtids`` were in the log before its first file
+    (what was purged, or lies elsewhere). Without ``gtid_strict_mode`` MariaDB's sequence numbers
+    need not grow. ``checksum`` is ``crc32`` or ``none``. ``now`` gives
+    microseconds UTC. ``options`` are those of `WriterOptions`.
+
+    With the keyring ``encrypt`` (see `tailrace.storage.keyring.open`) the log's files are encrypted
+    as the flavour's servers do it: MySQL's with the key ``key_id``, which need not be given where
+    the keyring is one server's; MariaDB's with key 1, by ``encrypt_mode`` ``aes_cbc`` or
+    ``aes_ctr``.
+
+    Raises StorageError (KeyMissing), UsageError, GtidError.
+    """
+    flavour = _flavour(flavour)
+    made = _options(options, flavour)
+    _check_server(server_id, server_uuid, flavour)
+    if checksum not in _CHECKSUMS:
+        raise UsageError(f"checksum: {checksum!r} is neither 'crc32' nor 'none'")
+    form = FormatDescription.of(
+        flavour,
+        server_version=server_version or _VERSIONS[flavour],
+        checksum_algorithm=_CHECKSUMS[checksum],
+    )
+    folder, name = first_name(target)
+    if encrypt is not None:
+        folder = EncryptedFolder(folder, open_keyring(encrypt), key_id=key_id, mode=encrypt_mode)
+    before = _gtids(gtids, flavour)
+    dialect = _dialect(form, before, server_id, server_uuid, domain_id, strict=gtid_strict_mode)
+    log = LogWriter(
+        folder, LogIndex(folder, name.base), dialect, made, server_id=server_id, now=now
+    )
+    log.begin_file(name, created=True)
+    return log
+
+
+def append(
+    target: str | Path,
+    *,
+    server_id: int | None = None,
+    server_uuid: str | None = None,
+    domain_id: int = 0,
+    gtid_strict_mode: bool = True,
+    keyring: Keyring | str | Path | None = None,
+    now: Callable[[], int] = now_us,
+    recovered: Callable[[Recovery], None] | None = None,
+    **options: Unpack[Options],
+) -> LogWriter:
+    """Go on with a log: its last file, its folder, or its index.
+
+    A last file that STOP or ROTATE closed is followed by a new one. Another was left by a crash,
+    or by a copy of a running server's log: it is gone on with, after its torn tail or unfinished
+    transaction was cut off. What was cut is in the log's ``recovery``; ``recovered`` is called
+    with it, or without that a `LogRecovered` warning is given. Server version, checksums, GTIDs,
+    clock and (unless given) ``server_id`` are those of the file. An encrypted log needs its
+    ``keyring``, and its next files are encrypted as the last is, with the newest key.
+
+    Raises StorageError (KeyMissing), UsageError; LogError where the file is damaged elsewhere than
+    at its end: nothing is cut then.
+    """
+    folder, name = last_name(target)
+    known = None if keyring is None else open_keyring(keyring)
+    folder = EncryptedFolder.like(folder, str(name), known)
+    last, recovery = _scan(folder, name)
+    form = last.form
+    if form is None:  # _scan gives no such file
+        raise StorageError(f"{last.path}: it has no format description")
+    made = _options(options, form.flavour)
+    identity = last.server_id if server_id is None else server_id
+    _check_server(identity, server_uuid, form.flavour)
+    dialect = _dialect(
+        form,
+        last.gtids,
+        identity,
+        server_uuid,
+        domain_id,
+        last.sequence,
+        strict=gtid_strict_mode,
+    )
+    index = LogIndex(folder, name.base)
+    log = LogWriter(
+        folder,
+        index,
+        dialect,
+        made,
+        server_id=identity,
+        now=now,
+        recovery=recovery,
+        table_id=last.table_id,
+        xid=last.xid,
+    )
+    if last.name != str(name):  # a file without a whole head: its number is free
+        folder.remove(str(name))
+        if str(name) in index:
+            index.drop(str(name))
+        log.begin_file(name, created=True)
+    elif last.closed:
+        log.begin_file(name.next, created=True)
+    else:
+        log.resume_file(name, last.end)
+    index.recover()
+    for draft in folder.names():  # of a file that its writer did not live to name
+        if draft.startswith(f"{name.base}.") and draft.endswith(DRAFT_SUFFIX):
+            folder.remove(draft)
+    if recovery is not None:
+        if recovered is not None:
+            recovered(recovery)
+        else:
+            warnings.warn(str(recovery), LogRecovered, stacklevel=2)
+    return log
+
+
+def _scan(folder: LogFolder, name: LogName) -> tuple[Scan, Recovery | None]:
+    """The last file that holds anything, and what is to be cut after it."""
+    last = scan(folder, str(name))
+    if not last.headless:
+        if not last.reason:
+            return last, None
+        return last, Recovery(last.path, last.size, last.end, last.reason)
+    before = [known for known in logs_of(folder, name.base) if known.number < name.number]
+    if not before:
+        raise StorageError(
+            f"{last.path}: the file ends inside its head and says nothing to go on with; delete it"
+            " and create the log anew"
+        )
+    previous = scan(folder, str(before[-1]))
+    if previous.headless or previous.reason:
+        raise StorageError(
+            f"{last.path}: neither it nor {before[-1]} before it is whole; delete it, and append"
+            f" to {before[-1]}"
+        )
+    return previous, Recovery(last.path, last.size, 0, last.reason or "it holds no whole head")
+
+
+def _dialect(
+    form: FormatDescription,
+    written: GtidSet | GtidList,
+    server_id: int,
+    server_uuid: str | None,
+    domain_id: int,
+    sequence: int = 0,
+    *,
+    strict: bool,
+) -> Dialect:
+    if isinstance(written, GtidSet):
+        return MysqlDialect(form, MysqlGtids(written, server_uuid), sequence)
+    return MariadbDialect(form, MariadbGtids(written, server_id, domain_id, strict=strict))
+
+
+def _gtids(given: GtidSet | GtidList | str | None, flavour: Flavour) -> GtidSet | GtidList:
+    kind = GtidSet if flavour is Flavour.MYSQL else GtidList
+    if given is None:
+        return kind()
+    if isinstance(given, str):
+        return kind.parse(given)
+    if not isinstance(given, kind):
+        raise UsageError(f"gtids: a log of {flavour} holds a {kind.__name__}")
+    return given.copy()
+
+
+def _flavour(given: Flavour | str) -> Flavour:
+    try:
+        return Flavour(given)
+    except ValueError:
+        raise UsageError(f"flavour: {given!r} is neither 'mysql' nor 'mariadb'") from None
+
+
+def _options(given: Options, flavour: Flavour) -> WriterOptions:
+    if unknown := sorted(set(given) - set(_OPTIONS)):
+        raise UsageError(f"{unknown[0]}: no such option; there are {', '.join(_OPTIONS)}")
+    options = WriterOptions(**cast("dict[str, Any]", given))
+    options.check(flavour)
+    return options
+
+
+def _check_server(server_id: int, server_uuid: str | None, flavour: Flavour) -> None:
+    if not isinstance(server_id, int) or not 0 < server_id < 1 << 32:
+        raise UsageError(f"server_id: {server_id!r} is not a number from 1 to {(1 << 32) - 1}")
+    if server_uuid is not None and flavour is Flavour.MARIADB:
+        raise UsageError("server_uuid: MariaDB's GTIDs have none")

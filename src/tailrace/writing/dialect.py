@@ -1,0 +1,240 @@
+"""What each flavour's server writes around the transactions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tailrace.constants import EventFlag, EventType
+from tailrace.errors import UsageError
+from tailrace.events import (
+    BinlogCheckpointEvent,
+    Event,
+    FormatDescriptionEvent,
+    GtidEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+    StatusVariable,
+)
+from tailrace.events.mariadb import MariadbGtidFlag
+from tailrace.gtid import Gtid, MariadbGtid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.events import FormatDescription
+    from tailrace.writing.group import Group
+    from tailrace.writing.gtids import MariadbGtids, MysqlGtids
+
+_TRIPLE: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_UNKNOWN_VERSION: Final = 999_999
+_UTF8MB4_0900: Final = 255
+_UTF8MB4_GENERAL: Final = 45
+
+
+class Dialect(Protocol):
+    """A flavour's ways. ``form`` describes the file that is being written."""
+
+    form: FormatDescription
+
+    @property
+    def status(self) -> Mapping[StatusVariable, object]:
+        """The session that a statement is said to have run in, where the caller says nothing."""
+
+    @property
+    def gtids(self) -> MysqlGtids | MariadbGtids:
+        """Which GTIDs the log holds."""
+
+    def head(self, file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
+        """The events that a file begins with, the format description first."""
+
+    def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
+        """The event that the group begins with, before ``body`` bytes of the file.
+
+        ``tail`` is the size of an event's checksum, ``now`` the commit's time in microseconds UTC.
+        """
+
+    def began(self) -> None:
+        """A new file was begun."""
+
+    def written(self, group: Group) -> None:
+        """The group is in the file."""
+
+
+def _format_event(
+    form: FormatDescription, server_id: int, *, created: int, second: int
+) -> FormatDescriptionEvent:
+    return FormatDescriptionEvent.make(
+        timestamp=second,
+        server_id=server_id,
+        flags=EventFlag.IN_USE,
+        flavour=form.flavour,
+        server_version=form.server_version,
+        created=created,
+        checksum_algorithm=form.checksum_algorithm,
+        post_headers=form.post_headers,
+    )
+
+
+def version_number(server_version: str) -> int:
+    """``9.7.4`` as MySQL numbers it, 90704; 999999 where the text says none."""
+    match = _TRIPLE.match(server_version)
+    if not match:
+        return _UNKNOWN_VERSION
+    major, minor, patch = map(int, match.groups())
+    return major * 10_000 + minor * 100 + patch
+
+
+class MysqlDialect:
+    """MySQL's: PREVIOUS_GTIDS at a file's begin, and a logical clock that starts anew there.
+
+    Each transaction depends on the one before it (``last_committed``): what a parallel applier
+    makes of that is right for every log.
+    """
+
+    status: Mapping[StatusVariable, object] = {
+        StatusVariable.FLAGS2: 0,
+        StatusVariable.SQL_MODE: 0,
+        StatusVariable.CATALOG_NZ: "std",
+        StatusVariable.CHARSET: (_UTF8MB4_0900,) * 3,
+        StatusVariable.DEFAULT_COLLATION_FOR_UTF8MB4: _UTF8MB4_0900,
+    }
+
+    def __init__(self, form: FormatDescription, gtids: MysqlGtids, sequence: int = 0) -> None:
+        self.form = form
+        self.gtids = gtids
+        self._sequence = sequence
+        self._version = version_number(form.server_version)
+        self._usual = 0
+
+    def head(self, _file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
+        """FORMAT_DESCRIPTION, PREVIOUS_GTIDS."""
+        event = _format_event(self.form, server_id, created=created, second=second)
+        previous = PreviousGtidsEvent.make(
+            timestamp=second,
+            server_id=server_id,
+            flags=EventFlag.IGNORABLE,
+            form=self.form,
+            gtids=self.gtids.written,
+        )
+        return [event, previous]
+
+    def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
+        """GTID, GTID_TAGGED or ANONYMOUS_GTID, with its length in the length that it states."""
+        source = group.source
+        fields: dict[str, Any] = {
+            "last_committed": self._sequence,
+            "sequence_number": self._sequence + 1,
+        }
+        if isinstance(source, GtidEvent):
+            stamp = source.immediate_commit_timestamp or now
+            known = source.immediate_server_version or _UNKNOWN_VERSION
+            fields |= {
+                "event_flags": source.flags,
+                "immediate_commit_timestamp": stamp,
+                "original_commit_timestamp": source.original_commit_timestamp or stamp,
+                "immediate_server_version": known,
+                "original_server_version": source.original_server_version or known,
+                "commit_group_ticket": source.commit_group_ticket,
+            }
+        else:
+            fields |= {
+                "event_flags": int(group.statements),
+                "immediate_commit_timestamp": now,
+                "original_commit_timestamp": group.original_timestamp or now,
+                "immediate_server_version": self._version,
+                "original_server_version": self._version,
+            }
+        gtid = group.gtid
+        code = EventType.ANONYMOUS_GTID
+        if isinstance(gtid, Gtid):
+            code = EventType.GTID_TAGGED if gtid.tag else EventType.GTID
+        length = body + self._usual + tail
+        while True:
+            event = GtidEvent.make(
+                type=code,
+                timestamp=group.timestamp,
+                server_id=group.server_id,
+                form=self.form,
+                gtid=gtid,
+                transaction_length=length,
+                **fields,
+            )
+            whole = body + event.header.length + tail
+            if whole == length:
+                self._usual = event.header.length
+                return event
+            length = whole
+
+    def began(self) -> None:
+        """The clock starts anew."""
+        self._sequence = 0
+
+    def written(self, group: Group) -> None:
+        """Count the transaction."""
+        self._sequence += 1
+        if group.gtid is not None:
+            self.gtids.add(group.gtid)
+
+
+class MariadbDialect:
+    """MariaDB's: GTID_LIST and BINLOG_CHECKPOINT at a file's begin."""
+
+    status: Mapping[StatusVariable, object] = {
+        StatusVariable.FLAGS2: 0,
+        StatusVariable.SQL_MODE: 0,
+        StatusVariable.CATALOG_NZ: "std",
+        StatusVariable.CHARSET: (_UTF8MB4_GENERAL,) * 3,
+    }
+
+    def __init__(self, form: FormatDescription, gtids: MariadbGtids) -> None:
+        self.form = form
+        self.gtids = gtids
+
+    def head(self, file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
+        """FORMAT_DESCRIPTION, GTID_LIST, BINLOG_CHECKPOINT of this file: no recovery is pending."""
+        event = _format_event(self.form, server_id, created=created, second=second)
+        header: dict[str, Any] = {
+            "timestamp": second,
+            "server_id": server_id,
+            "form": self.form,
+        }
+        return [
+            event,
+            GtidListEvent.make(**header, gtids=self.gtids.written),
+            BinlogCheckpointEvent.make(**header, log_file=file),
+        ]
+
+    def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:  # noqa: ARG002 - MariaDB's says neither length nor time
+        """GTID; it says whether more than one event is to come."""
+        gtid = group.gtid
+        source = group.source
+        if isinstance(source, MariadbGtidEvent):
+            return source
+        if not isinstance(gtid, MariadbGtid):
+            raise UsageError("a transaction of MariaDB has a GTID")
+        flags = MariadbGtidFlag.ALLOW_PARALLEL
+        if group.alone:
+            flags |= MariadbGtidFlag.STANDALONE
+            if group.ddl:
+                flags |= MariadbGtidFlag.DDL
+        else:
+            flags |= MariadbGtidFlag.TRANSACTIONAL
+        return MariadbGtidEvent.make(
+            timestamp=group.timestamp,
+            server_id=gtid.server_id,
+            flags=EventFlag.SUPPRESS_USE,
+            form=self.form,
+            seq_no=gtid.seq_no,
+            domain_id=gtid.domain_id,
+            event_flags=flags,
+        )
+
+    def began(self) -> None:
+        """Nothing starts anew with a file."""
+
+    def written(self, group: Group) -> None:
+        """The domain stands at this GTID now."""
+        if group.gtid is not None:
+            self.gtids.add(group.gtid)

@@ -1,0 +1,396 @@
+"""A log that is being written: files, positions, GTIDs, and transactions in whole."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, EventFlag, Flavour
+from tailrace.errors import BoundaryError, StorageError, UsageError
+from tailrace.events import RotateEvent, StopEvent
+from tailrace.position import Position
+from tailrace.storage.binlog_file import BinlogFile
+from tailrace.writing.cache import EventCache
+from tailrace.writing.foreign import ForeignEvents
+from tailrace.writing.options import Sync
+from tailrace.writing.stamp import stamp
+from tailrace.writing.tables import WrittenTables
+from tailrace.writing.transaction import TransactionWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from tailrace.events import Event
+    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.schema.table import Table
+    from tailrace.storage.index import LogIndex
+    from tailrace.storage.output import LogFolder
+    from tailrace.storage.target import LogName
+    from tailrace.writing.dialect import Dialect
+    from tailrace.writing.group import Group
+    from tailrace.writing.gtids import AskedGtid
+    from tailrace.writing.options import WriterOptions
+    from tailrace.writing.recover import Recovery
+    from tailrace.writing.tables import WrittenTable
+
+_FLAGS_AT: Final = len(MAGIC) + 17
+
+
+def now_us() -> int:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+class LogWriter:
+    """A log that grows by whole transactions. Made by `create` and `append`.
+
+    Use it as a context manager, or `close` it: only then is its last file marked as closed. Any
+    thread may commit; several transactions may be open at a time, and are written in the order of
+    their commits. ``recovery`` says what `append` had to cut away. A transaction that could not be
+    written is not in the log, not even in part; where even that cannot be had (the disk is gone)
+    everything afterwards raises StorageError, and `append` puts the log right.
+    """
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        index: LogIndex,
+        dialect: Dialect,
+        options: WriterOptions,
+        *,
+        server_id: int,
+        now: Callable[[], int] = now_us,
+        recovery: Recovery | None = None,
+        table_id: int = 0,
+        xid: int = 0,
+    ) -> None:
+        self.options = options
+        self.dialect = dialect
+        self.server_id = server_id
+        self.recovery = recovery
+        self.now = now
+        self._folder = folder
+        self._index = index
+        self._name: LogName
+        self._output: BinlogFile
+        self._lock = RLock()
+        self._closed = False
+        self._broken = ""
+        self._tables = WrittenTables(options, table_id)
+        self._xid = xid
+        self._foreign = ForeignEvents(self)
+
+    # --- what it is ------------------------------------------------------------------------------
+
+    @property
+    def flavour(self) -> Flavour:
+        """Whose log it is."""
+        return self.dialect.form.flavour
+
+    @property
+    def server_version(self) -> str:
+        """The version of the server that the log says it is of."""
+        return self.dialect.form.server_version
+
+    @property
+    def _algorithm(self) -> ChecksumAlgorithm:
+        return self.dialect.form.checksum_algorithm
+
+    @property
+    def checksums(self) -> bool:
+        """Whether its events carry checksums."""
+        return self._algorithm is ChecksumAlgorithm.CRC32
+
+    @property
+    def gtids(self) -> GtidSet | GtidList:
+        """The GTIDs in the log, of earlier files too (MySQL), or its state (MariaDB); a copy."""
+        with self._lock:
+            return self.dialect.gtids.written.copy()
+
+    @property
+    def position(self) -> Position:
+        """Where the last transaction ends."""
+        with self._lock:
+            return Position(str(self._name), self._output.position)
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the log's files, oldest first, as its index lists them."""
+        with self._lock:
+            return self._index.names
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def begin_file(self, name: LogName, *, created: bool) -> None:
+        """Go on in a new file. ``created``: it is the first since the log was opened."""
+        self._output, self._name = self._new_file(name, created=created), name
+        self.dialect.began()
+
+    def _new_file(self, name: LogName, *, created: bool) -> BinlogFile:
+        second = self.now() // 1_000_000
+        head = self.dialect.head(
+            str(name), self.server_id, created=second if created else 0, second=second
+        )
+        raw = bytearray(MAGIC)
+        for event in head:
+            end = len(raw) + len(event.encode(self._algorithm))
+            raw += event.encode(self._algorithm, log_pos=end)
+        output = BinlogFile(self._folder, str(name))
+        output.create(bytes(raw))
+        try:
+            self._index.add(str(name))
+        except BaseException:
+            output.close()
+            with suppress(StorageError):
+                self._folder.remove(str(name))
+            raise
+        return output
+
+    def resume_file(self, name: LogName, size: int) -> None:
+        """Go on in a file that is there, from ``size`` on; what lies behind is cut."""
+        self._output = BinlogFile(self._folder, str(name))
+        self._output.open()
+        self._name = name
+        if self._output.position != size:
+            self._output.truncate(size)
+        self._mark(in_use=True)
+        self._output.sync()
+        if str(name) not in self._index:
+            self._index.add(str(name))
+
+    def _mark(self, *, in_use: bool) -> None:
+        """The format description's IN_USE flag; it does not count in that event's checksum."""
+        flags = int.from_bytes(self._folder.read(str(self._name), _FLAGS_AT, 2), "little")
+        flags = flags | EventFlag.IN_USE if in_use else flags & ~EventFlag.IN_USE
+        self._output.update(_FLAGS_AT, flags.to_bytes(2, "little"))
+
+    def rotate(self) -> None:
+        """End this file and go on in the next, as FLUSH BINARY LOGS does."""
+        with self._lock:
+            self._check_open()
+            following = self._name.next
+            end = RotateEvent.make(
+                timestamp=self.now() // 1_000_000,
+                server_id=self.server_id,
+                form=self.dialect.form,
+                next_file=str(following),
+                next_offset=len(MAGIC),
+            )
+            self._output.sync()  # the next file's head says what is in this one
+            after = self._new_file(following, created=False)
+            try:
+                self._end_file(end)
+            except BaseException as error:
+                self._broken = str(error)
+                after.close()
+                raise
+            self._output, self._name = after, following
+            self.dialect.began()
+
+    def _end_file(self, event: Event) -> None:
+        """Close the file behind its last event."""
+        try:
+            self._output.write(
+                stamp(event.encode(), self._output.position, checksum=self.checksums)
+            )
+            self._mark(in_use=False)
+            self._output.sync()
+        finally:
+            self._output.close()
+
+    def purge(self, *, to: str | None = None, before: int | None = None) -> list[str]:
+        """Delete old files of the log, never the one in use. See `LogIndex.purge`."""
+        with self._lock:
+            self._check_open()
+            return self._index.purge(to=to, before=before)
+
+    def flush(self) -> None:
+        """Return when all that was committed would outlive a power cut."""
+        with self._lock:
+            self._check_open()
+            self._output.sync()
+
+    def close(self) -> None:
+        """End the last file with STOP, and mark it as closed. A second time does nothing.
+
+        Raises BoundaryError where `write` was left in the middle of a transaction: that one is not
+        in the log.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            unfinished = self._foreign.discard()
+            if self._broken:
+                self._output.close()
+                raise StorageError(self._why_broken())
+            self._end_file(
+                StopEvent.make(
+                    timestamp=self.now() // 1_000_000,
+                    server_id=self.server_id,
+                    form=self.dialect.form,
+                )
+            )
+        if unfinished:
+            raise BoundaryError(
+                "the events that were written last do not make a whole transaction: they are not"
+                " in the log",
+                file=self._folder.path(str(self._name)),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._foreign.discard()
+        self.close()
+
+    # --- transactions ----------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        gtid: AskedGtid = None,
+        *,
+        tag: str | None = None,
+        domain_id: int | None = None,
+        server_id: int | None = None,
+        timestamp: int | None = None,
+        original_commit_timestamp: int | None = None,
+        thread_id: int = 1,
+        foreign_key_checks: bool = True,
+        unique_checks: bool = True,
+    ) -> TransactionWriter:
+        """A transaction to be filled, as a context manager: its end commits, an error discards it.
+
+        ``gtid`` is the transaction's (text, `Gtid` or `MariadbGtid`); without one it is numbered on
+        by the log, in MySQL's with ``tag`` and if the log has a ``server_uuid`` (else it is
+        anonymous), in MariaDB's in ``domain_id`` (or the log's). ``server_id`` is the originator's,
+        by default the log's. ``timestamp`` is in seconds UTC, by default the present time;
+        ``original_commit_timestamp`` in microseconds UTC, where the transaction was first committed
+        elsewhere (MySQL). ``thread_id`` is the session's. Without ``foreign_key_checks`` or
+        ``unique_checks`` appliers make none for its rows. Raises GtidError for a GTID that the log
+        has.
+        """
+        with self._lock:
+            self._check_open()
+            return TransactionWriter(
+                self,
+                gtid,
+                tag=tag,
+                domain_id=domain_id,
+                server_id=server_id,
+                timestamp=timestamp,
+                original_commit_timestamp=original_commit_timestamp,
+                thread_id=thread_id,
+                foreign_key_checks=foreign_key_checks,
+                unique_checks=unique_checks,
+            )
+
+    def write(self, event: Event) -> None:
+        """An event that comes from another log. See `ForeignEvents.write`."""
+        with self._lock:
+            self._check_open()
+            self._foreign.write(event)
+
+    def write_transaction(self, events: Iterable[Event]) -> None:
+        """One whole transaction that comes from another log. See `ForeignEvents`.
+
+        Raises BoundaryError where the events are not one whole transaction; then nothing of them
+        is in the log.
+        """
+        with self._lock:
+            self._check_open()
+            self._foreign.write_transaction(events)
+
+    def table(self, table: Table) -> WrittenTable:
+        """What is made once for a table; its id is above all that the log had when it was opened.
+
+        Raises EventEncodeError.
+        """
+        with self._lock:
+            return self._tables.get(table, self.dialect.form)
+
+    def cache(self) -> EventCache:
+        """An empty cache for a transaction."""
+        return EventCache(self.options.cache_limit, self._folder.spill)
+
+    def next_xid(self) -> int:
+        """A number for a commit."""
+        with self._lock:
+            self._xid += 1
+            return self._xid
+
+    def commit(self, group: Group, ready: Callable[[Group], None] | None = None) -> Position:
+        """Write a transaction, in whole or not at all; where it ends.
+
+        ``ready`` is called first, under the log's lock: the place to choose the GTID. Raises
+        StorageError, GtidError, EventEncodeError; the log is then as it was.
+        """
+        with self._lock:
+            self._check_open()
+            if self._output.position >= self.options.max_size:
+                self.rotate()
+            if ready is not None:
+                ready(group)
+            tail = CHECKSUM_SIZE if self.checksums else 0
+            body = group.cache.size + group.cache.count * tail
+            first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
+            self._write_group(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
+            self.dialect.written(group)
+            return self.position
+
+    def write_between(self, event: bytes) -> None:
+        """Write one event in cache form that belongs to no transaction."""
+        with self._lock:
+            self._check_open()
+            start = self._output.position
+            try:
+                self._output.write(stamp(event, start, checksum=self.checksums))
+                self._output.flush()
+            except BaseException as error:
+                self._undo(start, error)
+                raise
+
+    def _write_group(self, held: bytes, group: Group) -> None:
+        output = self._output
+        start = output.position
+        try:
+            for piece in group.cache.pieces():
+                output.write(stamp(held + piece, output.position, checksum=self.checksums))
+                held = b""
+            if self.options.sync is Sync.TRANSACTION:
+                output.sync()
+            else:
+                output.flush()
+        except BaseException as error:
+            self._undo(start, error)
+            raise
+
+    def _undo(self, start: int, error: BaseException) -> None:
+        """Take back what was written of a transaction."""
+        try:
+            self._output.truncate(start)
+            self._output.sync()
+        except StorageError:
+            self._broken = str(error)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the log is closed")
+        if self._broken:
+            raise StorageError(self._why_broken())
+
+    def _why_broken(self) -> str:
+        return (
+            f"{self._folder.path(str(self._name))}: writing failed ({self._broken}) and could not"
+            " be taken back; tailrace.append cuts the log back to its last whole transaction"
+        )

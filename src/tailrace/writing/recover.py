@@ -1,0 +1,305 @@
+"""What is in a log that is to be gone on with, and where its last whole transaction ends.
+
+A writer that is killed leaves a file that ends inside a transaction, perhaps inside an event. That
+tail is cut: no reader could have used it. Damage with whole events behind it is no such tail, and
+nothing is cut then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    ENCRYPTED_MAGIC,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+)
+from tailrace.errors import (
+    BadEventLength,
+    BadMagic,
+    ChecksumMismatch,
+    LogError,
+    StorageError,
+    TruncatedEvent,
+)
+from tailrace.events import (
+    REGISTRY,
+    DecodeContext,
+    Event,
+    FormatDescription,
+    FormatDescriptionEvent,
+    GtidEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+    RotateEvent,
+    StartEncryptionEvent,
+    StopEvent,
+    TableMapEvent,
+    XidEvent,
+)
+from tailrace.events.header import EventHeader, bad_length, unpack_header
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.transactions import Boundary, BoundaryParser
+
+if TYPE_CHECKING:
+    from tailrace.storage.output import LogFolder
+
+_PIECE: Final = 1 << 20
+_SERVER_AT: Final = 5
+_U32: Final = Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What `tailrace.append` took away from a log that its last writer left in mid-transaction.
+
+    ``file`` was cut back from ``size`` bytes to ``kept``; ``kept`` is 0 where the file was taken
+    away, because not even its head was whole. ``reason`` says what was found there.
+    """
+
+    file: str
+    size: int
+    kept: int
+    reason: str
+
+    @property
+    def removed(self) -> int:
+        """Bytes taken away."""
+        return self.size - self.kept
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}: {self.reason}; cut back from {self.size} to {self.kept} bytes"
+            f" ({self.removed} removed)"
+        )
+
+
+class LogRecovered(UserWarning):
+    """A log was cut back to its last whole transaction when it was opened for appending."""
+
+
+class Scan:
+    """All that a writer must know of a log file to go on with it. See `scan`.
+
+    ``end`` is where the last whole transaction ends, ``reason`` why the file is longer than that
+    (empty where it is not). ``closed`` says whether a STOP or ROTATE ends it. ``gtids`` holds what
+    was in the log up to there, ``sequence``, ``table_id`` and ``xid`` the highest such numbers in
+    the file.
+    """
+
+    def __init__(self, folder: LogFolder, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.size = folder.size(name)
+        self.end = 0
+        self.reason = ""
+        self.in_use = False
+        self.closed = False
+        self.form: FormatDescription | None = None
+        self.server_id = 0
+        self.previous = False
+        self.gtids: GtidSet | GtidList = GtidSet()
+        self.sequence = self.table_id = self.xid = 0
+        self._servers: set[int] = set()
+        self._held = b""
+        self._held_at = 0
+
+    @property
+    def path(self) -> str:
+        """What a person would call the file."""
+        return self.folder.path(self.name)
+
+    @property
+    def headless(self) -> bool:
+        """Whether the file ends before anything could be logged in it."""
+        return self.form is None or not (self.previous or self.end > self._head_end)
+
+    def run(self) -> None:
+        """Read the whole file. Raises LogError, StorageError for one that cannot be gone on with.
+
+        That is: an encrypted file, a relay log, and one that is damaged elsewhere than at its end.
+        """
+        self._check_magic()
+        self._head_end = 0
+        if self.reason:
+            return
+        context = DecodeContext()
+        parser = BoundaryParser()
+        pending: list[GtidEvent | MariadbGtidEvent] = []
+        at = self.end = len(MAGIC)
+        while at < self.size:
+            if self.closed:
+                raise LogError(
+                    f"{self.size - at} bytes follow the event that closed the file: no server"
+                    " leaves that, and nothing is cut",
+                    file=self.path,
+                    offset=at,
+                )
+            try:
+                raw = self._event(at)
+                event = context.decode(raw, file=self.path, offset=at)
+            except (TruncatedEvent, BadEventLength, ChecksumMismatch) as error:
+                self._check_tail(at, error)
+                break
+            boundary = parser.feed(event)
+            self._note(event, pending)
+            at += len(raw)
+            if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
+                self.end = at
+                for begun in pending:
+                    self._add(begun)
+                pending.clear()
+        if self.end < self.size and not self.reason:
+            self.reason = "it ends inside a transaction"
+
+    def _check_magic(self) -> None:
+        magic = self.folder.read(self.name, 0, len(MAGIC))
+        if magic == ENCRYPTED_MAGIC:
+            raise BadMagic("an encrypted log: its keyring is needed", file=self.path, offset=0)
+        if magic != MAGIC and not MAGIC.startswith(magic):
+            raise BadMagic(
+                f"not a binary log: it begins with {magic.hex(' ').upper()}, a log with"
+                " FE 62 69 6E",
+                file=self.path,
+                offset=0,
+            )
+        if magic != MAGIC:
+            self.reason = "it ends inside its first bytes"
+
+    def _event(self, at: int) -> bytes:
+        """The whole event at an offset. Raises TruncatedEvent, BadEventLength where none can be."""
+        header = self._bytes(at, HEADER_SIZE)
+        length = unpack_header(header)[3] if len(header) == HEADER_SIZE else 0
+        if len(header) < HEADER_SIZE or at + length > self.size:
+            raise TruncatedEvent("it ends inside an event", file=self.path, offset=at)
+        if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
+            raise bad_length(length).at(self.path, at)
+        return self._bytes(at, length)
+
+    def _bytes(self, at: int, count: int) -> bytes:
+        start = at - self._held_at
+        if not 0 <= start <= len(self._held) - count:
+            self._held = self.folder.read(self.name, at, max(count, _PIECE))
+            self._held_at, start = at, 0
+        return self._held[start : start + count]
+
+    def _note(self, event: Event, pending: list[GtidEvent | MariadbGtidEvent]) -> None:
+        """What the event says of the state to go on with."""
+        self.closed = isinstance(event, (RotateEvent, StopEvent))
+        self._servers.add(event.header.server_id)
+        if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+            pending.append(event)
+        elif isinstance(event, TableMapEvent):
+            self.table_id = max(self.table_id, event.table_id)
+        elif isinstance(event, XidEvent):
+            self.xid = max(self.xid, event.xid)
+        elif isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+            self.previous = True
+            self.gtids = event.gtids.copy()
+        elif isinstance(event, FormatDescriptionEvent):
+            self._note_format(event)
+        elif isinstance(event, StartEncryptionEvent) and not (
+            event.header.flags & EventFlag.IGNORABLE  # else it was decrypted below
+        ):
+            raise event.error("an encrypted log: its keyring is needed", LogError)
+
+    def _note_format(self, event: FormatDescriptionEvent) -> None:
+        if event.header.flags & EventFlag.RELAY_LOG:
+            raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
+        if self.form is not None:
+            raise event.error("a second format description event: it is a relay log", LogError)
+        self.form = event.description
+        self.in_use = event.in_use
+        self.server_id = event.header.server_id
+        self._head_end = event.end_offset or 0
+        if event.flavour == "mariadb":
+            self.gtids = GtidList()
+
+    def _add(self, begun: GtidEvent | MariadbGtidEvent) -> None:
+        """A transaction that has ended."""
+        if isinstance(begun, GtidEvent):
+            self.sequence = max(self.sequence, begun.sequence_number or 0)
+        gtid = begun.gtid
+        if isinstance(self.gtids, GtidSet) and isinstance(gtid, Gtid):
+            self.gtids.add(gtid)
+        elif isinstance(self.gtids, GtidList) and isinstance(gtid, MariadbGtid):
+            self.gtids.update(gtid)
+
+    def _check_tail(self, at: int, error: LogError) -> None:
+        """Whether what begins at ``at`` is a torn tail; raises the error where it is damage."""
+        behind = self._whole_event_after(at)
+        if behind is not None:
+            raise type(error)(
+                f"{error.message}; a whole event follows at {behind}, so the file is damaged and"
+                " nothing is cut: get the file from its source again",
+                file=self.path,
+                offset=at,
+                event_type=error.event_type,
+            ) from None
+        torn = at + HEADER_SIZE > self.size or self._length(at) > self.size - at
+        if not torn and not self.in_use:
+            raise type(error)(
+                f"{error.message}; no crash left that, for the file was not open: it is damaged and"
+                " nothing is cut: get the file from its source again",
+                file=self.path,
+                offset=at,
+                event_type=error.event_type,
+            ) from None
+        self.reason = (
+            "it ends inside an event" if torn else f"its last bytes are damaged ({error.message})"
+        )
+
+    def _length(self, at: int) -> int:
+        return EventHeader.parse(self._bytes(at, HEADER_SIZE)).length
+
+    def _whole_event_after(self, at: int) -> int | None:
+        """Where, behind a damaged event, a whole one begins, of a server that the log knows.
+
+        Without checksums it is told by where its header says that it ends.
+        """
+        checksums = (
+            self.form is not None and self.form.checksum_algorithm is ChecksumAlgorithm.CRC32
+        )
+        servers = {_U32.pack(server) for server in self._servers}
+        servers.add(self._bytes(at, HEADER_SIZE)[_SERVER_AT : _SERVER_AT + 4])
+        window = at + 1
+        while window < self.size - HEADER_SIZE:
+            data = self.folder.read(self.name, window, _PIECE + HEADER_SIZE)
+            for wanted in servers:
+                found = data.find(wanted, _SERVER_AT)
+                while found >= 0:
+                    start = found - _SERVER_AT
+                    if start < _PIECE and self._is_event(window + start, data[start:], checksums):
+                        return window + start
+                    found = data.find(wanted, found + 1)
+            window += _PIECE
+        return None
+
+    def _is_event(self, at: int, begin: bytes, checksums: bool) -> bool:
+        if len(begin) < HEADER_SIZE:
+            return False
+        _, code, _, length, end, _ = unpack_header(begin)
+        least = HEADER_SIZE + CHECKSUM_SIZE * checksums
+        if code not in REGISTRY or not least <= length <= min(self.size - at, MAX_EVENT_SIZE):
+            return False
+        if end != (at + length) & 0xFFFFFFFF and not (end == 0 and checksums):
+            return False
+        if not checksums:
+            return True
+        raw = self.folder.read(self.name, at, length)
+        return _U32.pack(crc32(raw[:-CHECKSUM_SIZE])) == raw[-CHECKSUM_SIZE:]
+
+
+def scan(folder: LogFolder, name: str) -> Scan:
+    """Read a log file to its end. Raises as `Scan.run`."""
+    found = Scan(folder, name)
+    found.run()
+    return found

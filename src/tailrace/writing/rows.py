@@ -1,0 +1,149 @@
+"""Rows of one statement as rows events: from Python's rows, and from Arrow's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tailrace.constants import HEADER_SIZE, EventType, Flavour, RowsFlag
+from tailrace.events import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
+from tailrace.writing.cache import cached
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tailrace.events import TableMapEvent
+    from tailrace.rows.encode import RowGroup
+    from tailrace.writing.options import WriterOptions
+    from tailrace.writing.tables import WrittenTable
+
+Change = Literal["insert", "update", "delete"]
+
+_CLASSES: Final[dict[str, type[RowsEvent]]] = {
+    "insert": WriteRowsEvent,
+    "update": UpdateRowsEvent,
+    "delete": DeleteRowsEvent,
+}
+_T = EventType
+_PLAIN: Final = {
+    (Flavour.MYSQL, "insert"): _T.WRITE_ROWS,
+    (Flavour.MYSQL, "update"): _T.UPDATE_ROWS,
+    (Flavour.MYSQL, "delete"): _T.DELETE_ROWS,
+    (Flavour.MARIADB, "insert"): _T.WRITE_ROWS_V1,
+    (Flavour.MARIADB, "update"): _T.UPDATE_ROWS_V1,
+    (Flavour.MARIADB, "delete"): _T.DELETE_ROWS_V1,
+}
+_COMPRESSED: Final = {
+    _T.WRITE_ROWS_V1: _T.WRITE_ROWS_COMPRESSED_V1,
+    _T.UPDATE_ROWS_V1: _T.UPDATE_ROWS_COMPRESSED_V1,
+    _T.DELETE_ROWS_V1: _T.DELETE_ROWS_COMPRESSED_V1,
+}
+_FLAGS_AT: Final = HEADER_SIZE + 6
+LEAST_COMPRESSED: Final = 256
+"""Bytes of rows or SQL from which on MariaDB compresses (``log_bin_compress_min_len``)."""
+
+
+def is_arrow(rows: Any) -> bool:
+    """Whether these are Arrow's; told without importing pyarrow."""
+    return type(rows).__module__.partition(".")[0] == "pyarrow"
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole rows events in cache form; ``last`` is where the last of them begins."""
+
+    data: bytearray | memoryview
+    count: int
+    last: int
+
+    def end_statement(self) -> None:
+        """Mark the last event as the statement's last."""
+        self.data[self.last + _FLAGS_AT] |= RowsFlag.STMT_END
+
+
+class RowsSource:
+    """What makes rows events of one statement: its table map, kind, flags and the log's options.
+
+    ``header`` is what every event's header says: timestamp, server id, form.
+    """
+
+    def __init__(
+        self,
+        known: WrittenTable,
+        table_map: TableMapEvent,
+        kind: Change,
+        options: WriterOptions,
+        *,
+        flags: int,
+        header: dict[str, Any],
+    ) -> None:
+        self.schema = known.table.schema
+        self._encoder = known.encoder
+        self.kind = kind
+        self.options = options
+        self._table_map = table_map
+        self._flags = flags
+        self._header = header
+        flavour = table_map.form.flavour
+        self._type = _PLAIN[flavour, kind]
+        self.mariadb = flavour is Flavour.MARIADB
+        self.compress = options.compress and self.mariadb
+
+    def event(self, row_data: bytes, before: bytes | None, after: bytes | None) -> bytes:
+        """One rows event in cache form."""
+        code = self._type
+        if self.compress and len(row_data) >= LEAST_COMPRESSED:
+            code = _COMPRESSED[code]
+        event = _CLASSES[self.kind].make(
+            type=int(code),
+            table_map=self._table_map,
+            event_flags=self._flags,
+            row_data=row_data,
+            present_before=before,
+            present_after=after,
+            **self._header,
+        )
+        return cached(event)
+
+    def of(self, before: Any, after: Any) -> Iterator[Chunk]:
+        """Events of rows of either sort."""
+        if is_arrow(before) or is_arrow(after):
+            from tailrace.writing.arrow import chunks  # noqa: PLC0415 - needs pyarrow and numba
+
+            return chunks(self, before, after)
+        return self.of_rows(before, after)
+
+    def of_rows(self, before: Iterable[Any] | None, after: Iterable[Any] | None) -> Iterator[Chunk]:
+        """Events of Python's rows. Raises what `RowEncoder` does."""
+        encoder = self._encoder
+        if self.kind == "update":
+            groups = encoder.update(before or (), after)
+        elif self.kind == "insert":
+            groups = encoder.insert(after or ())
+        else:
+            groups = encoder.delete(before or ())
+        return self._pack(groups)
+
+    def _pack(self, groups: Iterable[RowGroup]) -> Iterator[Chunk]:
+        """Rows gathered into events of at most ``max_rows_event_size`` bytes of rows."""
+        most = self.options.max_rows_event_size
+        bitmaps: tuple[bytes | None, bytes | None] = (None, None)
+        held: list[bytes] = []
+        size = 0
+        for group in groups:
+            present = (group.present_before, group.present_after)
+            if held and present != bitmaps:
+                yield self._chunk(held, bitmaps)
+                held, size = [], 0
+            bitmaps = present
+            for image in group.images:
+                if held and (size + len(image) > most or not image):
+                    yield self._chunk(held, bitmaps)
+                    held, size = [], 0
+                held.append(image)
+                size += len(image)
+        if held:
+            yield self._chunk(held, bitmaps)
+
+    def _chunk(self, images: list[bytes], bitmaps: tuple[bytes | None, bytes | None]) -> Chunk:
+        return Chunk(bytearray(self.event(b"".join(images), *bitmaps)), 1, 0)

@@ -1,0 +1,399 @@
+"""A transaction that is being filled: rows of tables, statements, events."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tailrace.constants import EventFlag, EventType, Flavour, RowsFlag
+from tailrace.errors import UsageError
+from tailrace.events import (
+    AnnotateRowsEvent,
+    QueryCompressedEvent,
+    QueryEvent,
+    RowsQueryEvent,
+    StatusVariable,
+    XidEvent,
+)
+from tailrace.gtid import MariadbGtid
+from tailrace.writing.cache import cached
+from tailrace.writing.group import Group
+from tailrace.writing.gtids import following
+from tailrace.writing.payload import compressed
+from tailrace.writing.rows import LEAST_COMPRESSED, RowsSource
+from tailrace.writing.statement import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from tailrace.events import Event
+    from tailrace.gtid import Gtid
+    from tailrace.position import Position
+    from tailrace.schema.table import Table
+    from tailrace.writing.cache import EventCache
+    from tailrace.writing.gtids import AskedGtid
+    from tailrace.writing.log import LogWriter
+    from tailrace.writing.rows import Change
+
+_REFUSED: Final = frozenset(
+    {
+        EventType.FORMAT_DESCRIPTION,
+        EventType.ROTATE,
+        EventType.STOP,
+        EventType.PREVIOUS_GTIDS,
+        EventType.GTID_LIST,
+        EventType.BINLOG_CHECKPOINT,
+        EventType.START_ENCRYPTION,
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+        EventType.XID,
+        EventType.XA_PREPARE,
+        EventType.TRANSACTION_PAYLOAD,
+        EventType.HEARTBEAT,
+        EventType.HEARTBEAT_V2,
+    }
+)
+"""What the writer writes itself, or what belongs to no transaction."""
+
+
+class TransactionWriter:
+    """A transaction in the making. Made by `LogWriter.transaction`; a context manager.
+
+    Each `insert`, `update`, `delete` is one statement: a table map, and rows events. One that
+    raises leaves nothing of itself. Nothing is in the log before the transaction's end, which
+    commits it; an exception in the ``with`` body, or `rollback`, discards it wholly. Memory: as
+    much as the log's ``cache_limit``, and one rows event.
+
+    A statement that commits by itself (DDL) commits what stands before it, as on a server: see
+    `query`. ``gtid`` and ``position`` (its end) are the last commit's. ``timestamp`` is in seconds
+    UTC, the present time where it is not given; ``original_commit_timestamp`` in microseconds UTC
+    (MySQL), where the transaction was first committed elsewhere.
+    """
+
+    def __init__(
+        self,
+        log: LogWriter,
+        gtid: AskedGtid = None,
+        *,
+        tag: str | None = None,
+        domain_id: int | None = None,
+        server_id: int | None = None,
+        timestamp: int | None = None,
+        original_commit_timestamp: int | None = None,
+        thread_id: int = 1,
+        foreign_key_checks: bool = True,
+        unique_checks: bool = True,
+    ) -> None:
+        self._log = log
+        self._source: dict[str, Any] = {
+            "tag": tag,
+            "domain_id": domain_id,
+            "server_id": server_id,
+        }
+        chosen = log.dialect.gtids.choose(gtid, **self._source)
+        self._asked = None if gtid is None else chosen
+        self.server_id = log.server_id if server_id is None else server_id
+        if isinstance(chosen, MariadbGtid):
+            self.server_id = chosen.server_id
+        self.timestamp = log.now() // 1_000_000 if timestamp is None else timestamp
+        self._original = original_commit_timestamp
+        self._thread_id = thread_id
+        self._flags = 0
+        if not foreign_key_checks:
+            self._flags |= RowsFlag.NO_FOREIGN_KEY_CHECKS
+        if not unique_checks:
+            self._flags |= RowsFlag.RELAXED_UNIQUE_CHECKS
+        self._start()
+        self._wanted = self._asked is not None
+        self.gtid: Gtid | MariadbGtid | None = None
+        self.position: Position | None = None
+
+    def _start(self) -> None:
+        """Nothing is in it yet."""
+        self._cache = self._log.cache()
+        self._begun = self._alone = self._ddl = self._statements = self._wanted = False
+        self._done = ""
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def insert(self, table: Table, rows: Iterable[Any], *, statement: str | None = None) -> None:
+        """Rows that were inserted: mappings by column name, sequences in the table's order, rows
+        out of a log, or a pyarrow Table or RecordBatch.
+
+        ``statement`` is the text that a reader is to see of it (ROWS_QUERY, ANNOTATE_ROWS).
+        """
+        self._rows(table, "insert", None, rows, statement)
+
+    def update(
+        self,
+        table: Table,
+        before: Iterable[Any],
+        after: Iterable[Any] | None = None,
+        *,
+        statement: str | None = None,
+    ) -> None:
+        """Rows that were changed: as they were, and in the same order as they are now.
+
+        A log's own `Row` objects hold both: give them as ``before`` alone.
+        """
+        self._rows(table, "update", before, after, statement)
+
+    def delete(self, table: Table, rows: Iterable[Any], *, statement: str | None = None) -> None:
+        """Rows that were deleted, as they were."""
+        self._rows(table, "delete", rows, None, statement)
+
+    def _rows(
+        self,
+        table: Table,
+        kind: Change,
+        before: Iterable[Any] | None,
+        after: Iterable[Any] | None,
+        statement: str | None,
+    ) -> None:
+        self._check_fits(f"rows of {table.database}.{table.name}")
+        if table.flavour is not self._log.flavour:
+            raise UsageError(
+                f"{table.database}.{table.name} is a table of {table.flavour}, the log is of"
+                f" {self._log.flavour}"
+            )
+        known = self._log.table(table)
+        table_map = known.table_map.replace(timestamp=self.timestamp, server_id=self.server_id)
+        source = RowsSource(
+            known, table_map, kind, self._log.options, flags=self._flags, header=self._header
+        )
+        with self._whole():
+            held = None
+            for chunk in source.of(before, after):
+                if held is None:
+                    self._begin(table.database)
+                    if statement is not None:
+                        self._annotate(statement)
+                    self._append(table_map)
+                else:
+                    self._cache.append(held.data, held.count)
+                held = chunk
+            if held is not None:
+                held.end_statement()
+                self._cache.append(held.data, held.count)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is added is added in whole or not at all."""
+        mark = self._cache.size, self._cache.count, self._begun
+        try:
+            yield
+        except BaseException:
+            size, count, self._begun = mark
+            self._cache.cut(size, count)
+            raise
+
+    def _annotate(self, statement: str) -> None:
+        if self._log.flavour is Flavour.MYSQL:
+            event: Event = RowsQueryEvent.make(
+                sql=statement, flags=EventFlag.IGNORABLE, **self._header
+            )
+        else:
+            event = AnnotateRowsEvent.make(sql=statement, **self._header)
+        self._append(event)
+
+    # --- statements and events -------------------------------------------------------------------
+
+    def query(
+        self,
+        sql: str | bytes,
+        database: str = "",
+        *,
+        status: Mapping[StatusVariable, Any] | None = None,
+        error_code: int = 0,
+        exec_time: int = 0,
+        alone: bool | None = None,
+    ) -> None:
+        """A statement, run in a default database.
+
+        One that commits by itself (DDL, GRANT, …) is a transaction of its own; ``alone`` says so
+        where the text does not tell. As on a server, it commits what comes before it; it then has
+        the next GTID, and so has what follows it. ``status`` are status variables beside or in
+        place of the usual ones: the session that a replica runs it in (no SQL modes, utf8mb4,
+        autocommit). Raises UsageError for transaction control, which is the writer's.
+        """
+        text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
+        standing = Standing.of(text)
+        alone = standing.alone if alone is None else alone
+        self._check_fits(f"the statement {text[:40]!r}")
+        if alone and self._cache.count:
+            self._commit_and_go_on()
+        event = self._query(
+            sql,
+            database,
+            status={**self._updated(database), **(status or {})},
+            flags=EventFlag.SUPPRESS_USE if standing.of_database else 0,
+            error_code=error_code,
+            exec_time=exec_time,
+        )
+        with self._whole():
+            if not alone:
+                self._begin(database)
+            self._append(event)
+        self._statements = True
+        self._alone, self._ddl = alone, alone and standing.definition
+
+    def event(self, event: Event) -> None:
+        """An event as it is, with its own server id and timestamp.
+
+        Refused (UsageError) are those that the writer writes: of files, GTIDs, commits.
+        """
+        if event.type in _REFUSED:
+            raise UsageError(f"{event.name} is written by the log itself")
+        self._check_fits(event.name)
+        with self._whole():
+            self._begin("")
+            self._append(event)
+        self._statements = self._statements or isinstance(event, QueryEvent)
+
+    def _updated(self, database: str) -> dict[StatusVariable, Any]:
+        if self._log.flavour is Flavour.MARIADB or not database:
+            return {}
+        return {StatusVariable.UPDATED_DB_NAMES: (database,)}
+
+    def _query(
+        self,
+        sql: str | bytes,
+        database: str,
+        *,
+        status: Mapping[StatusVariable, Any] | None = None,
+        flags: int = 0,
+        error_code: int = 0,
+        exec_time: int = 0,
+    ) -> QueryEvent:
+        kind: type[QueryEvent] = QueryEvent
+        options = self._log.options
+        if (
+            options.compress
+            and self._log.flavour is Flavour.MARIADB
+            and len(sql) >= LEAST_COMPRESSED
+        ):
+            kind = QueryCompressedEvent
+        return kind.make(
+            sql=sql,
+            database=database,
+            status={**self._log.dialect.status, **(status or {})},
+            thread_id=self._thread_id,
+            exec_time=exec_time,
+            error_code=error_code,
+            flags=flags,
+            **self._header,
+        )
+
+    # --- begin and end ---------------------------------------------------------------------------
+
+    @property
+    def _header(self) -> dict[str, Any]:
+        return {
+            "timestamp": self.timestamp,
+            "server_id": self.server_id,
+            "form": self._log.dialect.form,
+        }
+
+    def _begin(self, database: str) -> None:
+        """MySQL's BEGIN, before the first event; MariaDB's is in the GTID event."""
+        if self._begun:
+            return
+        self._begun = True
+        if self._log.flavour is Flavour.MYSQL:
+            self._append(self._query("BEGIN", database, flags=EventFlag.SUPPRESS_USE))
+
+    def _append(self, event: Event) -> None:
+        self._cache.append(cached(event))
+
+    def _check_fits(self, what: str) -> None:
+        if self._done:
+            raise UsageError(f"{what} cannot be added: the transaction is {self._done}")
+        if self._alone:
+            self._commit_and_go_on()
+
+    def _commit_and_go_on(self) -> None:
+        """Commit as a server does before and behind a statement that commits by itself."""
+        self.commit()
+        self._asked = None if self._asked is None else following(self._asked)
+        self._start()
+
+    def commit(self) -> Position | None:
+        """Write the transaction; its end in the log. The ``with`` block's end does that.
+
+        One without events is only written where its GTID was given: servers do so, too, that the
+        number be used. Raises what `LogWriter.commit` does; the transaction is then discarded.
+        """
+        if self._done:
+            raise UsageError(f"the transaction is {self._done} already")
+        try:
+            empty = not self._cache.count
+            if empty and not self._wanted:
+                self._done = "committed"
+                return None
+            if not self._alone:
+                self._begin("")
+                end: Event
+                if empty:
+                    end = self._query("COMMIT", "", flags=EventFlag.SUPPRESS_USE)
+                else:
+                    end = XidEvent.make(xid=self._log.next_xid(), **self._header)
+                self._append(end)
+            group = Group(
+                self._cache if empty else self._packed(),
+                None,
+                self.server_id,
+                self.timestamp,
+                original_timestamp=self._original,
+                statements=self._statements,
+                alone=self._alone,
+                ddl=self._ddl,
+            )
+            self.position = self._log.commit(group, self._choose)
+            self.gtid = group.gtid
+            self._done = "committed"
+        finally:
+            self._done = self._done or "discarded"
+            self._cache.close()
+        return self.position
+
+    def _packed(self) -> EventCache:
+        """The events; in a payload where the log is to be compressed."""
+        log = self._log
+        if not log.options.compress or log.flavour is Flavour.MARIADB or self._alone:
+            return self._cache
+        packed = compressed(self._cache, self._header)
+        if packed is not self._cache:
+            self._cache.close()
+            self._cache = packed
+        return packed
+
+    def _choose(self, group: Group) -> None:
+        gtids = self._log.dialect.gtids
+        if self._asked is not None:
+            gtids.check(self._asked)
+            group.gtid = self._asked
+        else:
+            group.gtid = gtids.choose(None, **self._source)
+
+    def rollback(self) -> None:
+        """Discard the transaction: nothing of it comes into the log."""
+        if not self._done:
+            self._done = "rolled back"
+            self._cache.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.rollback()
+        elif not self._done:
+            self.commit()

@@ -1,0 +1,257 @@
+"""``cat binlog.000001 binlog.000002 | tailrace log -``: standard input as a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.constants import EventType as E
+from tests.events.made import MAGIC, query_body, raw_event, raw_format
+from tools.servers import binlog_tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MYSQL = "mysql-9.7.integers-min", "mysql-9.7.image-minimal-full"
+MARIADB = "mariadb-11.8.integers-min", "mariadb-11.8.interleaved"
+
+
+def tailrace(*arguments: object, given: bytes, code: str | None = None):
+    """A process of its own, whose standard input is a pipe."""
+    start = ["-m", "tailrace.cli"] if code is None else ["-c", code]
+    return subprocess.run(
+        [sys.executable, *start, *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def logs(corpus: Path, *names: str) -> list[Path]:
+    return [path for name in names for path in sorted((corpus / name).glob("binlog.0*"))]
+
+
+def joined(paths: list[Path]) -> bytes:
+    return b"".join(path.read_bytes() for path in paths)
+
+
+def records(out: bytes) -> list[dict]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def refused(done) -> str:
+    assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+    lines = [line for line in done.stderr.decode().splitlines() if "column names" not in line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("tailrace: -")
+    return lines[0]
+
+
+@pytest.mark.parametrize("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
+def test_files_one_after_the_other(corpus: Path, names: tuple[str, ...]) -> None:
+    paths = logs(corpus, *names)
+    assert len(paths) >= 2
+    done = tailrace("log", "-", "--as", "json", given=joined(paths))
+    assert done.returncode == 0, done.stderr
+    wanted, begin = [], 0
+    for path in paths:
+        alone = tailrace("log", path, "--as", "json", given=b"")
+        for record in records(alone.stdout):
+            del record["_seq"]
+            wanted.append(record | {"_file": "-", "_pos": record["_pos"] + begin})
+        begin += path.stat().st_size
+    made = records(done.stdout)
+    order = [int(record.pop("_seq")) for record in made]
+    assert made == wanted
+    assert order == sorted(order)
+    assert len(set(order)) == len(order)
+
+
+def test_as_mysql_reads_it(corpus: Path) -> None:
+    paths = logs(corpus, *MYSQL)
+    given = joined(paths)
+    done = tailrace("log", "-", "--as", "json", given=given)
+    tool = [*binlog_tool("mysql-9.7"), "-v", "--base64-output=DECODE-ROWS", "-"]
+    shown = subprocess.run(tool, input=given, capture_output=True, check=True).stdout
+    for operation, word in (("insert", "INSERT INTO"), ("update", "UPDATE"), ("delete", "DELETE")):
+        mine = [each for each in records(done.stdout) if each["_op"] == operation]
+        assert len(mine) == shown.count(f"### {word} ".encode())
+    for record in records(done.stdout):
+        assert f"# at {record['_pos']}\n".encode() in shown
+
+
+def test_stat_and_text_and_events(corpus: Path) -> None:
+    paths = logs(corpus, *MYSQL)
+    given = joined(paths)
+    said = json.loads(tailrace("stat", "-", "--as", "json", given=given).stdout)
+    events = records(tailrace("log", "--as", "json", "--events", "-", given=given).stdout)
+    assert said["files"] == 1
+    assert said["bytes"] == len(given)
+    assert said["events"]["FORMAT_DESCRIPTION"]["events"] == len(paths)
+    assert sum(each["events"] for each in said["events"].values()) == len(events)
+    assert tailrace("log", "-", given=given).stdout.startswith(b"-- -: mysql 9.7")
+    assert tailrace("log", "--verify", "-", given=given).stdout.startswith(b"-: in order, ")
+
+
+def test_databases_are_renamed(corpus: Path) -> None:
+    done = tailrace(
+        "log", "-", "--rewrite-db", "corpus=x", "--as", "json", given=joined(logs(corpus, *MYSQL))
+    )
+    assert {record["_db"] for record in records(done.stdout)} == {"x"}
+
+
+def test_it_is_written_as_a_log(corpus: Path, tmp_path: Path) -> None:
+    (first, *_) = paths = logs(corpus, MYSQL[0])
+    into = tmp_path / "cut.000001"
+    done = tailrace("log", "-", "--as", "raw", "--into", into, given=joined(paths))
+    assert done.returncode == 0, done.stderr
+    made = records(tailrace("log", into, "--as", "json", given=b"").stdout)
+    wanted = records(tailrace("log", first, "--as", "json", given=b"").stdout)
+    assert [each["after"] for each in made] == [each["after"] for each in wanted]
+
+
+def test_tailrace_open(corpus: Path) -> None:
+    paths = logs(corpus, *MARIADB)
+    code = (
+        "import tailrace\n"
+        "log = tailrace.open('-')\n"
+        "print(log.format.flavour, sum(1 for event in log), log.torn_tail)"
+    )
+    done = tailrace(given=joined(paths), code=code)
+    wanted = sum(
+        len(records(tailrace("log", "--as", "json", "--events", p, given=b"").stdout))
+        for p in paths
+    )
+    assert done.stdout.decode().split() == ["mariadb", str(wanted), "None"]
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_encrypted_files_among_plain_ones(corpus: Path, name: str) -> None:
+    folder = corpus / f"{name}.encrypted"
+    keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
+    said = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
+    encrypted, plain = logs(corpus, folder.name), logs(corpus, f"{name}.integers-min")
+    given = joined([*encrypted, *plain, *encrypted])
+    done = tailrace("log", "-", "--as", "json", "--keyring", keys, given=given)
+    assert done.returncode == 0, done.stderr
+    rows = [
+        [str(value) for value in record["after"].values()]
+        for record in records(done.stdout)
+        if record["_table"] == "t"
+    ]
+    assert rows == said * 2
+    assert len(records(done.stdout)) > len(rows)
+    message = refused(tailrace("log", "-", "--as", "json", given=given))
+    assert "encrypted with the key" in message
+    assert "--keyring FILE" in message
+    begin = len(joined(plain))
+    message = refused(tailrace("log", "-", given=joined([*plain, *encrypted])))
+    place = int(message.split("tailrace: - at ")[1].split(":")[0])
+    assert begin <= place < begin + 512
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_torn_end(corpus: Path, encrypted: bool) -> None:
+    paths = logs(corpus, "mysql-9.7.encrypted") if encrypted else logs(corpus, MYSQL[0])
+    keys = ("--keyring", corpus / "mysql-9.7.encrypted" / "keyring")
+    given = joined([*logs(corpus, MYSQL[1]), *paths])
+    whole = records(tailrace("log", "-", "--as", "json", "--events", *keys, given=given).stdout)
+    places = [event["_pos"] for event in whole]
+    assert places == sorted(places)
+    message = refused(tailrace("log", "-", *keys, given=given[:-20]))
+    assert "the file ends after" in message
+    place = int(message.split("tailrace: - at ")[1].split()[0])
+    assert place == places[-1]
+    in_use = joined(logs(corpus, "mysql-9.7.in-use"))
+    done = tailrace("log", "-", given=joined(logs(corpus, MYSQL[1])) + in_use[:-5])
+    assert done.returncode == 0
+    assert b"the log ends inside an event" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("junk", "words"),
+    [
+        (b"", "- at 0: the file is empty"),
+        (b"PAR1 and so on", "- at 0: not a binary log: it begins with 50 41 52 31"),
+        (b"\xfebin", "nothing but its magic"),
+        (b"\xfdbin\1\1", "encryption header"),
+    ],
+)
+def test_junk(junk: bytes, words: str) -> None:
+    for command in ("log", "stat"):
+        assert words in refused(tailrace(command, "-", given=junk))
+
+
+def test_junk_between_files(corpus: Path) -> None:
+    (path, *_) = logs(corpus, MYSQL[0])
+    raw = path.read_bytes()
+    for junk, words in ((b"\0" * 99, "not 0"), (b"\xff" * 99, "not 4294967295")):
+        message = refused(tailrace("log", "-", given=raw + junk + raw))
+        assert f"- at {len(raw)} " in message
+        assert words in message
+    message = refused(tailrace("log", "-", given=raw + b"\xfebin"))
+    assert f"- at {len(raw) + 4}: " in message
+
+
+@pytest.mark.parametrize("option", ["--from", "--until"])
+def test_a_part_of_it(corpus: Path, option: str) -> None:
+    """More than the part of a pipe that is kept: it is gone through once."""
+    paths = logs(corpus, *MYSQL) * 200
+    given = joined(paths)
+    assert len(given) > 2 << 20
+    events = records(
+        tailrace("log", "-", "--as", "json", "--events", given=joined(logs(corpus, *MYSQL))).stdout
+    )
+    begin = [each for each in events if each["event"] == "GTID"][-1]
+    gtid, place = begin["fields"]["gtid"], begin["_pos"]
+    for bound in (gtid, f"-:{place}"):
+        done = tailrace("stat", "-", "--as", "json", f"{option}={bound}", given=given)
+        assert done.returncode == 0, done.stderr
+        seen = json.loads(done.stdout)["events"]["GTID"]["events"]
+        whole = sum(each["event"] == "GTID" for each in events)
+        assert seen == (whole - 1 if option == "--until" else whole * 200 - whole + 1)
+    missing = gtid.rpartition(":")[0] + ":99999"
+    assert (
+        "no transaction" in tailrace("log", "-", f"{option}={missing}", given=given).stderr.decode()
+    )
+
+
+def test_what_a_pipe_cannot_do(corpus: Path, tmp_path: Path) -> None:
+    given = joined(logs(corpus, *MYSQL))
+    done = tailrace("mirror", "-", "--into", tmp_path / "lake", given=given)
+    assert "not through a pipe" in refused(done)
+    done = tailrace(given=given, code="import tailrace; list(tailrace.changes('-'))")
+    assert b"StorageError: -: what comes through a pipe is read event by event" in done.stderr
+    code = "import pickle; from tailrace.storage import find; pickle.dumps(find('-'))"
+    assert b"StorageError: -: " in tailrace(given=given, code=code).stderr
+
+
+def test_a_named_pipe(corpus: Path, tmp_path: Path) -> None:
+    (path, *_) = logs(corpus, MYSQL[0])
+    script = f"{sys.executable} -m tailrace.cli log --as json <(cat {path} {path})"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    alone = records(tailrace("log", path, "--as", "json", given=b"").stdout)
+    made = [record["after"] for record in records(done.stdout)]
+    assert made == [record["after"] for record in alone] * 2
+
+
+def test_an_event_of_the_second_that_reads_as_the_magic() -> None:
+    """In the second 1852400382 an event begins with FE 62 69 6E."""
+    begin = raw_event(E.QUERY, query_body(b"BEGIN"))
+    odd = MAGIC + raw_event(E.XID, bytes(8))[4:]
+    raw = MAGIC + raw_format() + begin + odd + begin + odd
+    done = tailrace("log", "-", "--as", "json", "--events", given=raw + raw)
+    assert done.returncode == 0, done.stderr
+    names = [event["event"] for event in records(done.stdout)]
+    assert names == ["FORMAT_DESCRIPTION", "QUERY", "XID", "QUERY", "XID"] * 2

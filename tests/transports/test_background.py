@@ -1,0 +1,186 @@
+"""The thread that reads ahead: order, bounds, errors in their place, and its end."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.errors import LogError, TruncatedEvent
+from tailrace.transports import END, BackgroundReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.position import Position
+    from tailrace.transports import Record
+
+
+class Numbers:
+    """A stream of ``count`` events of ``size`` bytes; then an error, the end, or a long wait."""
+
+    def __init__(
+        self, count: int, size: int = 1, *, error: Exception | None = None, wait: bool = False
+    ) -> None:
+        self.count, self.size, self.error, self.wait = count, size, error, wait
+        self.given = 0
+        self.closed = threading.Event()
+        self.torn_tail: Position | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        for number in range(self.count):
+            self.given = number + 1
+            yield "binlog.000001", number, bytes(self.size)
+        if self.error is not None:
+            raise self.error
+        if self.wait:
+            self.closed.wait(60)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def threads() -> int:
+    return sum(thread.name == "tailrace reader" for thread in threading.enumerate())
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    before = threads()
+    yield
+    gc.collect()
+    until = time.monotonic() + 5
+    while threads() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threads() == before
+
+
+def settled(stream: Numbers) -> int:
+    """How many events the thread took by the time it stopped taking more."""
+    last = -1
+    while last != stream.given:
+        last = stream.given
+        time.sleep(0.1)
+    return last
+
+
+def test_everything_comes_in_order_and_then_the_end() -> None:
+    reader = BackgroundReader(Numbers(10_000), most_events=7)
+    got = []
+    while (item := reader.get()) is not END:
+        assert isinstance(item, tuple)
+        got.append(item[1])
+    assert got == list(range(10_000))
+    assert reader.get() is END
+    assert reader.get(time.monotonic() + 9) is END
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    ("size", "bounds", "held"),
+    [
+        (1, {"most_events": 50}, 50),
+        (1000, {"most_bytes": 4500}, 4),
+        (9000, {"most_bytes": 4500}, 1),
+    ],
+)
+def test_a_full_queue_stops_the_reading(size: int, bounds: dict[str, int], held: int) -> None:
+    stream = Numbers(1000, size)
+    reader = BackgroundReader(stream, **bounds)
+    assert settled(stream) == held + 1  # one waits for room
+    assert reader.held == (held, held * size)
+    for number in range(10):
+        item = reader.get()
+        assert isinstance(item, tuple)
+        assert item[1] == number
+    assert settled(stream) == held + 11
+    got = 10
+    while reader.get() is not END:
+        got += 1
+    assert got == 1000
+    reader.close()
+
+
+def test_an_error_comes_behind_all_events_before_it() -> None:
+    error = TruncatedEvent("cut", file="binlog.000001", offset=7)
+    reader = BackgroundReader(Numbers(7, error=error))
+    assert [reader.get() for _ in range(7)][-1] == ("binlog.000001", 6, b"\0")
+    for _ in range(2):
+        with pytest.raises(LogError, match=r"binlog\.000001 at 7: cut") as caught:
+            reader.get()
+        assert caught.value is error
+    reader.close()
+
+
+def test_an_error_that_is_not_ours_comes_as_it_is() -> None:
+    reader = BackgroundReader(Numbers(0, error=ZeroDivisionError("odd")))
+    with pytest.raises(ZeroDivisionError, match="odd"):
+        reader.get()
+    reader.close()
+
+
+def test_a_deadline_passes_and_nothing_is_lost() -> None:
+    reader = BackgroundReader(Numbers(1, wait=True))
+    assert isinstance(reader.get(), tuple)
+    began = time.monotonic()
+    assert reader.get(began + 0.1) is None
+    assert 0.09 < time.monotonic() - began < 5
+    assert reader.get(began) is None
+    reader.close()
+
+
+def test_waking() -> None:
+    reader = BackgroundReader(Numbers(0, wait=True))
+    threading.Timer(0.05, reader.wake).start()
+    assert reader.get(time.monotonic() + 30) is None
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "stream", [Numbers(1000), Numbers(0, wait=True), Numbers(3, wait=True), Numbers(0)]
+)
+def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
+    reader = BackgroundReader(stream, most_events=2)
+    time.sleep(0.05)
+    began = time.monotonic()
+    reader.close()
+    reader.close()
+    assert time.monotonic() - began < 2
+    assert reader.get() is END
+
+
+def test_closing_ends_a_wait_in_another_thread() -> None:
+    reader = BackgroundReader(Numbers(0, wait=True))
+    got: list[object] = []
+    waiter = threading.Thread(target=lambda: got.append(reader.get()))
+    waiter.start()
+    time.sleep(0.05)
+    reader.close()
+    waiter.join(5)
+    assert got == [END]
+
+
+def test_one_that_nobody_holds_ends() -> None:
+    stream = Numbers(1000, wait=True)
+    reader = BackgroundReader(stream, most_events=3)
+    settled(stream)
+    del reader
+    gc.collect()
+    assert stream.closed.wait(5)
+
+
+def test_a_stream_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.transports.background._GRACE", 0.05)
+
+    class Deaf(Numbers):
+        def close(self) -> None:
+            """As a transport of others may do."""
+
+    stream = Deaf(0, wait=True)
+    reader = BackgroundReader(stream)
+    with pytest.warns(ResourceWarning, match="did not end"):
+        reader.close()
+    stream.closed.set()

@@ -1,0 +1,226 @@
+"""Beginning at the first transaction that is not in a set of GTIDs; the servers' tools agree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.errors import GtidError
+from tailrace.events import GtidEvent, MariadbGtidEvent
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.storage import search as module
+from tools.servers import available, binlog_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.position import Position
+
+CORPUS = Path(__file__).parent.parent / "corpus"
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
+MYSQL = ["mysql-9.7.gtids", "mysql-9.7.tagged-gtids"]
+UUID = "ab3fb2ab-e590-11f1-af3c-02fc00000001"
+
+
+def all_gtids(case: str, **options: object) -> list[tuple[Position, Gtid | MariadbGtid | None]]:
+    """Where each transaction begins, and its GTID."""
+    with tailrace.open(CORPUS / case, **options) as log:
+        return [(one.start, one.gtid) for one in log.transactions()]
+
+
+def from_(case: str, begin: GtidSet | GtidList) -> list[Gtid | MariadbGtid | None]:
+    return [gtid for _, gtid in all_gtids(case, start=begin)]
+
+
+def tool(case: str, *arguments: str) -> list[str]:
+    """The GTIDs that the server's own tool prints."""
+    name = case.rpartition(".")[0]
+    if reason := available(name):
+        pytest.skip(reason)
+    files = sorted(str(path) for path in (CORPUS / case).glob("binlog.0*"))
+    run = subprocess.run(
+        [*binlog_tool(name), *arguments, *files], capture_output=True, text=True, check=False
+    )
+    # mariadb-binlog complains, at its end, of a domain that has nothing behind its state.
+    assert run.returncode == 0 or "never reached expected GTID state" in run.stderr, run.stderr
+    if name.startswith("mysql"):
+        return re.findall(r"GTID_NEXT= '([0-9a-f][^']+:\d+)'", run.stdout)
+    return re.findall(r"\tGTID (\d+-\d+-\d+)", run.stdout)
+
+
+@pytest.mark.parametrize("case", MYSQL)
+def test_mysql_sets(case: str) -> None:
+    whole = all_gtids(case)
+    done = GtidSet()
+    for number, (start, gtid) in enumerate(whole):
+        log = tailrace.open(CORPUS / case, start=done)
+        assert log.position == start
+        first = next(log.transactions())
+        assert (first.start, first.gtid) == (start, gtid)
+        excluded = tool(case, f"--exclude-gtids={done.text()}") if done else tool(case)
+        assert from_(case, done) == [each for _, each in whole[number:]]
+        assert excluded == [str(each) for _, each in whole[number:]]
+        assert isinstance(gtid, Gtid)
+        done.add(gtid)
+    log = tailrace.open(CORPUS / case, start=done)
+    assert list(log.transactions()) == []
+    bare = tailrace.open(CORPUS / case)
+    list(bare)
+    assert tailrace.open(CORPUS / case, start=done).position == bare.position
+
+
+@pytest.mark.parametrize("case", MYSQL)
+def test_a_set_with_a_gap_begins_in_the_gap(case: str) -> None:
+    whole = all_gtids(case)
+    for left_out in range(len(whole)):
+        done = GtidSet()
+        for number, (_, gtid) in enumerate(whole):
+            if number != left_out:
+                done.add(gtid)
+        log = tailrace.open(CORPUS / case, start=done)
+        assert log.position == whole[left_out][0]
+        assert [str(whole[left_out][1])] == tool(case, f"--exclude-gtids={done.text()}")
+
+
+def test_mariadb_states() -> None:
+    case = "mariadb-11.8.domains"
+    whole = all_gtids(case)
+    state = GtidList()
+    for number, (start, gtid) in enumerate(whole):
+        assert tailrace.open(CORPUS / case, start=state).position == start
+        if number:
+            text = ",".join(map(str, state.position.values()))
+            assert tool(case, f"--start-position={text}") == [
+                str(each) for _, each in whole[number:]
+            ]
+        assert isinstance(gtid, MariadbGtid)
+        state.update(gtid)
+    assert from_(case, state) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0-1-2",
+        "0-1-4",
+        "0-1-9",
+        "5-4294967295-2",
+        "0-1-3,5-1-1",
+        "0-1-4,5-4294967295-1000000000000",
+    ],
+)
+def test_mariadb_states_of_some_domains(text: str) -> None:
+    """A domain that the state does not name is given from its begin."""
+    case = "mariadb-11.8.domains"
+    first = from_(case, GtidList.parse(text))[0]
+    assert str(first) == tool(case, f"--start-position={text}")[0]
+
+
+def test_the_file_is_found_by_the_lists_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of files before the one that is begun in only the head is read, of those behind nothing."""
+    read: dict[str, int] = {}
+
+    class Counting(module.EventReader):
+        def __iter__(self) -> Iterator[tuple[int, bytes]]:
+            for item in super().__iter__():
+                read[self.file.name] = read.get(self.file.name, 0) + 1
+                yield item
+
+    monkeypatch.setattr(module, "EventReader", Counting)
+    case = "mysql-9.7.gtids"
+    whole = all_gtids(case)
+    done = GtidSet()
+    for _, gtid in whole[:6]:
+        done.add(gtid)
+    log = tailrace.open(CORPUS / case, start=done)
+    assert log.position == whole[6][0]
+    assert set(read) == {"binlog.000002"}
+    read.clear()
+    log.seek(GtidSet.parse(f"{UUID}:1"))
+    assert log.position == whole[1][0]
+    assert read["binlog.000002"] == 2
+
+
+def test_files_that_are_gone(tmp_path: Path) -> None:
+    for case, lacking, enough in (
+        (
+            "mysql-9.7.gtids",
+            GtidSet.parse(f"{UUID}:1-2"),
+            GtidSet.parse(
+                f"{UUID}:1-4,11111111-2222-3333-4444-555555555555:7:9,aaaaaaaa-0000-0000-0000-000000000001:9223372036854775806"
+            ),
+        ),
+        (
+            "mariadb-11.8.domains",
+            GtidList.parse("0-1-3,5-4294967295-1000000000000,4294967295-4294967295-1"),
+            GtidList.parse("0-1-5,5-4294967295-1000000000000,4294967295-4294967295-1"),
+        ),
+        ("mariadb-11.8.domains", GtidList.parse("0-1-5"), None),
+    ):
+        second = tmp_path / case / "binlog.000002"
+        second.parent.mkdir(exist_ok=True)
+        shutil.copy(CORPUS / case / "binlog.000002", second)
+        with pytest.raises(
+            GtidError, match=r"no longer in the logs, which begin with binlog\.000002"
+        ):
+            tailrace.open(second.parent, start=lacking)
+        if enough is not None:
+            whole = all_gtids(case)
+            opened = tailrace.open(second.parent, start=enough)
+            assert [one.gtid for one in opened.transactions()] == [
+                gtid for start, gtid in whole if start.file == "binlog.000002"
+            ][1:]
+    with pytest.raises(GtidError, match="1-3"):
+        tailrace.open(tmp_path / "mysql-9.7.gtids", start=GtidSet())
+
+
+def test_a_state_that_the_logs_do_not_have() -> None:
+    with pytest.raises(GtidError, match=r"0-1-99 is not in the logs"):
+        tailrace.open(
+            CORPUS / "mariadb-11.8.domains",
+            start=GtidList.parse("0-1-99,5-4294967295-1000000000000,4294967295-4294967295-1"),
+        )
+    log = tailrace.open(CORPUS / "mariadb-11.8.domains")
+    before = log.position
+    with pytest.raises(GtidError, match=r"is a log of mariadb, the GTIDs are mysql's"):
+        log.seek(GtidSet.parse(f"{UUID}:1"))
+    assert log.position == before
+    with pytest.raises(GtidError, match="is a log of mysql, the GTIDs are mariadb's"):
+        tailrace.open(CORPUS / "mysql-9.7.gtids", start=GtidList.parse("0-1-1"))
+
+
+def test_logs_without_gtids() -> None:
+    case = CORPUS / "mysql-9.7.anonymous"
+    whole = list(tailrace.open(case).transactions())
+    log = tailrace.open(case, start=GtidSet.parse(f"{UUID}:1-9"))
+    assert list(log.transactions()) == whole
+
+
+def test_seeking_gives_what_iterating_gave() -> None:
+    for case in (
+        "mysql-9.7.gtids",
+        "mysql-9.7.payload-full",
+        "mariadb-11.8.domains",
+        "mariadb-10.11.xa",
+    ):
+        bare = tailrace.open(CORPUS / case)
+        events = list(bare)
+        begins = [e for e in events if isinstance(e, (GtidEvent, MariadbGtidEvent))]
+        done: GtidSet | GtidList = GtidSet() if isinstance(begins[0], GtidEvent) else GtidList()
+        for begin in begins:
+            bare.seek(done)
+            bare.connect()
+            rest = [event for event in bare if event.name != "FORMAT_DESCRIPTION"]
+            wanted = [e for e in events[events.index(begin) :] if e.name != "FORMAT_DESCRIPTION"]
+            assert rest == wanted
+            if isinstance(done, GtidSet):
+                done.add(begin.gtid)
+            else:
+                done.update(begin.gtid)
+        bare.close()

@@ -1,0 +1,180 @@
+"""Which transport reads what."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.constants import EventType
+from tailrace.errors import StorageError, UsageError
+from tailrace.position import Position
+from tailrace.storage import find
+from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.transports import SeriesTransport, register, registry, schemes
+from tests.events.made import log, query_body, raw_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+E = EventType
+DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in (8, 9, 10, 11):
+        log(tmp_path, number, *[DDL] * number)
+    return tmp_path
+
+
+@pytest.fixture
+def own_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+
+
+def files_of(source: object) -> list[str]:
+    with tailrace.open(source) as opened:  # type: ignore[arg-type]
+        return list(dict.fromkeys(event.file or "" for event in opened))
+
+
+def test_paths_urls_folders_and_lists(folder: Path) -> None:
+    all_four = [f"binlog.{number:06}" for number in (8, 9, 10, 11)]
+    assert files_of(folder) == files_of(str(folder)) == files_of(f"file://{folder}") == all_four
+    assert files_of(f"file:{folder}") == files_of(f"FILE://localhost{folder}") == all_four
+    (folder / "binlog.index").write_text("./binlog.000009\n./binlog.000010\n")
+    assert files_of(folder / "binlog.index") == all_four[1:3]
+    assert (
+        files_of(folder / "binlog.000010")
+        == files_of(f"file://{folder}/binlog.000010")
+        == all_four[2:3]
+    )
+    paths = [folder / name for name in all_four]
+    random.Random(1).shuffle(paths)
+    assert files_of(paths) == files_of(tuple(map(str, paths))) == all_four
+    assert files_of([folder / "binlog.000010", folder / "binlog.000009"]) == all_four[1:3]
+
+
+def test_lists_that_are_no_series(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"binlog\.000009 is missing between"):
+        tailrace.open([folder / "binlog.000010", folder / "binlog.000008"])
+    with pytest.raises(UsageError, match="no files"):
+        tailrace.open([])
+    other = log(tmp_path, 12, base="relay")
+    with pytest.raises(UsageError, match="several logs"):
+        tailrace.open([folder / "binlog.000008", other])
+
+
+def test_a_name_with_a_colon_is_a_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "odd:binlog.000001").write_bytes((folder / "binlog.000008").read_bytes())
+    monkeypatch.chdir(folder)
+    assert files_of("odd:binlog.000001") == ["odd:binlog.000001"]
+    (folder / "memory:x").write_bytes((folder / "binlog.000008").read_bytes())
+    assert files_of(Path("memory:x")) == ["memory:x"]
+
+
+@pytest.mark.parametrize("url", ["mysql://root:secret@host/db", "ftp://bucket/x?key=secret"])
+def test_an_unknown_scheme_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        tailrace.open(url)
+    text = str(caught.value)
+    assert "secret" not in text
+    assert "known are abfs, abfss, az, file, gs, memory" in text
+    assert "tailrace.transports" in text
+    assert url.partition(":")[0] in text
+
+
+@pytest.mark.usefixtures("own_schemes")
+def test_registering_a_scheme(folder: Path) -> None:
+    seen = []
+
+    def factory(url: str) -> SeriesTransport:
+        seen.append(url)
+        return SeriesTransport(find(folder)[0])
+
+    register("My-Own", factory)
+    assert "my-own" in schemes()
+    assert len(files_of("my-own:anything?x=1")) == len(files_of("MY-OWN://anything")) == 4
+    assert seen == ["my-own:anything?x=1", "MY-OWN://anything"]
+    for wrong in ("", "x", "a b", "1a", "a:"):
+        with pytest.raises(UsageError, match="not a URL scheme"):
+            register(wrong, factory)
+
+
+def test_entry_points(tmp_path: Path, folder: Path) -> None:
+    """A package that is installed joins by its metadata alone."""
+    site = tmp_path / "site"
+    info = site / "other-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tailrace.transports]\nother = other_logs:make\n")
+    (site / "other_logs.py").write_text(
+        "from tailrace.storage import find\n"
+        "from tailrace.transports import SeriesTransport\n"
+        "def make(url):\n"
+        "    return SeriesTransport(find(url.removeprefix('other://'))[0])\n"
+    )
+    code = (
+        "import sys, tailrace; from tailrace.transports import schemes\n"
+        f"print(schemes(), len(list(tailrace.open('other://{folder}'))))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(site)},
+    )
+    assert (
+        run.stdout.strip()
+        == "['abfs', 'abfss', 'az', 'file', 'gs', 'memory', 'other', 's3', 's3a'] 42"
+    )
+
+
+@pytest.fixture
+def memory(folder: Path) -> Iterator[str]:
+    held = memory_folder("test-registry")
+    for path in sorted(folder.iterdir(), reverse=True):
+        held.replace(path.name, path.read_bytes())
+    held.replace("binlog.index", b"./binlog.000008\n")
+    yield "test-registry"
+    forget_memory("test-registry")
+
+
+def test_memory(memory: str, folder: Path) -> None:
+    opened = tailrace.open(f"memory:{memory}")
+    bare = tailrace.open(folder)
+    assert list(opened) == list(bare)
+    assert opened.position == bare.position
+    assert [event.file for event in tailrace.open(f"memory:{memory}/binlog.000009")][
+        -1
+    ] == "binlog.000009"
+    middle = Position("binlog.000010", list(bare)[-20].offset or 0)
+    assert list(tailrace.open(f"memory:{memory}", start=middle)) == list(
+        tailrace.open(folder, start=middle)
+    )
+
+
+def test_memory_that_is_not_there(memory: str) -> None:
+    with pytest.raises(StorageError, match="no log of that name in this process"):
+        tailrace.open("memory:nowhere")
+    with pytest.raises(StorageError, match=r"memory:test-registry/binlog\.1: no log"):
+        tailrace.open(f"memory:{memory}/binlog.1")
+    with pytest.raises(UsageError, match="has a name"):
+        tailrace.open("memory:")
+    memory_folder(memory).replace(
+        "relay.000001", memory_folder(memory).read("binlog.000008", 0, 999)
+    )
+    with pytest.raises(
+        UsageError, match=r"several logs \(test-registry/binlog, test-registry/relay\)"
+    ):
+        tailrace.open(f"memory:{memory}")
+    memory_folder(memory).remove("binlog.000009")
+    memory_folder(memory).remove("relay.000001")
+    with pytest.raises(StorageError, match=r"binlog\.000009 is missing"):
+        tailrace.open(f"memory:{memory}")

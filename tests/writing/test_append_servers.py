@@ -1,0 +1,68 @@
+"""`append` to logs that servers left."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.errors import (
+    LogError,
+    StorageError,
+)
+from tests.writing.made import (
+    FLAVOURS,
+    append,
+    fill,
+    transactions_of,
+)
+
+if TYPE_CHECKING:
+    from tailrace.writing import Recovery
+
+both = pytest.mark.parametrize("flavour", FLAVOURS)
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("mysql-9.7.in-use", "mysql-9.7.torn", "mysql-9.7.clean-shutdown", "mysql-9.7.gtids"),
+        *("mariadb-11.8.in-use", "mariadb-11.8.torn", "mariadb-11.8.clean-shutdown"),
+        *("mariadb-10.11.in-use", "mariadb-10.11.torn", "mariadb-11.8.domains"),
+    ],
+)
+def test_logs_of_servers(tmp_path: Path, case: str) -> None:
+    """What servers left, crashed ones too, is gone on with."""
+    if not (CORPUS / case).is_dir():
+        pytest.skip(f"{case} is not recorded")
+    folder = tmp_path / case
+    folder.mkdir()
+    for path in sorted((CORPUS / case).glob("binlog.0*")):
+        shutil.copy(path, folder)
+    last = max(folder.iterdir())
+    before = [each for each in transactions_of(folder) if each.complete]
+    said: list[Recovery] = []
+    with append(folder, recovered=said.append) as out:
+        assert bool(said) == ("torn" in case)
+        fill(out, 2)
+    after = transactions_of(folder)
+    assert [each.gtid for each in after[: len(before)]] == [each.gtid for each in before]
+    assert len(after) == len(before) + 2
+    assert len({str(each.gtid) for each in after}) == len(after)
+    if "clean" in case:
+        assert out.files[-1] != last.name
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_relay_logs_and_encrypted_logs_are_refused(tmp_path: Path, name: str) -> None:
+    for case in ("relay-log", "encrypted"):
+        folder = tmp_path / case
+        shutil.copytree(CORPUS / f"{name}.{case}", folder)
+        files = sorted(path for path in folder.iterdir() if path.suffix[1:].isdigit())
+        held = files[-1].read_bytes()
+        with pytest.raises((LogError, StorageError), match=r"relay log|encrypted"):
+            append(files[-1])
+        assert files[-1].read_bytes() == held

@@ -1,0 +1,72 @@
+"""Writers are killed at random moments; the next one puts the log right and goes on.
+
+TAILRACE_KILLS makes it more than 15 kills of each; `python -m tools.campaign killed --size full`
+has all cases: compressed, encrypted, power cuts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.writing.made import FLAVOURS, check_files
+from tools.campaign import killed
+from tools.campaign.killed_writer import Case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLS = int(os.environ.get("TAILRACE_KILLS", "15"))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("sync", ["transaction", "none"])
+def test_killed_again_and_again(tmp_path: Path, flavour: str, sync: str) -> None:
+    """Whole transactions only, and every one whose commit returned.
+
+    With ``sync="none"`` too: a killed process leaves what it wrote to the operating system.
+    """
+    report = killed.run_case(Case(flavour, sync), tmp_path, seed=1, kills=KILLS)
+    assert report.failures == []
+    assert report.kills == KILLS
+    assert report.torn  # else the kills found nobody writing
+    check_files(*sorted((tmp_path / "log").glob("binlog.0*")), restarts=True)
+
+
+def test_the_small_campaign() -> None:
+    """Compressed, encrypted, and power cuts; killed while they open and purge, too."""
+    reports = killed.run(killed.SIZES["small"], seed=3)
+    assert [failure for report in reports for failure in report.failures] == []
+    assert {bool(report.case.keyring) for report in reports} == {True, False}
+    for report in reports:
+        assert report.kills == killed.SIZES["small"].kills
+        assert report.transactions
+    assert sum(report.torn for report in reports)
+    assert sum(report.phases["opening"] for report in reports)
+
+
+WITHOUT_SYNC = """
+import sys
+from tailrace.storage.binlog_file import BinlogFile
+from tools.campaign.killed_writer import main
+BinlogFile.sync = lambda file: file.flush()
+main(*sys.argv[1:])
+"""
+
+
+def test_a_writer_that_does_not_sync_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The campaign's power cuts do lose what was only handed to the operating system."""
+    arguments = killed.arguments
+
+    def broken(*given: object) -> list[str]:
+        return [sys.executable, "-c", WITHOUT_SYNC, *arguments(*given)[3:]]
+
+    monkeypatch.setattr(killed, "arguments", broken)
+    report = killed.run_case(Case("mysql", "transaction", power=True), tmp_path, seed=1, kills=30)
+    (failure,) = report.failures
+    assert "was safe" in failure

@@ -1,0 +1,357 @@
+"""Rows that are written: what goes in comes out, in every form of log, from Arrow too."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tailrace
+from tailrace.constants import Flavour
+from tailrace.errors import (
+    TailraceError,
+    UnknownColumn,
+    UsageError,
+    ValueRefused,
+)
+from tailrace.events import RowsEvent
+from tailrace.rows.image import ABSENT, Image
+from tailrace.rows.row import RowSet
+from tailrace.storage.memory import forget_memory, memory_folder
+from tests.writing.made import (
+    FLAVOURS,
+    UUID,
+    check_files,
+    events_of,
+    log,
+    orders,
+    row,
+    transactions_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+both = pytest.mark.parametrize("flavour", FLAVOURS)
+Change = tuple[str, Any, Any]
+KINDS = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("name", pa.string()),
+        ("note", pa.string()),
+        ("price", pa.decimal128(9, 2)),
+    ]
+)
+ROWS = st.lists(
+    st.tuples(
+        st.integers(-(1 << 31), (1 << 31) - 1),
+        st.none() | st.text(max_size=20).map(lambda text: text.replace("\0", "")),
+        st.none() | st.text(max_size=300),
+        st.none() | st.decimals(-9_999_999, 9_999_999, places=2),
+    ),
+    max_size=40,
+)
+
+
+def changes(path: Path) -> list[Change]:
+    """The rows' changes: kind, values before, values after; None where there is no image."""
+    found: list[Change] = []
+    for event in tailrace.open(path):
+        if isinstance(event, RowsEvent):
+            found += [
+                (each.kind, _values(each.before), _values(each.after))
+                for each in RowSet(event, event.table_map)
+            ]
+    return found
+
+
+def _values(image: Image | None) -> dict[str, Any] | None:
+    if image is None:
+        return None
+    names = [column.name for column in image.schema.columns]
+    return dict(zip(names, image.as_tuple(), strict=True))
+
+
+def shown(number: int) -> dict[str, Any]:
+    """`row` as a log gives it back."""
+    return {**row(number), "price": Decimal(row(number)["price"])}
+
+
+@both
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("form", ["mapping", "sequence", "arrow", "batch"])
+def test_rows_come_out_as_they_went_in(
+    tmp_path: Path, flavour: str, compress: bool, form: str
+) -> None:
+    table = orders(flavour)
+    rows = [row(number) for number in range(1, 400)]
+    later = [{**each, "name": "later"} for each in rows]
+
+    def formed(rows: list[dict[str, Any]]) -> Any:
+        if form == "mapping":
+            return iter(rows)
+        if form == "sequence":
+            return [tuple(each.values()) for each in rows]
+        typed = [{**each, "price": Decimal(each["price"])} for each in rows]
+        made = pa.Table.from_pylist(typed, schema=KINDS)
+        return made if form == "arrow" else made.combine_chunks().to_batches()[0]
+
+    with (
+        log(tmp_path / "binlog.000001", flavour, compress=compress) as out,
+        out.transaction() as trx,
+    ):
+        trx.insert(table, formed(rows), statement="insert into orders select …")
+        trx.update(table, formed(rows), formed(later))
+        trx.delete(table, formed(later))
+    check_files(tmp_path / "binlog.000001")
+    before, after = [shown(n) for n in range(1, 400)], []
+    after = [{**each, "name": "later"} for each in before]
+    assert changes(tmp_path) == [
+        *(("insert", None, each) for each in before),
+        *(("update", *pair) for pair in zip(before, after, strict=True)),
+        *(("delete", each, None) for each in after),
+    ]
+    names = [event.name for event in events_of(tmp_path)]
+    if flavour == "mysql":
+        assert ("TRANSACTION_PAYLOAD" in names) == compress
+        assert ("XID" in names) != compress
+    else:
+        assert ("WRITE_ROWS_COMPRESSED_V1" in names) == compress
+    texts = [event.sql for event in tailrace.open(tmp_path) if "ROWS_QUERY" in event.name]
+    texts += [event.sql for event in tailrace.open(tmp_path) if "ANNOTATE" in event.name]
+    assert texts == ["insert into orders select …"]
+
+
+@both
+def test_statements_are_packed_and_ended(tmp_path: Path, flavour: str) -> None:
+    table = orders(flavour)
+    with (
+        log(tmp_path / "binlog.000001", flavour, max_rows_event_size=1024) as out,
+        out.transaction() as trx,
+    ):
+        trx.insert(table, [row(number) for number in range(1, 200)])
+        trx.insert(table, [{**row(1000), "note": "x" * 5000}, row(1001)])
+        trx.insert(table, [])
+    events = [event for event in events_of(tmp_path) if isinstance(event, RowsEvent)]
+    assert [len(event.row_data) > 1024 for event in events] == [
+        *[False] * (len(events) - 2),
+        True,
+        False,
+    ]
+    ends = [event.stmt_end for event in events]
+    assert ends == [*[False] * (len(events) - 3), True, False, True]
+    maps = [event for event in events_of(tmp_path) if event.name == "TABLE_MAP"]
+    assert [each.table_id for each in maps] == [1, 1]
+    expected = {Flavour.MYSQL: "WRITE_ROWS", Flavour.MARIADB: "WRITE_ROWS_V1"}
+    assert {event.name for event in events} == {expected[Flavour(flavour)]}
+
+
+@both
+@pytest.mark.parametrize("image", ["full", "minimal", "noblob"])
+@pytest.mark.parametrize("arrow", [False, True])
+def test_row_images(tmp_path: Path, flavour: str, image: str, arrow: bool) -> None:
+    table = orders(flavour)
+    old = [{"id": 1, "name": "a", "note": "n", "price": Decimal("1.00")}]
+    new = [{"id": 1, "name": "b", "note": "n", "price": Decimal("1.00")}]
+
+    def rows(given: Any) -> Any:
+        return pa.Table.from_pylist(given, schema=KINDS) if arrow else given
+
+    with log(tmp_path / "binlog.000001", flavour, image=image) as out, out.transaction() as trx:
+        trx.update(table, rows(old), rows(new))
+        trx.delete(table, rows(old))
+    ((_, before, after), (_, gone, _)) = changes(tmp_path)
+    key, blobless = ["id"], ["id", "name", "price"]
+    every = ["id", "name", "note", "price"]
+    wanted = {
+        "full": (every, every, every),
+        "minimal": (key, ["name"], key),
+        "noblob": (blobless, blobless, blobless),
+    }[image]
+    present = [
+        [name for name, value in side.items() if value is not ABSENT]
+        for side in (before, after, gone)
+    ]
+    assert tuple(present) == wanted
+
+
+@pytest.mark.parametrize(
+    ("flavour", "metadata"),
+    [
+        *(("mysql", each) for each in ("full", "minimal")),
+        *(("mariadb", each) for each in ("full", "minimal", "none")),
+    ],
+)
+def test_row_metadata(tmp_path: Path, flavour: str, metadata: str) -> None:
+    with (
+        log(tmp_path / "binlog.000001", flavour, metadata=metadata) as out,
+        out.transaction() as trx,
+    ):
+        trx.insert(orders(flavour), [row(1)])
+    (table_map,) = [event for event in events_of(tmp_path) if event.name == "TABLE_MAP"]
+    names = [column.name for column in table_map.columns]
+    assert names == (["id", "name", "note", "price"] if metadata == "full" else [None] * 4)
+    assert (table_map.columns[0].unsigned is None) == (metadata == "none")
+
+
+@both
+def test_a_refused_row_leaves_nothing_of_its_statement(tmp_path: Path, flavour: str) -> None:
+    table = orders(flavour)
+
+    def rows() -> Any:
+        for number in range(2000):
+            yield row(number)
+        yield {**row(1), "price": "too dear"}
+
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        with out.transaction() as trx:
+            trx.insert(table, [row(1)])
+            with pytest.raises(ValueRefused, match=r"row 2001 .*price"):
+                trx.insert(table, rows())
+            with pytest.raises(TailraceError):
+                trx.update(table, [row(1)], [])
+            trx.delete(table, [row(1)])
+        with out.transaction() as trx, pytest.raises(ValueRefused):
+            trx.insert(table, rows())
+    assert [kind for kind, _, _ in changes(tmp_path)] == ["insert", "delete"]
+    assert len(transactions_of(tmp_path)) == 1
+    check_files(tmp_path / "binlog.000001")
+
+
+@both
+def test_arrow_in_many_slices(
+    tmp_path: Path, flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.writing.arrow._SLICE", 1000)
+    rows = [shown(number) for number in range(1, 300)]
+    given = pa.Table.from_pylist(rows, schema=KINDS)
+    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
+        trx.update(orders(flavour), given, given)
+    assert changes(tmp_path) == [("update", each, each) for each in rows]
+    ends = [event.stmt_end for event in events_of(tmp_path) if isinstance(event, RowsEvent)]
+    assert len(ends) > 10
+    assert ends == [*[False] * (len(ends) - 1), True]
+
+
+@both
+@pytest.mark.parametrize("image", ["full", "minimal", "noblob"])
+def test_arrow_needs_its_columns(tmp_path: Path, flavour: str, image: str) -> None:
+    table = orders(flavour)
+    whole = pa.Table.from_pylist([shown(1)], schema=KINDS)
+    with log(tmp_path / "binlog.000001", flavour, image=image) as out, out.transaction() as trx:
+        with pytest.raises(UnknownColumn, match="no column 'colour'"):
+            trx.insert(table, whole.append_column("colour", pa.array(["red"])))
+        with pytest.raises(ValueRefused, match="do not give id"):
+            trx.delete(table, whole.drop_columns(["id"]))
+        with pytest.raises(UsageError, match="both Arrow's or neither"):
+            trx.update(table, whole, [row(1)])
+        with pytest.raises(UsageError, match="before and those after"):
+            trx.update(table, whole)
+        with pytest.raises(ValueRefused, match="1 rows before, 0 rows after"):
+            trx.update(table, whole, whole.slice(0, 0))
+        some = whole.select(["id", "price"])
+        if image == "full":
+            with pytest.raises(ValueRefused, match="do not give name, note"):
+                trx.insert(table, some)
+        elif image == "minimal":
+            trx.insert(table, some)
+        trx.insert(table, whole.slice(0, 0))
+    if image == "minimal":
+        ((_, _, after),) = changes(tmp_path)
+        assert after["price"] == Decimal("1.25")
+        assert after["name"] is ABSENT
+    else:
+        assert not changes(tmp_path)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=ROWS, data=st.data())
+def test_arrow_gives_the_bytes_of_the_object_path(
+    rows: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """Two speeds, one truth: the same log, byte for byte, whatever the options."""
+    flavour = data.draw(st.sampled_from(FLAVOURS))
+    options = {
+        "image": data.draw(st.sampled_from(["full", "minimal", "noblob"])),
+        "compress": data.draw(st.booleans()),
+        "max_rows_event_size": data.draw(st.sampled_from([256, 1000, 8192])),
+    }
+    table = orders(flavour)
+    after = [(key, "now", f"{note}!", price) for key, _, note, price in rows]
+
+    def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
+        named = [dict(zip(KINDS.names, row, strict=True)) for row in rows]
+        return pa.Table.from_pylist(named, schema=KINDS)
+
+    logs = []
+    for form in (list, arrow):
+        forget_memory("same")
+        with log("memory:same", flavour, **options) as out, out.transaction() as trx:
+            trx.insert(table, form(rows))
+            if options["image"] == "full":  # else a call's images are alike, or a row's
+                trx.update(table, form(rows), form(after))
+            trx.delete(table, form(rows))
+        logs.append(bytes(memory_folder("same").files["binlog.000001"]))
+    forget_memory("same")
+    assert logs[0] == logs[1]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_every_option_crossed(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Random transactions, random options: the log read back says what was written."""
+    flavour = data.draw(st.sampled_from(FLAVOURS))
+    options = {
+        "checksum": data.draw(st.sampled_from(["crc32", "none"])),
+        "compress": data.draw(st.booleans()),
+        "metadata": data.draw(
+            st.sampled_from(["full", "minimal", "none"][: 2 if flavour == "mysql" else 3])
+        ),
+        "max_rows_event_size": data.draw(st.sampled_from([256, 1000, 8192])),
+        "max_size": data.draw(st.sampled_from([4096, 1 << 30])),
+        "cache_limit": data.draw(st.sampled_from([100, 1 << 20])),
+    }
+    if flavour == "mysql":
+        options["server_uuid"] = data.draw(st.sampled_from([UUID, None]))
+    path = tmp_path_factory.mktemp("crossed")
+    table = orders(flavour)
+    written: list[list[Change]] = []
+    with log(path / "binlog.000001", flavour, **options) as out:
+        for rows in data.draw(st.lists(ROWS, min_size=1, max_size=4)):
+            kind = data.draw(st.sampled_from(["insert", "delete", "update"]))
+            with out.transaction() as trx:
+                if kind == "update":
+                    after = [(key, "now", note, price) for key, _, note, price in rows]
+                    trx.update(table, rows, after)
+                    pairs: list[tuple[Any, Any]] = list(zip(rows, after, strict=True))
+                else:
+                    getattr(trx, kind)(table, rows)
+                    pairs = [(None, each) if kind == "insert" else (each, None) for each in rows]
+            if rows:
+                written.append([(kind, *pair) for pair in pairs])
+        files = out.files
+    check_files(*(path / name for name in files))
+    found = [
+        [
+            (
+                change.kind,
+                change.before and change.before.as_tuple(),
+                change.after and change.after.as_tuple(),
+            )
+            for event in transaction.all_events()
+            if isinstance(event, RowsEvent)
+            for change in RowSet(event, table.schema)
+        ]
+        for transaction in tailrace.open(path).transactions()
+    ]
+    assert found == written

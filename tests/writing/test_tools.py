@@ -1,0 +1,120 @@
+"""The servers' own tools read every log that we write, and print what we say of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.events import GtidEvent, WriteRowsEvent
+from tailrace.rows.row import RowSet
+from tests.conftest import _require
+from tests.writing.made import FLAVOURS, UUID, Clock, check_files, ddl, events_of, log, orders, row
+from tools.servers.fetch import prefix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOOLS = {"mysql": ("mysql-9.7",), "mariadb": ("mariadb-11.8", "mariadb-10.11")}
+CASES = [
+    (flavour, tool, checksum, compress, metadata)
+    for flavour in FLAVOURS
+    for tool, checksum, compress, metadata in product(
+        TOOLS[flavour], ("crc32", "none"), (False, True), ("full", "minimal")
+    )
+]
+
+
+def printed(tool: str, path: Path) -> str:
+    """What the binlog tool prints of a file, checksums verified."""
+    _require(tool)
+    argv = [*prefix(tool).binlog_tool(), "--verify-binlog-checksum", "-vv", path]
+    done = subprocess.run(list(map(str, argv)), capture_output=True, check=False)
+    text = done.stdout.decode("utf-8", "replace")
+    errors = done.stderr.decode()
+    assert done.returncode == 0, errors
+    assert "ERROR" not in errors
+    assert "WARNING" not in errors
+    assert "Warning" not in errors
+    return text
+
+
+@pytest.mark.parametrize(("flavour", "tool", "checksum", "compress", "metadata"), CASES)
+def test_the_tool_reads_it(
+    tmp_path: Path, flavour: str, tool: str, checksum: str, compress: bool, metadata: str
+) -> None:
+    table = orders(flavour)
+    options = {"checksum": checksum, "compress": compress, "metadata": metadata}
+    with log(tmp_path / "binlog.000001", flavour, max_size=1 << 15, **options) as out:
+        ddl(out, 2)
+        for number in range(20):
+            with out.transaction(tag="blue" if flavour == "mysql" and number % 3 else None) as trx:
+                trx.insert(table, [row(each) for each in range(100)], statement="insert …")
+                trx.update(table, [row(1)], [{**row(1), "name": "it's \\ `new`"}])
+                trx.query("insert into shop.t1 values (1)", "shop")
+                trx.delete(table, [row(2), row(3)])
+        with out.transaction(
+            "11111111-2222-3333-4444-555555555555:9" if flavour == "mysql" else "3-4-5"
+        ):
+            pass
+        files = out.files
+    assert compress or len(files) > 2
+    check_files(*(tmp_path / name for name in files))
+    for name in files:
+        text = printed(tool, tmp_path / name)
+        events = events_of(tmp_path / name)
+        starts = [int(at) for at in re.findall(r"^# at (\d+)$", text, re.MULTILINE)]
+        inner = {event.offset for event in events if event.name == "TRANSACTION_PAYLOAD"}
+        assert set(starts) == {event.offset for event in events}
+        ends = {int(at) for at in re.findall(r"end_log_pos (\d+) ", text)}
+        assert {event.end_offset for event in events} <= ends | ({0} if inner else set())
+        if checksum == "crc32":
+            crcs = {int(crc, 16) for crc in re.findall(r"CRC32 0x([0-9a-f]{8})", text)}
+            assert {event.checksum for event in events} <= crcs
+        check_gtids(text, events, flavour)
+        written = 0
+        for event in tailrace.open(tmp_path / name):
+            if isinstance(event, WriteRowsEvent):
+                written += sum(1 for _ in RowSet(event, event.table_map))
+        assert text.count("### INSERT INTO `shop`.`orders`") == written
+
+
+def check_gtids(text: str, events: list[tailrace.events.Event], flavour: str) -> None:
+    if flavour == "mysql":
+        found = re.findall(r"GTID_NEXT= '(.*?)'", text)
+        said = [str(event.gtid) for event in events if isinstance(event, GtidEvent)]
+        assert [gtid for gtid in found if gtid != "AUTOMATIC"] == said
+        clocks = re.findall(r"last_committed=(\d+)\tsequence_number=(\d+)", text)
+        assert clocks == [(str(n), str(n + 1)) for n in range(len(said))]
+        lengths = [int(size) for size in re.findall(r"transaction_length=(\d+)", text)]
+        assert lengths == [e.transaction_length for e in events if isinstance(e, GtidEvent)]
+        stamps = re.findall(r"^# original_commit_timestamp=(\d+)", text, re.MULTILINE)
+        assert [int(stamp) for stamp in stamps] == [
+            event.original_commit_timestamp for event in events if isinstance(event, GtidEvent)
+        ]
+        return
+    found = re.findall(r"\tGTID (\d+-\d+-\d+)", text)
+    assert found == [str(event.gtid) for event in events if event.name == "MARIADB_GTID"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_tool_reads_what_was_recovered(tmp_path: Path, flavour: str) -> None:
+    out = log(tmp_path / "binlog.000001", flavour)
+    ddl(out, 3)
+    held = (tmp_path / "binlog.000001").read_bytes()
+    out.close()
+    (tmp_path / "binlog.000001").write_bytes(held[:-9])
+    with pytest.warns(tailrace.writing.LogRecovered):
+        again = tailrace.append(
+            tmp_path, now=Clock(), server_uuid=UUID if flavour == "mysql" else None
+        )
+    with again:
+        ddl(again, 2, first=7)
+    for tool in TOOLS[flavour]:
+        text = printed(tool, tmp_path / "binlog.000001")
+        tables = re.findall(r"create table (t\d)", text)
+        assert tables == ["t1", "t2", "t7", "t8"]

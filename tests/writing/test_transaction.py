@@ -1,0 +1,289 @@
+"""Transactions of rows and statements: what goes in comes out, in every form of log."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+import tailrace
+from tailrace.errors import (
+    EventEncodeError,
+    StorageError,
+    UsageError,
+    ValueRefused,
+)
+from tailrace.events import IntVarEvent, RowsEvent, XidEvent
+from tailrace.events.variables import IntVarKind
+from tailrace.schema.table import Table
+from tailrace.storage.memory import FolderOutput, forget_memory, memory_folder
+from tests.writing.made import (
+    FLAVOURS,
+    UUID,
+    check_files,
+    log,
+    orders,
+    row,
+    transactions_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+both = pytest.mark.parametrize("flavour", FLAVOURS)
+Change = tuple[str, Any, Any]
+KINDS = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("name", pa.string()),
+        ("note", pa.string()),
+        ("price", pa.decimal128(9, 2)),
+    ]
+)
+ROWS = st.lists(
+    st.tuples(
+        st.integers(-(1 << 31), (1 << 31) - 1),
+        st.none() | st.text(max_size=20).map(lambda text: text.replace("\0", "")),
+        st.none() | st.text(max_size=300),
+        st.none() | st.decimals(-9_999_999, 9_999_999, places=2),
+    ),
+    max_size=40,
+)
+
+
+@both
+def test_standalone_forms(tmp_path: Path, flavour: str) -> None:
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        for sql in (
+            "create database shop",
+            "create table t (a int)",
+            "grant select on *.* to u",
+            "XA COMMIT 'x'",
+            "create temporary table x (a int)",
+            "insert into t values (1)",
+        ):
+            with out.transaction() as trx:
+                trx.query(sql, "shop")
+    check_files(tmp_path / "binlog.000001")
+    found = transactions_of(tmp_path)
+    counts = [len(each.events) for each in found]
+    begins = 2 if flavour == "mysql" else 1
+    assert counts == [2, 2, 2, 2, begins + 2, begins + 2]
+    assert [each.events[1].header.flags for each in found[:2]] == [8, 0]
+    if flavour == "mariadb":
+        flags = [each.gtid_event.flags for each in found]
+        assert flags == [0x29, 0x29, 0x29, 0x09, 0x0C, 0x0C]
+    else:
+        assert [each.gtid_event.flags for each in found] == [1] * 6
+        assert found[1].events[1].status["UPDATED_DB_NAMES"] == ("shop",)
+
+
+@both
+@pytest.mark.parametrize("given", [True, False])
+def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bool) -> None:
+    table = orders(flavour)
+    mysql = flavour == "mysql"
+    first = f"{UUID}:5" if mysql else "0-7-5"
+    with log(tmp_path / "binlog.000001", flavour, server_uuid=UUID if mysql else None) as out:
+        with out.transaction(gtid=first if given else None) as trx:
+            trx.insert(table, [row(1)])
+            for sql in ("begin", "COMMIT", "rollback", "start transaction", "XA START 'a'"):
+                with pytest.raises(UsageError, match="`with` block"):
+                    trx.query(sql)
+            trx.query("savepoint a")
+            trx.query("rollback to a")
+            trx.query("alter table orders add x int", "shop")
+            trx.query("alter table orders drop x", "shop")
+            trx.insert(table, [row(2)])
+            trx.query("insert into t values (1)")
+        with out.transaction(gtid=None) as trx:
+            trx.query("alter table orders add x int", "shop")
+            with pytest.raises(ValueRefused):
+                trx.insert(table, [(None,) * len(row(2))])
+        gtids = [str(each.gtid) for each in transactions_of(tmp_path)]
+    found = transactions_of(tmp_path)
+    numbers = range(5, 10) if given else range(1, 6)
+    assert gtids == [first[:-1] + str(number) for number in numbers]
+    kinds = ["commit", "ddl", "ddl", "commit", "ddl"]
+    assert [each.kind for each in found] == kinds
+    check_files(tmp_path / "binlog.000001")
+
+
+@both
+def test_an_error_discards_the_transaction(tmp_path: Path, flavour: str) -> None:
+    table = orders(flavour)
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        place = out.position
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012, SIM117 - the with block's end is the test
+            with out.transaction() as trx:
+                trx.insert(table, [row(1)])
+                1 / 0  # noqa: B018
+        with out.transaction() as trx:
+            trx.insert(table, [row(1)])
+            trx.rollback()
+            with pytest.raises(UsageError, match="rolled back"):
+                trx.insert(table, [row(2)])
+        with pytest.raises(UsageError, match="rolled back already"):
+            trx.commit()
+        assert trx.gtid is None
+        assert out.position == place
+        with out.transaction() as trx:
+            pass
+        assert (trx.position, out.position) == (None, place)
+        with out.transaction() as trx:
+            trx.insert(table, [row(1)])
+        assert trx.position == out.position
+    assert len(transactions_of(tmp_path)) == 1
+    check_files(tmp_path / "binlog.000001")
+
+
+@both
+@pytest.mark.parametrize("sql", ["create table t (a int)", "insert into t values (1)"])
+def test_a_refused_statement_leaves_nothing(tmp_path: Path, flavour: str, sql: str) -> None:
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        place = out.position
+        with out.transaction() as trx, pytest.raises(EventEncodeError, match="database"):
+            trx.query(sql, "d" * 300)
+        assert (trx.position, out.position) == (None, place)
+        with out.transaction() as trx:
+            with pytest.raises(EventEncodeError):
+                trx.query(sql, "d" * 300)
+            trx.insert(orders(flavour), [row(1)])
+    (found,) = transactions_of(tmp_path)
+    assert not any(event.name == "QUERY" for event in found.events[2:])
+
+
+@both
+def test_empty_transaction_with_a_gtid(tmp_path: Path, flavour: str) -> None:
+    gtid = f"{UUID}:5" if flavour == "mysql" else "0-7-5"
+    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction(gtid):
+        pass
+    (found,) = transactions_of(tmp_path)
+    assert str(found.gtid) == gtid
+    assert found.kind == "commit"
+    assert found.events[-1].sql == "COMMIT"
+    check_files(tmp_path / "binlog.000001")
+
+
+def test_the_other_flavours_table(tmp_path: Path) -> None:
+    with log(tmp_path / "binlog.000001", "mysql") as out:
+        trx = out.transaction()
+        with pytest.raises(UsageError, match="a table of mariadb, the log is of mysql"):
+            trx.insert(orders("mariadb"), [row(1)])
+
+
+@both
+def test_events_by_hand(tmp_path: Path, flavour: str) -> None:
+    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
+        trx.event(IntVarEvent.make(kind=IntVarKind.INSERT_ID, value=9, server_id=7))
+        trx.query("insert into t values (null)", "shop")
+        with pytest.raises(UsageError, match="XID is written by the log itself"):
+            trx.event(XidEvent.make(xid=4))
+    names = [event.name for event in transactions_of(tmp_path)[0].events]
+    begin = ["GTID", "QUERY"] if flavour == "mysql" else ["MARIADB_GTID"]
+    assert names == [*begin, "INTVAR", "QUERY", "XID"]
+
+
+@both
+def test_stamps(tmp_path: Path, flavour: str) -> None:
+    with (
+        log(tmp_path / "binlog.000001", flavour) as out,
+        out.transaction(
+            timestamp=1_600_000_000,
+            server_id=44,
+            original_commit_timestamp=1_600_000_000_123_456,
+            thread_id=12,
+            foreign_key_checks=False,
+            unique_checks=False,
+        ) as trx,
+    ):
+        trx.insert(orders(flavour), [row(1)])
+    (found,) = transactions_of(tmp_path)
+    assert {event.timestamp for event in found.events} == {1_600_000_000}
+    assert {event.header.server_id for event in found.events} == {44}
+    (rows,) = [event for event in found.events if isinstance(event, RowsEvent)]
+    assert rows.flags == 1 | 2 | 4
+    if flavour == "mysql":
+        assert found.commit_timestamp == 1_600_000_000_123_456
+        assert found.gtid_event.immediate_commit_timestamp > found.commit_timestamp
+        assert found.events[1].thread_id == 12
+
+
+@both
+@pytest.mark.parametrize("compress", [False, True])
+def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None:
+    """A transaction far past the cache's limit: many inserts, 60 MiB of rows."""
+    table = Table.parse("create table s.t (id int primary key, v longblob)", flavour=flavour)
+    value = bytes(range(256)) * 512
+    with log(tmp_path / "binlog.000001", flavour, cache_limit=1 << 20, compress=compress) as out:
+        trx = out.transaction()
+        trx.insert(table, [(0, value)])
+        gc.collect()
+        tracemalloc.start()
+        for number in range(1, 480):
+            trx.insert(table, [(number, value)])
+        filling = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        trx.commit()
+        committing = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        size = out.position.offset
+    assert filling < 4 << 20
+    assert committing < 48 << 20  # pieces of 4 MiB: read, joined, stamped, written
+    if not compress:
+        assert size > 60 << 20
+    (found,) = transactions_of(tmp_path)
+    inner = sum(1 for event in found.all_events() if isinstance(event, RowsEvent))
+    assert inner == 480
+    check_files(tmp_path / "binlog.000001")
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing fails half way: what was written is taken back, and the log goes on."""
+    forget_memory("full")
+    with log("memory:full", "mysql") as out:
+        with out.transaction() as trx:
+            trx.insert(orders("mysql"), [row(1)])
+        place = out.position
+        writes = FolderOutput.write
+
+        def half(self: Any, data: bytes) -> None:
+            writes(self, data[: len(data) // 2])
+            raise StorageError("memory:full: No space left on device")
+
+        monkeypatch.setattr(FolderOutput, "write", half)
+        trx = out.transaction()
+        trx.insert(orders("mysql"), [row(2)])
+        with pytest.raises(StorageError, match="No space"):
+            trx.commit()
+        monkeypatch.undo()
+        assert out.position == place
+        assert trx.gtid is None
+        with out.transaction() as trx:
+            trx.insert(orders("mysql"), [row(3)])
+        assert trx.gtid.gno == 2
+
+        def gone(self: Any, data: Any) -> None:
+            raise StorageError("memory:full: Input/output error")
+
+        monkeypatch.setattr(FolderOutput, "write", half)
+        monkeypatch.setattr(FolderOutput, "truncate", gone)
+        trx = out.transaction()
+        trx.insert(orders("mysql"), [row(4)])
+        with pytest.raises(StorageError, match="No space"):
+            trx.commit()
+        monkeypatch.undo()
+        with pytest.raises(StorageError, match=r"tailrace\.append cuts the log back"):
+            out.transaction()
+        with pytest.raises(StorageError, match="could not be taken back"):
+            out.close()
+    with pytest.warns(tailrace.writing.LogRecovered):
+        out = tailrace.append("memory:full", server_uuid=UUID)
+    with out:
+        assert len(out.gtids) == 2
+    assert memory_folder("full").names() == ["binlog.000001", "binlog.index"]
+    forget_memory("full")
