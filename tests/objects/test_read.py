@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -195,3 +196,33 @@ def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
             reader.join(20)
     assert not reader.is_alive()
     assert seen == wanted
+
+
+def test_a_forked_process_is_told(bucket: Bucket) -> None:
+    """It would hang, and disturb its parent."""
+    put(bucket, *FILES)
+    assert find(bucket.url)
+    hear, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            find(bucket.url)
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            os.write(tell, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(tell)
+    with os.fdopen(hear, "rb") as answer:
+        told = answer.read().decode()
+    os.waitpid(child, 0)
+    assert told.startswith("StorageError")
+    assert "spawn" in told
+    assert find(bucket.url)
+
+
+def test_a_server_that_is_not_there(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    started = time.monotonic()
+    with pytest.raises(StorageError, match=rf"{bucket.url}/x: .*127\.0\.0\.1:9"):
+        find(f"{bucket.url}/x")
+    assert time.monotonic() - started < 60

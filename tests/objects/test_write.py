@@ -341,3 +341,14 @@ def test_an_encrypted_log(bucket: Bucket, tmp_path: Path, flavour: str, place: s
         assert len(content) - file.size == (512 if flavour == "mysql" else 0)
     with pytest.raises(KeyMissing, match="keyring"):
         list(tailrace.open(url))
+
+
+def test_drafts_that_a_killed_writer_left_go(bucket: Bucket, spool: Path) -> None:
+    """Such as `tailrace.append` takes away on disk, too."""
+    new_log(bucket.url, "mysql").close()
+    (place,) = spool.iterdir()
+    for name in ("binlog.000002.new", "binlog.index.new", "binlog.000001.whole.new"):
+        (place / name).write_bytes(b"half")
+    tailrace.append(bucket.url).close()
+    assert waiting(spool) == []
+    assert bucket.names() == ["binlog.000001", "binlog.000002", "binlog.index"]

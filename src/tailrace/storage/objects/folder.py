@@ -57,8 +57,9 @@ class ObjectFolder:
         return [name for name in self.spool.names() if not name.endswith((DRAFT_SUFFIX, _WHOLE))]
 
     def names(self) -> list[str]:
-        """The names of the objects and of the files in the spool. One request."""
-        return sorted({*self._store.list(self.url.key).objects, *self.spooled()})
+        """The names of the objects, and of files and drafts in the spool. One request."""
+        kept = (name for name in self.spool.names() if not name.endswith(_WHOLE))
+        return sorted({*self._store.list(self.url.key).objects, *kept})
 
     def marked(self) -> list[str]:
         """The names of which it was noted that they are whole."""
@@ -98,7 +99,7 @@ class ObjectFolder:
 
     def remove(self, name: str) -> None:
         """Take a file away, from the spool and from the store."""
-        if name in self.spooled():
+        if name in self.spool.names():
             self.spool.remove(name)
         self._store.remove(self._key(name))
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from tailrace.errors import UsageError
+from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,18 +61,27 @@ class ObjectStore(Protocol):
         """Take an object away; none needs to be there."""
 
 
-_STORES: Final[dict[tuple[str, int, bytes], ObjectStore]] = {}
+_STORES: Final[dict[tuple[str, bytes], ObjectStore]] = {}
 _LOCK: Final = Lock()
+_CLOUD: Final = "cloud"
+_USED_BY: Final[list[int]] = []
+"""The process in which the library for clouds was first used, or whose child this one is."""
 
 
 def store_of(url: ObjectUrl) -> ObjectStore:
     """The bucket of a URL, as the environment says by now: one in the process.
 
     Raises UsageError where the library for it is not installed, StorageError where the environment
-    says something that makes no sense.
+    says something that makes no sense, and in a process forked from one that used it: its threads
+    are gone there, and it would wait for them for ever.
     """
     settings = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
-    key = (url.root, os.getpid(), sha256(repr(settings).encode("utf-8", "replace")).digest())
+    key = (url.root, sha256(repr(settings).encode("utf-8", "replace")).digest())
+    if url.scheme != "memory" and _USED_BY and _USED_BY[0] != os.getpid():
+        raise StorageError(
+            f"{url.root}: this process was forked from one that had used an object store, which"
+            " does not work; start it by spawn or forkserver instead"
+        )
     with _LOCK:
         store = _STORES.get(key)
         if store is None:
@@ -81,7 +90,9 @@ def store_of(url: ObjectUrl) -> ObjectStore:
 
 
 def _connect(url: ObjectUrl) -> ObjectStore:
-    kind, name = ("fsspecs", "FsspecStore") if url.scheme == "memory" else ("cloud", "CloudStore")
+    kind, name = ("fsspecs", "FsspecStore") if url.scheme == "memory" else (_CLOUD, "CloudStore")
+    if kind == _CLOUD and not _USED_BY:
+        _USED_BY.append(os.getpid())
     try:
         module = import_module(_OURS + kind)
     except ImportError as error:
