@@ -68,6 +68,7 @@ class Workload:
         settings = choice(choose(rng, self.server))
         database = f"random_{number}"
         server = self.server
+        usual = {name: server.query(f"SELECT @@GLOBAL.{name}")[0][0] for name in settings.globals_}
         for name, value in settings.globals_.items():
             server.execute(f"SET GLOBAL {name} = {value}")
         before = server.rotate().name
@@ -85,6 +86,8 @@ class Workload:
             recorded.series = LogSeries("random", tuple(LogFile.at(path) for path in paths))
             yield recorded
         finally:
+            for name, value in usual.items():
+                server.execute(f"SET GLOBAL {name} = {value!r}")
             server.execute("SET sql_log_bin = 0")
             server.execute(f"DROP DATABASE IF EXISTS {database}")
             server.execute("SET sql_log_bin = 1")
