@@ -5,6 +5,7 @@ The log leaves out trailing zero bytes, as it does for BINARY. Facts sheet secti
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -66,34 +67,27 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 def dump_uuid(value: Any) -> bytes:
     """UUID: a `uuid.UUID`, or its text with hyphens or without. `ValueRefused` for all else."""
-    try:
-        known = value if isinstance(value, UUID) else _of_text(UUID, value)
-    except ValueError:
-        raise ValueRefused(f"{shown(value)} is no UUID") from None
-    return known.bytes.rstrip(b"\0")
+    return _of(UUID, value, "UUID").bytes.rstrip(b"\0")
 
 
 def dump_inet4(value: Any) -> bytes:
     """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRefused` for all else."""
-    try:
-        known = value if isinstance(value, IPv4Address) else _of_text(IPv4Address, value)
-    except ValueError:
-        raise ValueRefused(f"{shown(value)} is no IPv4 address") from None
-    return known.packed.rstrip(b"\0")
+    return _of(IPv4Address, value, "IPv4 address").packed.rstrip(b"\0")
 
 
 def dump_inet6(value: Any) -> bytes:
     """INET6: an `ipaddress.IPv6Address` without a scope, or its text. `ValueRefused` otherwise."""
-    try:
-        known = value if isinstance(value, IPv6Address) else _of_text(IPv6Address, value)
-    except ValueError:
-        raise ValueRefused(f"{shown(value)} is no IPv6 address") from None
+    known = _of(IPv6Address, value, "IPv6 address")
     if known.scope_id is not None:
         raise ValueRefused(f"{shown(value)} has a scope, which an INET6 does not hold")
     return known.packed.rstrip(b"\0")
 
 
-def _of_text(kind: type[_T], value: Any) -> _T:
-    if not isinstance(value, str):
-        raise ValueError  # noqa: TRY004  # as of a text that is none
-    return kind(value)
+def _of(kind: type[_T], value: Any, what: str) -> _T:
+    """The value itself, or what its text says."""
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return kind(value)
+    raise ValueRefused(f"{shown(value)} is no {what}")
