@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, EventFlag, Flavour
 from tailrace.errors import BoundaryError, StorageError, UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.writing.dialect import Dialect
     from tailrace.writing.group import Group
     from tailrace.writing.gtids import AskedGtid
-    from tailrace.writing.options import WriterOptions
+    from tailrace.writing.options import TransactionOptions, WriterOptions
     from tailrace.writing.recover import Recovery
     from tailrace.writing.tables import WrittenTable
 
@@ -259,15 +259,7 @@ class LogWriter:
     def transaction(
         self,
         gtid: AskedGtid = None,
-        *,
-        tag: str | None = None,
-        domain_id: int | None = None,
-        server_id: int | None = None,
-        timestamp: int | None = None,
-        original_commit_timestamp: int | None = None,
-        thread_id: int = 1,
-        foreign_key_checks: bool = True,
-        unique_checks: bool = True,
+        **given: Unpack[TransactionOptions],
     ) -> TransactionWriter:
         """A transaction to be filled, as a context manager: its end commits, an error discards it.
 
@@ -282,18 +274,7 @@ class LogWriter:
         """
         with self._lock:
             self._check_open()
-            return TransactionWriter(
-                self,
-                gtid,
-                tag=tag,
-                domain_id=domain_id,
-                server_id=server_id,
-                timestamp=timestamp,
-                original_commit_timestamp=original_commit_timestamp,
-                thread_id=thread_id,
-                foreign_key_checks=foreign_key_checks,
-                unique_checks=unique_checks,
-            )
+            return TransactionWriter(self, gtid, **given)
 
     def write(self, event: Event) -> None:
         """An event that comes from another log. See `ForeignEvents.write`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from tailrace.constants import MAX_EVENT_SIZE, Flavour
 from tailrace.errors import UsageError
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 _SMALLEST_FILE: Final = 4096
 _LARGEST_FILE: Final = 1 << 30
 _E = TypeVar("_E", bound=StrEnum)
+
+
+class TransactionOptions(TypedDict, total=False):
+    """What may be said of a transaction beside its GTID (`TransactionWriter` has the defaults)."""
+
+    tag: str | None
+    domain_id: int | None
+    server_id: int | None
+    timestamp: int | None
+    original_commit_timestamp: int | None
+    thread_id: int
+    foreign_key_checks: bool
+    unique_checks: bool
 
 
 class RowMetadata(StrEnum):
