@@ -8,38 +8,18 @@ import pytest
 
 import tailrace
 from tailrace.constants import EventType
-from tailrace.events import Event, QueryEvent
 from tailrace.handlers import Handler, Pipeline
 from tests.events.made import log, query_body, raw_event
 from tests.events.test_payload import PLAIN, compress, payload_body
+from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tailrace.events import Event, QueryEvent
     from tailrace.handlers import Outcome
 
 E = EventType
-DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
-BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
-XID = raw_event(E.XID, bytes(8))
-
-
-def query(sql: str) -> QueryEvent:
-    return QueryEvent.make(sql=sql)
-
-
-def sqls(given: object) -> list[str]:
-    return [event.sql for event in given if isinstance(event, QueryEvent)]
-
-
-class Tag(Handler):
-    """Writes its name behind each statement."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def on_query(self, event: QueryEvent) -> Outcome:
-        return query(event.sql + self.name)
 
 
 def test_the_order_is_depth_first() -> None:
