@@ -3,16 +3,19 @@
 `mysql97`, `mariadb118` and `mariadb1011` are one running server each for the whole session, started
 when a test first asks; `server` gives a test all three in turn; `fresh_server` starts one with
 options of its own. Without servers such tests are skipped with the reason; TAILRACE_REQUIRE_SERVERS=1
-makes that a failure.
+makes that a failure. Global variables that the tests of a file set are put back behind the file:
+which files share a server differs from run to run.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from pymysql.err import InternalError, OperationalError
 
 from tools.servers import NAMES, Server, available
 
@@ -27,10 +30,39 @@ def _require(name: str) -> None:
         pytest.skip(text)
 
 
+_shared: dict[Server, dict[str, str]] = {}
+"""The session's servers, and their global variables as they were at the start."""
+
+
+def _variables(server: Server) -> dict[str, str]:
+    return dict(server.query("SHOW GLOBAL VARIABLES"))
+
+
+def _put_back(server: Server, before: dict[str, str]) -> None:
+    for name, now in _variables(server).items():
+        was = before.get(name, now)
+        if was != now:
+            with suppress(OperationalError, InternalError):  # one that only the server sets
+                server.execute(
+                    f"SET GLOBAL {name} = {was}" if was.isdigit() else f"SET GLOBAL {name} = %s",
+                    None if was.isdigit() else (was,),
+                )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _same_variables() -> Iterator[None]:
+    yield
+    for server, before in _shared.items():
+        if server.pid is not None:
+            _put_back(server, before)
+
+
 def _session_server(name: str) -> Iterator[Server]:
     _require(name)
     with Server(name) as server:
+        _shared[server] = _variables(server)
         yield server
+        del _shared[server]
 
 
 @pytest.fixture(scope="session")
