@@ -10,6 +10,81 @@ class TailraceError(Exception):
     """The one base of all errors that Tailrace raises."""
 
 
+class ConnectionLost(TailraceError):
+    """A server was not reached, or went away: the one branch of errors that is worth a retry.
+
+    A stream that reconnects has done so, in vain, before it raises this.
+    """
+
+
+class HeartbeatTimeout(ConnectionLost):
+    """A source said nothing for two heartbeat periods: the connection is half dead."""
+
+
+class ServerError(TailraceError):
+    """A server refused. ``code`` and ``sqlstate`` are its own, None where it is we who saw it."""
+
+    def __init__(
+        self, message: str, *, code: int | None = None, sqlstate: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.sqlstate = sqlstate
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return self.message
+        state = f" ({self.sqlstate})" if self.sqlstate else ""
+        return f"error {self.code}{state}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = functools.partial(type(self), code=self.code, sqlstate=self.sqlstate)
+        return made, (self.message,)
+
+
+class AccessDenied(ServerError):
+    """The user, the password or a privilege is not what the server wants."""
+
+
+class LogPurged(ServerError):
+    """What is to be read is no longer in the source's logs: copy the data anew."""
+
+
+class LogReset(ServerError):
+    """The source's log is not the one that was read before: it was reset, lost its end in a crash,
+    or another server answers under this name.
+    """
+
+
+class GtidsAhead(ServerError):
+    """The GTIDs that reading is to go on behind are not the source's, or it does not have them."""
+
+
+class DuplicateServerId(ServerError):
+    """Another replica reads with this server id or UUID; the source serves one of the two."""
+
+
+class ProtocolError(TailraceError):
+    """What passes between us and a server is not the protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """A connection was asked for what it cannot do in its state. Nothing was sent."""
+
+
+class MalformedPacket(ProtocolError):
+    """The other side sent what no packet of the protocol is."""
+
+
+class ObserverError(TailraceError):
+    """A replication observer raised; it is named, and what it raised is the cause."""
+
+
+class SemisyncError(TailraceError):
+    """Semi-synchronous replication cannot be had, or was broken off."""
+
+
 class LogError(TailraceError):
     """A log cannot be read on. Says which file, offset (64-bit, own count) and event type.
 

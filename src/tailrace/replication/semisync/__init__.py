@@ -1,0 +1,1 @@
+"""Semi-synchronous replication, as plugins on the replication observers."""

@@ -1,0 +1,1 @@
+"""Replication commands and packets as bytes, both directions: no socket here."""
