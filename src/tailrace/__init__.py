@@ -2,6 +2,7 @@
 
 `open` iterates over a log's events, `changes` over its rows as Arrow record batches; `create` makes
 a log, `append` goes on with one, and a `Table` says how the rows that go into it are laid out.
+`receive` keeps a byte-identical copy of a server's logs.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from tailrace.log import Log, open  # noqa: A004 - it is tailrace.open
 
 if TYPE_CHECKING:
     from tailrace.columns import changes
+    from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
     from tailrace.writing import append, create
 
-__all__ = ["Log", "Table", "append", "changes", "create", "open"]
+__all__ = ["Log", "Table", "append", "changes", "create", "open", "receive"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from tailrace.schema.table import Table  # noqa: PLC0415 - `import tailrace` stays light
 
         return Table
+    if name == "receive":
+        from tailrace.replication.receiver import receive  # noqa: PLC0415 - as above
+
+        return receive
     if name in {"append", "create"}:
         from tailrace import writing  # noqa: PLC0415 - `import tailrace` stays light
 

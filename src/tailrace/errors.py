@@ -47,6 +47,12 @@ class AccessDenied(ServerError):
     """The user, the password or a privilege is not what the server wants."""
 
 
+class TlsError(ServerError):
+    """A connection cannot be had with TLS as it was asked for, or the server's certificate does not
+    verify. Nothing secret was sent.
+    """
+
+
 class LogPurged(ServerError):
     """What is to be read is no longer in the source's logs: copy the data anew."""
 

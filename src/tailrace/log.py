@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from tailrace.gtid import GtidList, GtidSet
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
+    from tailrace.transports.taken import Taken
 
 
 class Log:
@@ -70,6 +72,7 @@ class Log:
         self.handlers = Pipeline(handlers)
         self._format: FormatDescriptionEvent | None = None
         self._running: list[Generator[Any]] = []
+        self._stream: Stream | None = None
         self._link: BackgroundReader | None = None
         self._linked: Generator[Event | None] | None = None
         self._deadline: float | None = None
@@ -93,6 +96,7 @@ class Log:
 
     def _reset(self) -> None:
         self._position = self._place
+        self._taken: Taken | None = None
         self.ignored = 0
         self.torn_tail: Position | None = None
         self.incomplete = False
@@ -134,6 +138,14 @@ class Log:
     def position(self, start: Position | str) -> None:
         self.seek(start)
 
+    @property
+    def gtids(self) -> GtidSet | GtidList | None:
+        """Of a server: the GTIDs behind which to resume, there or at another (`seek`). A file that
+        is entered behind its begin does not tell them: None until the next, but by GTIDs.
+        """
+        gtids = None if self._taken is None else self._taken.gtids
+        return None if gtids is None else gtids.copy()
+
     def seek(self, start: Start | str | None) -> None:
         """Begin anew at a place, closing what runs: the next event asked for is the first there.
 
@@ -153,7 +165,7 @@ class Log:
             return
         self.close()
         self._reset()
-        stream = self.transport.read(self._start, follow=self.follow)
+        stream = self._stream = self.transport.read(self._start, follow=self.follow)
         self._link = link = BackgroundReader(stream)
         self._linked = self._flow(stream, self._queued(link), expand=self.expand_payloads)
         self.handlers.on_injection(link.wake)
@@ -212,7 +224,7 @@ class Log:
             self.connect()
         if self._link is not None:
             return self._rest()
-        stream = self.transport.read(self._start, follow=False)
+        stream = self._stream = self.transport.read(self._start, follow=False)
         self._reset()
         running = self._flow(stream, stream, expand=expand)
         self._running = [running]
@@ -247,6 +259,7 @@ class Log:
     ) -> Generator[Event | None]:
         """What comes out of the handlers; None where a queue gave none in time."""
         parser = BoundaryParser()
+        taken = self._taken = getattr(stream, "taken", None)
         pipeline = self.handlers
         pipeline.start()
         yield from pipeline.drain()
@@ -258,6 +271,10 @@ class Log:
             if self._format is None:
                 self._note_format(event)
             boundary = parser.feed(event)
+            if taken is not None:
+                taken.feed(event)
+                if not self._position.file:
+                    self._position = taken.begin
             if pipeline.current:
                 yield from pipeline.process(event)
                 if any(pipeline.queues):
@@ -268,6 +285,8 @@ class Log:
                 yield from self._inner_events(event)
             if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
                 self._advance(event)
+                if taken is not None:
+                    taken.ended()
         self.incomplete = parser.inside
         self.torn_tail = stream.torn_tail
         yield from pipeline.finish()
@@ -317,9 +336,12 @@ class Log:
         handler. It may be opened again, by iterating or `connect`.
         """
         link, self._link = self._link, None
+        stream, self._stream = self._stream, None
         if link is not None:
             self.handlers.on_injection(None)
             link.close()
+        elif stream is not None:
+            stream.close()
         running = [*self._running, *([] if self._linked is None else [self._linked])]
         self._running, self._linked = [], None
         for each in running:

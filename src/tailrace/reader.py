@@ -27,15 +27,17 @@ from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 from tailrace.selection import Selection
-from tailrace.storage import EventReader
+from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time, find_gtid
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.rows.schema import TableSchema
-    from tailrace.storage import LogSeries
+    from tailrace.selection import Bound
+    from tailrace.transports import Transport
 
 Wants = Callable[[str, str], bool]
 Notice = Callable[[str], None]
@@ -44,6 +46,9 @@ _CACHED: Final = 4096
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _MICROSECOND: Final = 1_000_000
+_FARTHEST: Final = 1 << 63
+_LOOKS_EVERY: Final = 0.2
+"""Seconds between looks whether a reader that waits for more is to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,70 +86,115 @@ class Step(NamedTuple):
 
 
 class Reader:
-    """Iterates over the selected events of a series of logs, as `Step`.
+    """Iterates over the selected events of a log, as `Step`.
 
-    ``catalogue`` is what is known of tables beforehand (the user's schema); DDL in the logs is
-    taken in on the way, also that before the selected part. ``notice`` is told, once a table,
-    where its column names come from if that is not the log. A transaction that begins in the
-    selected part is read to its end.
+    ``source`` are files, or the transport of any other log, as a server's. ``catalogue`` is what is
+    known of tables beforehand (the user's schema); DDL in the log is taken in on the way, in files
+    also that before the selected part; of a server, what stands before a position is not read.
+    ``notice`` is told, once a table, where its column names come from if that is not the log. A
+    transaction that begins in the selected part is read to its end.
+
+    With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to
+    what is to be called where a transaction's steps have all been taken, and before it waits.
+    ``server_id`` is the server's whose log it is, 0 while nothing was read.
 
     Raises what `Log` raises; `SchemaError` for a schema of the user's that does not fit;
-    UsageError for a selection that the logs do not have.
+    UsageError for a selection that the log does not have.
     """
 
     def __init__(
         self,
-        series: LogSeries,
+        source: LogSeries | Transport,
         *,
         selection: Selection | None = None,
         wants: Wants = lambda _database, _table: True,
         catalogue: Catalogue | None = None,
         verify_checksums: bool = True,
         notice: Notice = lambda _text: None,
+        follow: bool = False,
     ) -> None:
-        self.series = series
+        self.transport = SeriesTransport(source) if isinstance(source, LogSeries) else source
+        self.name = self.transport.name
+        self.series = self.transport.series if isinstance(self.transport, SeriesTransport) else None
         self.selection = selection or Selection()
         self.catalogue = Catalogue() if catalogue is None else catalogue.copy()
+        self.notice = notice
+        self.follow = follow
+        self.on_pause: Callable[[], None] = lambda: None
+        self.stopped = False
         self._wants = wants
-        self._notice = notice
         self._noticed: set[tuple[str, str]] = set()
         self._schemas: dict[bytes, TableSchema | None] = {}
         self._same: dict[TableSchema, TableSchema] = {}
-        self.log = Log(series, start=self._start(), verify_checksums=verify_checksums)
-        self.format: FormatDescription = self.log.format
+        self.server_id = 0
+        self._format: FormatDescription | None = None
+        self._last = ""
         self._parser = BoundaryParser()
+        self.log = Log(
+            self.transport, start=self._start(), follow=follow, verify_checksums=verify_checksums
+        )
+
+    @property
+    def format(self) -> FormatDescription:
+        """What the events are laid out by; of a server's log known once its first one came."""
+        return self.log.format if self._format is None else self._format
+
+    def stop(self) -> None:
+        """Let a reader that follows end, at a transaction's end; from a signal's handler, too."""
+        self.stopped = True
 
     def _start(self) -> Position | None:
         """Where to begin reading; what stands before is only looked at for its DDL."""
+        bound = self.selection.start
+        if self.series is None:
+            return None if bound is None else bound.position
         names = [file.name for file in self.series.files]
-        for bound in (self.selection.start, self.selection.end):
-            place = None if bound is None else bound.position
+        for each in (bound, None if self.follow else self.selection.end):
+            place = None if each is None else each.position
             if place is not None and place.file not in names:
                 raise UsageError(
-                    f"{place.file} is not among the logs of {self.series.name}: "
-                    f"{names[0]} to {names[-1]}"
+                    f"{place.file} is not among the logs of {self.name}: {names[0]} to {names[-1]}"
                 )
-        bound = self.selection.start
         if bound is None or self.series.files[0].joined:  # a pipe is gone through, once
             return None
-        start = bound.position if bound.gtid is None else self._place_of(bound.gtid)
+        start = bound.position if bound.gtid is None else self._place_of(self.series, bound.gtid)
         if start is None or start <= Position(names[0], len(MAGIC)):
             return None
         read_definitions(self.series, start, self.catalogue)
         return Position(start.file, max(start.offset, len(MAGIC)))
 
-    def _place_of(self, gtid: str) -> Position:
+    def _place_of(self, series: LogSeries, gtid: str) -> Position:
         try:
-            return find_gtid(self.series, gtid)
+            return find_gtid(series, gtid)
         except GtidError as error:
-            raise UsageError(
-                f"no transaction {gtid} in the logs of {self.series.name}: {error}"
-            ) from None
+            raise UsageError(f"no transaction {gtid} in the logs of {self.name}: {error}") from None
 
     @property
     def inside(self) -> bool:
         """Whether the last event stood inside a transaction that has not ended."""
         return self._parser.inside
+
+    def _events(self) -> Iterator[Event]:
+        """The log's events; of one that is followed until it is to stop."""
+        try:
+            yield from self._followed() if self.follow else self.log
+        finally:
+            if self.follow or self.series is None:
+                self.log.close()
+
+    def _followed(self) -> Iterator[Event]:
+        log = self.log
+        while True:
+            event = log.wait_for_next_event(0)
+            if event is None:
+                self.on_pause()
+            while event is None:
+                if log.at_end or self.stopped:
+                    return
+                event = log.wait_for_next_event(_LOOKS_EVERY)
+            if self.stopped and event.inner_index is None and not self.inside:
+                return
+            yield event
 
     def __iter__(self) -> Iterator[Step]:
         start, end = self.selection.start, self.selection.end
@@ -154,7 +204,7 @@ class Reader:
         inner = 0
         parser = self._parser = BoundaryParser()
         feed = parser.feed
-        for event in self.log:
+        for event in self._events():
             kind = None
             if event.inner_index is not None:
                 boundary = Boundary.INSIDE
@@ -182,7 +232,10 @@ class Reader:
             schema = self._look_at(event, begun)
             if begun:
                 yield Step(event, boundary, group, kind, schema, first)
-        self._check_met(begun=begun, ended=ended)
+                if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
+                    self.on_pause()
+        if not self.stopped:
+            self._check_met(begun=begun, ended=ended)
 
     def _look_at(self, event: Event, begun: bool) -> TableSchema | None:
         """Take in what an event says for those behind it; the schema of rows that are wanted."""
@@ -190,10 +243,20 @@ class Reader:
         if code in _STATEMENTS:
             self._take_definition(event)
         elif code == _FORMAT and isinstance(event, FormatDescriptionEvent):
-            self.format = event.description
+            self._format = event.description
+            self._enter(event)
         elif begun and isinstance(event, RowsEvent) and not event.is_dummy:
             return self._schema(event)
         return None
+
+    def _enter(self, first: FormatDescriptionEvent) -> None:
+        """A file of the log begins; a place that was asked for must be one of such a log."""
+        self._last = file = first.file or ""
+        self.server_id = self.server_id or first.header.server_id
+        for bound in (self.selection.start, self.selection.end):
+            place = None if bound is None else bound.position
+            if place is not None and place.number is not None and _base(place.file) != _base(file):
+                raise UsageError(f"{place.file} is not a log of {self.name}, {file} is")
 
     def _take_definition(self, event: Event) -> None:
         if isinstance(event, QueryEvent) and defines(event):
@@ -225,13 +288,26 @@ class Reader:
         table = (schema.database, schema.table)
         if table not in self._noticed and (text := self.catalogue.notice(schema)) is not None:
             self._noticed.add(table)
-            self._notice(text)
+            self.notice(text)
 
     def _check_met(self, *, begun: bool, ended: bool) -> None:
-        """A GTID that was asked for and is not there is a mistake, not an empty answer."""
+        """A place that was asked for and is not there is a mistake, not an empty answer."""
         for bound, met in ((self.selection.start, begun), (self.selection.end, ended)):
-            if bound is not None and bound.gtid is not None and not met:
-                raise UsageError(f"no transaction {bound.gtid} in the logs of {self.series.name}")
+            if bound is not None and not met and self._is_missing(bound):
+                raise UsageError(
+                    f"no transaction {bound.gtid} in the logs of {self.name}"
+                    if bound.gtid is not None
+                    else f"{bound} is behind the end of {self.name}: it ends in {self._last}"
+                )
+
+    def _is_missing(self, bound: Bound) -> bool:
+        if bound.position is None or self.series is not None:
+            return bound.gtid is not None
+        return bool(self._last) and bound.position > Position(self._last, _FARTHEST)
+
+
+def _base(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _group(event: Event) -> Group:

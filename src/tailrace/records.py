@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
-from tailrace.events import QueryEvent, RowsEvent
+from tailrace.events import FormatDescription, QueryEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.log import Log
 from tailrace.position import Position, file_number
-from tailrace.rollbacks import Rollbacks
+from tailrace.reader import Group
+from tailrace.rollbacks import Rollbacks, xa_name
 from tailrace.rows.as_json import Origin, change_json
 from tailrace.rows.row import RowSet
+from tailrace.rows.schema import TableSchema
 from tailrace.schema.classify import StatementKind, classify
+from tailrace.storage.held import Held
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
-    from tailrace.reader import Group, Reader, Step
-    from tailrace.rows.schema import TableSchema
-    from tailrace.storage import LogSeries
+    from tailrace.reader import Reader, Step
+    from tailrace.rollbacks import XaName
+    from tailrace.transports import Transport
 
 _MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is seen."""
@@ -40,16 +43,13 @@ _OLD_ROWS: Final = frozenset(
         EventType.PARTIAL_ROW_DATA,
     }
 )
+_COMMITS: Final = frozenset({EventType.XID, EventType.XA_PREPARE})
 _READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 _SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
 _ROLLBACK: Final = re.compile(
     r"\s*ROLLBACK\b(?:\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?))?\s*\Z", re.IGNORECASE | re.DOTALL
 )
-
-
-_XA: Final = re.compile(rb"XA (START|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',\d+)")
-"""XA statements as a server logs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,23 @@ class Logged:
     before: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """All of a transaction was given."""
+
+
 class Changes:
     """Iterates over the changes that a reader meets and that hold, in the log's order.
 
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
     transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
     events of both. A transaction is held until its end is seen, up to 64 MiB; for a larger one
-    the log is read ahead once.
+    files are read ahead once, of other logs and of those that are followed the rest is held in a
+    temporary file.
+
+    Whether an XA transaction that was prepared was rolled back later is found by reading ahead, too
+    (of a server's log on a connection of its own). In a log that is followed nobody can: its
+    changes are given when it is committed; ``prepared`` counts those that wait.
 
     ``statements`` says what to do about changes that were logged as statements: ``error`` raises
     `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError where
@@ -118,12 +128,26 @@ class Changes:
         self.unfinished = 0
         self._keeps = False
         self._before: list[Event] = []
-        self._held: list[Change | Logged] = []
+        self._reads_ahead = reader.series is not None and not reader.follow
+        self._held = self._hold()
         self._size = 0
         self._savepoints: dict[str, int] = {}
         self._ahead: Ahead | None = None
         self._streaming = False
         self._undone_payload = False
+        self._prepared: dict[XaName, Held[Change | Logged]] = {}
+        self._prepares: Held[Change | Logged] | None = None
+        self._given: set[XaName] = set()
+        self._group: Group | None = None
+
+    def _hold(self) -> Held[Change | Logged]:
+        limit = sys.maxsize if self._reads_ahead else _MOST_HELD
+        return Held(limit, shared=(TableSchema, Group, FormatDescription))
+
+    @property
+    def prepared(self) -> int:
+        """XA transactions of a log that is followed that were prepared and have not ended."""
+        return len(self._prepared)
 
     def __iter__(self) -> Iterator[Change]:
         for step in self.reader:
@@ -134,63 +158,114 @@ class Changes:
         """Take in a step of the reader; gives the changes that hold by now."""
         return (item for item in self._take(step) if isinstance(item, Change))
 
-    def with_statements(self) -> Iterator[Change | Logged]:
+    def with_statements(self) -> Iterator[Change | Logged | Ended]:
         """The changes, and in their places all logged statements but those that begin and end
-        transactions. Those that change rows are no error then, but LOAD DATA is.
+        transactions, and where each transaction ends. Statements that change rows are no error
+        then, but LOAD DATA is.
         """
         self._keeps = True
         for step in self.reader:
             yield from self._take(step)
+            if _is_over(step):
+                yield Ended()
         self.finish()
 
     def _take(self, step: Step) -> Iterator[Change | Logged]:
         event, boundary, group, kind, schema, first = step
+        self._group = group
         if schema is not None and group is not None and isinstance(event, RowsEvent):
             change = Change(event, schema, group, first)
             if event.inner_index is not None:
-                if self._undone_payload:
-                    self.taken_back += 1
-                else:
-                    yield change  # else a payload is of a transaction that was committed
+                yield from self._inside(change)
                 return
-            self._held.append(change)
+            self._held.append(change, event.header.length)
             self._size += event.header.length
         elif isinstance(event, QueryEvent):
             if event.inner_index == 0:
-                self._undone_payload = self._is_undone(event)
+                self._enter_payload(event)
             kept = self._statement(event, group)
             if kept is not None and event.inner_index is None:
-                self._held.append(kept)
+                self._held.append(kept, event.header.length)
                 self._size += event.header.length
-            elif kept is not None and not self._undone_payload:
-                yield kept
+            elif kept is not None:
+                yield from self._inside(kept)
         elif self._keeps and event.header.type in _READ_BY_NEXT:
             self._before.append(event)
         elif event.header.type in _LOOKED_AT:
             self._refuse(event)
         if boundary is Boundary.END:
-            yield from self._end(kind)
+            yield from self._end(event, kind)
         elif boundary is Boundary.OUTSIDE:
             self._forget()
-        elif self._streaming or self._size > _MOST_HELD:
+        elif self._reads_ahead and (self._streaming or self._size > _MOST_HELD):
             self._streaming = True
             yield from self._release()
+
+    def _inside(self, item: Change | Logged) -> Iterator[Change | Logged]:
+        """What a payload holds is of a transaction that was committed, or that was prepared."""
+        if self._prepares is not None:
+            self._prepares.append(item, item.event.header.length)
+        elif not self._undone_payload:
+            yield item
+        elif isinstance(item, Change):
+            self.taken_back += 1
 
     def finish(self) -> None:
         """The log is over: what is held has no end in it."""
         self._forget()
+        for held in self._prepared.values():
+            held.clear()
 
-    def _end(self, kind: TransactionKind | None) -> Iterator[Change | Logged]:
+    def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
             self.taken_back += len(self._held)
+        elif kind is TransactionKind.XA_PREPARE and self.reader.follow:
+            self._set_aside(event)
         elif kind is TransactionKind.XA_PREPARE or self._streaming:
             yield from self._release()
+            if (ended := xa_name(event)) is not None:
+                self._given.add(ended[1])
         else:
             yield from self._held
+        if (ended := xa_name(event)) is not None and ended[0] != "PREPARE":
+            yield from self._end_prepared(event, *ended)
         self._begin()
 
+    def _set_aside(self, event: Event) -> None:
+        """An XA transaction was prepared: it is held until it is committed or rolled back."""
+        if (prepared := xa_name(event)) is not None:
+            self._prepared[prepared[1]] = self._held
+            self._held = self._hold()
+
+    def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
+        """An XA transaction that was prepared before is committed or rolled back."""
+        if not self.reader.follow:
+            if how == "ROLLBACK" and name in self._given and self._is_news(event):
+                raise event.error(
+                    "an XA transaction was rolled back while the log was read, after its rows had"
+                    " been given: read it again",
+                    BoundaryError,
+                )
+            return
+        held = self._prepared.pop(name, None)
+        if held is None:
+            self.reader.notice(
+                f"{event.file}:{event.offset}: the rows of the XA transaction that ends here stand"
+                " before the part of the log that is read: they are left out"
+            )
+        elif how == "COMMIT":
+            yield from held
+            held.clear()
+        else:
+            self.taken_back += len(held)
+            held.clear()
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether an event stands behind what was read ahead."""
+        return self._ahead is not None and self._ahead.unfinished(event)
+
     def _begin(self) -> None:
-        self._held = []
+        self._held.clear()
         self._before = []
         self._size = 0
         self._savepoints.clear()
@@ -201,26 +276,37 @@ class Changes:
         self.unfinished += len(self._held)
         self._begin()
 
-    def _is_undone(self, first: QueryEvent) -> bool:
-        """Whether a payload, by its first event, is an XA transaction that was rolled back."""
-        return _XA.match(first.sql_bytes) is not None and self._read_ahead().takes_back(first)
+    def _enter_payload(self, first: QueryEvent) -> None:
+        """A payload begins; by its first event it may be an XA transaction."""
+        self._undone_payload, self._prepares = False, None
+        begun = xa_name(first)
+        if begun is None or begun[0] != "START":
+            return
+        if self.reader.follow:
+            self._prepares = self._prepared[begun[1]] = self._hold()
+        else:
+            self._undone_payload = self._read_ahead(first).takes_back(first)
 
-    def _read_ahead(self) -> Ahead:
-        if self._ahead is None:
-            self._ahead = Ahead.read(self.reader.series)
-        return self._ahead
+    def _read_ahead(self, event: Event) -> Ahead:
+        """What stands behind an event. The log of a server may have grown since it was read."""
+        ahead, reader = self._ahead, self.reader
+        if ahead is None or (reader.series is None and ahead.unfinished(event)):
+            begin = None if self._group is None else self._group.start
+            start = begin if reader.series is None else None
+            ahead = self._ahead = Ahead.read(reader.transport, start)
+        return ahead
 
     def _release(self) -> Iterator[Change | Logged]:
         """Of what is held, that which holds by what stands behind it."""
-        ahead = self._read_ahead()
-        for change in self._held:
-            if ahead.takes_back(change.event):
+        for item in self._held:
+            ahead = self._read_ahead(item.event)
+            if ahead.takes_back(item.event):
                 self.taken_back += 1
-            elif ahead.unfinished(change.event):
+            elif ahead.unfinished(item.event):
                 self.unfinished += 1
             else:
-                yield change
-        self._held = []
+                yield item
+        self._held.clear()
         self._size = 0
 
     def _statement(self, event: QueryEvent, group: Group | None) -> Logged | None:
@@ -254,7 +340,7 @@ class Changes:
         if kept is None:
             raise event.error("no savepoint of that name stands before it", BoundaryError)
         self.taken_back += len(self._held) - kept
-        del self._held[kept:]
+        self._held.truncate(kept)
 
     def _refuse(self, event: Event) -> None:
         if event.header.type in _LOADED:
@@ -284,12 +370,12 @@ class Ahead:
         self._end = end
 
     @classmethod
-    def read(cls, series: LogSeries) -> Ahead:
-        """Go through a series; rows are not decoded."""
+    def read(cls, transport: Transport, start: Position | None = None) -> Ahead:
+        """Go through a log from where a transaction begins; rows are not decoded."""
         rollbacks = Rollbacks()
         parser = BoundaryParser()
-        log = Log(series, verify_checksums=False, expand_payloads=False)
-        end = Position(series.files[0].name, 0)
+        log = Log(transport, start=start, verify_checksums=False, expand_payloads=False)
+        end = start or Position("", 0)
         began = 0
         for event in log:
             inside = parser.inside
@@ -311,6 +397,16 @@ class Ahead:
     def unfinished(self, event: Event) -> bool:
         """Whether the rows' transaction has no end in the logs."""
         return Position(event.file or "", event.offset or 0) >= self._end
+
+
+def _is_over(step: Step) -> bool:
+    """Whether all of a transaction came; a payload's own event ends one, but comes before it."""
+    event = step.event
+    if event.inner_index is None:
+        return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
+    return event.header.type in _COMMITS or (
+        isinstance(event, QueryEvent) and event.sql_bytes == b"COMMIT"
+    )
 
 
 def _merged(ranges: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:

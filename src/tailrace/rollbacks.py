@@ -105,8 +105,24 @@ class Rollbacks:
                 self.ranges.append((prepared_at.file, prepared_at.offset, end))
 
 
+def xa_statement(event: QueryEvent) -> tuple[str, XaName] | None:
+    """What an XA statement does, as servers log it: START, COMMIT or ROLLBACK, and to which."""
+    found = _XA.match(event.sql)
+    return None if found is None else (found[1].upper(), _xa_name(found))
+
+
 def _xa_name(found: re.Match[str]) -> XaName:
     return int(found[4]), bytes.fromhex(found[2]), bytes.fromhex(found[3])
+
+
+def xa_name(event: Event) -> tuple[str, XaName] | None:
+    """What an event says of an XA transaction (``START``, ``PREPARE``, ``COMMIT``, ``ROLLBACK``),
+    and which one; None for other events, and for one that is committed in one phase.
+    """
+    if isinstance(event, XaPrepareEvent):
+        xid = event.xid
+        return None if event.one_phase else ("PREPARE", (xid.format_id, xid.gtrid, xid.bqual))
+    return xa_statement(event) if isinstance(event, QueryEvent) else None
 
 
 def is_rollback(event: Event) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -58,9 +57,10 @@ class TransactionCounts:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a series of logs. ``tables`` count the rows that were committed.
+    """Counts of a log. ``tables`` count the rows that were committed.
 
-    ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
+    ``bytes`` are the files'; of a log that is not in files, up to the last event that was read of
+    each. ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
     """
 
     most: int = 10
@@ -82,18 +82,20 @@ class Statistics:
     def read(self, reader: Reader) -> None:
         """Count all that a reader gives."""
         changes = Changes(reader, statements="skip")
-        names: Counter[str] = Counter()
+        ends: dict[str, int] = {}
         for step in reader:
             event = step.event
             self._count_event(step)
-            names[event.file or ""] += 1
+            ends[event.file or ""] = event.end_offset or 0
             for change in changes.feed(step):
                 self._count_change(change)
         changes.finish()
         self._close()
-        used = [file for file in reader.series.files if file.name in names]
-        self.files += len(used)
-        self.bytes += sum(file.length() for file in used)
+        self.files += len(ends)
+        if reader.series is None:
+            self.bytes += sum(ends.values())
+        else:
+            self.bytes += sum(file.length() for file in reader.series.files if file.name in ends)
         self.statement_changes += changes.skipped_statements
         self.taken_back += changes.taken_back
         self.unfinished += changes.unfinished

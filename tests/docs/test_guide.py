@@ -9,8 +9,12 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import FreshServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -52,13 +56,24 @@ def test_there_is_a_guide() -> None:
     assert all(blocks(page) for page in PAGES)
 
 
+def local(text: str, port: int) -> str:
+    """An example with the port that the tests' server has."""
+    return text.replace("127.0.0.1:3306", f"127.0.0.1:{port}").replace("port=3306", f"port={port}")
+
+
 @pytest.mark.filterwarnings("ignore::tailrace.writing.recover.LogRecovered")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_server: FreshServer
+) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    port = 0
+    if page.stem == "live":
+        port = fresh_server("mysql-9.7", {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}).port
     namespace: dict[str, object] = {"__name__": "guide"}
-    for language, text, printed in blocks(page):
+    for language, example, printed in blocks(page):
+        text = local(example, port) if port else example
         output = run(language, text, namespace, tmp_path)
         if printed is not None:
             assert output == printed, text

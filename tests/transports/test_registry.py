@@ -78,13 +78,13 @@ def test_a_name_with_a_colon_is_a_path(folder: Path, monkeypatch: pytest.MonkeyP
     assert files_of(Path("memory:x")) == ["memory:x"]
 
 
-@pytest.mark.parametrize("url", ["mysql://root:secret@host/db", "ftp://bucket/x?key=secret"])
+@pytest.mark.parametrize("url", ["oracle://root:secret@host/db", "ftp://bucket/x?key=secret"])
 def test_an_unknown_scheme_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         tailrace.open(url)
     text = str(caught.value)
     assert "secret" not in text
-    assert "known are abfs, abfss, az, file, gs, memory" in text
+    assert "known are abfs, abfss, az, file, gs, mariadb, memory, mysql" in text
     assert "tailrace.transports" in text
     assert url.partition(":")[0] in text
 
@@ -132,7 +132,8 @@ def test_entry_points(tmp_path: Path, folder: Path) -> None:
     )
     assert (
         run.stdout.strip()
-        == "['abfs', 'abfss', 'az', 'file', 'gs', 'memory', 'other', 's3', 's3a'] 42"
+        == "['abfs', 'abfss', 'az', 'file', 'gs', 'mariadb', 'memory', 'mysql', 'other', 's3', 's3a']"
+        " 42"
     )
 
 

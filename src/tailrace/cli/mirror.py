@@ -17,12 +17,13 @@ from tailrace.cli.options import (
     SchemaFile,
     Sources,
     Tables,
-    find_series,
     say,
     split_patterns,
     standard_output,
 )
+from tailrace.cli.servers import names_server, parsed
 from tailrace.errors import UsageError
+from tailrace.storage import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _PHASES: Final = {
+    "receive": "receiving logs",
     "start": "starting Spark",
     "read": "reading logs",
     "current": "making current tables",
     "commit": "committing",
 }
+_COUNTED: Final = frozenset({"read", "receive"})
+"""Phases that are counted in bytes of log."""
 _LINE_SECONDS: Final = 5.0
 """Where there is no terminal, a line of progress so often at most."""
 
@@ -75,9 +79,14 @@ def mirror(
 ) -> int:
     """Land logs in a lake: for each table all its changes, and the rows that it has now.
 
-    Run again, it adds what is new in the logs.
+    Run again, it adds what is new in the logs. Of a server the logs up to its present end are
+    received into the lake's folder first, and kept there from where the lake ends.
     """
-    find_series(sources, keyring)  # that there is a log is said before anything starts
+    if not sources:
+        raise UsageError("give a log: files, folders, or a server's URL (mysql://user@host)")
+    chosen = [parsed(each) if names_server(each) else each for each in sources]
+    files = [each for each in sources if not names_server(each)]
+    find_all(files, keyring)  # that there is a log is said before anything starts
     if cores is not None and not 1 <= cores <= (os.cpu_count() or 1) * 16:
         raise UsageError(f"--cores {cores}: give a number of cores from 1 on")
     from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
@@ -87,7 +96,7 @@ def mirror(
     patterns = split_patterns(tables)
     with _progress() as progress:
         report = run(
-            sources,
+            chosen,
             into,
             spark=lambda: session(cores),
             tables=patterns or None,
@@ -131,7 +140,7 @@ def _progress() -> Iterator[Progress]:
         task = bar.add_task(_PHASES["start"], total=None)
 
         def tell(phase: str, done: int, total: int) -> None:
-            if phase == "read":
+            if phase in _COUNTED:
                 bar.update(task, description=_PHASES[phase], completed=done, total=total)
             else:
                 bar.update(task, description=_PHASES.get(phase, phase))
@@ -152,7 +161,7 @@ class _Lines:
             return
         fresh = phase != self._phase
         self._phase, self._next = phase, now + _LINE_SECONDS
-        if phase == "read":
+        if phase in _COUNTED:
             say(f"{_PHASES[phase]}: {size(done)} of {size(total)}")
         elif fresh:
             say(_PHASES.get(phase, phase))

@@ -10,23 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from cyclopts import Parameter
 
 from tailrace.cli.rename import RenamingReader
+from tailrace.cli.servers import names_server, server
 from tailrace.errors import UsageError
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
 from tailrace.selection import Selection, wants
-from tailrace.storage import find_all
+from tailrace.storage import LogSeries, find_all
+from tailrace.transports import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.records import Changes
-    from tailrace.storage import LogSeries
+    from tailrace.selection import Bound
+    from tailrace.transports import Transport
 
 Sources = Annotated[
     str,
     Parameter(
         help="Log files, folders of logs, or index files; their URLs, ``s3://`` and others, too; "
-        "``-`` is standard input.",
+        "``-`` is standard input. ``mysql://user@host:3306`` (or ``mariadb://``) is a running "
+        "server; its password is found in TAILRACE_PASSWORD, ~/.my.cnf or MYSQL_PWD, or asked for.",
         name="source",
     ),
 ]
@@ -97,6 +101,7 @@ def known_tables(schema: Path | None) -> Catalogue:
 def readers(
     sources: Sequence[str],
     *,
+    follow: bool = False,
     tables: Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
@@ -109,22 +114,27 @@ def readers(
     """A reader for each series of logs that the sources hold, as the options say.
 
     ``names`` are databases to rename; ``tables`` are then the new names. Without ``rows`` no table
-    is resolved: events are all that is looked at.
+    is resolved: events are all that is looked at. What is to be followed is one log.
     """
     selection = Selection.parse(start, end)
     patterns = split_patterns(tables)
-    series = find_series(sources, keyring)
-    if len(series) > 1 and any(
-        bound is not None and bound.position is not None
-        for bound in (selection.start, selection.end)
-    ):
-        listed = ", ".join(each.name for each in series)
-        raise UsageError(f"a position is one log's, and there are several ({listed}): give one")
+    logs = find_logs(sources, keyring, start=selection.start, follow=follow)
+    places = (selection.start, selection.end)
+    if len(logs) > 1 and (follow or any(each and each.position for each in places)):
+        listed = ", ".join(each.name for each in logs)
+        what = "one log is followed" if follow else "a position is one log's"
+        raise UsageError(f"{what}, and there are several ({listed}): give one")
+    if follow and isinstance(logs[0], LogSeries) and logs[0].files[0].joined:
+        raise UsageError(
+            f"{logs[0].name}: what comes through a pipe ends with it: --follow is for files and"
+            " servers"
+        )
     catalogue = known_tables(schema)
     make = partial(RenamingReader, names=names) if names else Reader
-    for each in series:
+    for each in logs:
         yield make(
             each,
+            follow=follow,
             selection=selection,
             wants=wants((patterns or None) if rows else []),
             catalogue=catalogue,
@@ -133,11 +143,36 @@ def readers(
         )
 
 
-def find_series(sources: Sequence[str], keyring: str | None = None) -> list[LogSeries]:
-    """The series of all sources. Raises UsageError where there is no source."""
+def find_logs(
+    sources: Sequence[str],
+    keyring: str | None = None,
+    *,
+    start: Bound | None = None,
+    follow: bool = False,
+) -> list[LogSeries | Transport]:
+    """The series of all sources, and the transports of those that are no files, as servers.
+
+    Raises UsageError where there is no source.
+    """
     if not sources:
-        raise UsageError("give a log: a file, a folder of logs, an index file or - (stdin)")
-    return find_all(sources, keyring)
+        raise UsageError(
+            "give a log: a file, a folder of logs, an index file, - (stdin) or a server's URL"
+            " (mysql://user@host)"
+        )
+    files: list[str] = []
+    others: list[Transport] = []
+    for source in sources:
+        if names_server(source):
+            transport: Transport | None = server(source, start, follow=follow)
+        else:
+            transport = elsewhere(source)
+        if transport is None:
+            files.append(source)
+        else:
+            others.append(transport)
+    if keyring is not None and not files:
+        raise UsageError("--keyring has the keys of files: a server sends its log decrypted")
+    return [*find_all(files, keyring), *others]
 
 
 def say_how_it_ended(reader: Reader) -> None:
@@ -151,13 +186,18 @@ def say_how_it_ended(reader: Reader) -> None:
 
 def say_what_was_left(changes: Changes) -> None:
     """Tell of statements that were passed over, and of a transaction without an end."""
-    name = changes.reader.series.name
+    name = changes.reader.name
     if changes.skipped_statements:
         say(
             f"{name}: {changes.skipped_statements} changes that were logged as statements "
             "skipped: their rows are not in the log"
         )
-    if changes.unfinished:
+    if changes.prepared:
+        say(
+            f"{name}: {changes.prepared} XA transactions are prepared and have not ended: their"
+            " rows are left out"
+        )
+    if changes.unfinished and not changes.reader.stopped:
         say(
             f"{name}: the log has no end of a transaction: its rows are left out "
             f"({changes.unfinished} rows events)"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event, QueryEvent
     from tailrace.handlers.base import Outcome
     from tailrace.reader import Reader, Wants
-    from tailrace.storage import LogSeries
+    from tailrace.transports import Transport
     from tailrace.writing import LogWriter
 
 
@@ -89,7 +89,7 @@ class RawOutput:
             raise
         if self._skipped:
             say(f"{self._skipped} statements that changed rows left out: their tables are not told")
-        say(f"{self._into}: {self._transactions:,} transactions of {reader.series.name}")
+        say(f"{self._into}: {self._transactions:,} transactions of {reader.name}")
         say_how_it_ended(reader)
 
     def _copy(self, reader: Reader) -> None:
@@ -128,10 +128,10 @@ class RawOutput:
         self._writer = create(
             self._into,
             flavour=form.flavour,
-            server_id=_server_id(reader.series),
+            server_id=reader.server_id or 1,
             server_version=form.server_version,
             checksum="crc32" if sums else "none",
-            gtids=None if start is None else gtids_before(reader.series, start, form.flavour),
+            gtids=None if start is None else gtids_before(reader.transport, start, form.flavour),
             sync="none",
         )
         return self._writer
@@ -158,17 +158,11 @@ class RawOutput:
         )
 
 
-def _server_id(series: LogSeries) -> int:
-    """The server whose log it is."""
-    first = next(iter(Log(series, verify_checksums=False)))
-    return first.header.server_id or 1
-
-
-def gtids_before(series: LogSeries, start: Position, flavour: Flavour) -> GtidSet | GtidList:
+def gtids_before(transport: Transport, start: Position, flavour: Flavour) -> GtidSet | GtidList:
     """The GTIDs of all that stands before a position: its file's list, and what follows that."""
     seen: GtidSet | GtidList = GtidSet() if flavour is Flavour.MYSQL else GtidList()
     log = Log(
-        series,
+        transport,
         start=Position(start.file, len(MAGIC)),
         verify_checksums=False,
         expand_payloads=False,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace.reader import Step, Wants
     from tailrace.rows.schema import TableSchema
     from tailrace.storage import LogSeries
+    from tailrace.transports import Transport
 
 RewriteDb = Annotated[
     tuple[str, ...],
@@ -49,10 +50,15 @@ class RenamingReader(Reader):
     """
 
     def __init__(
-        self, series: LogSeries, names: Mapping[str, str], *, wants: Wants, **settings: Any
+        self,
+        source: LogSeries | Transport,
+        names: Mapping[str, str],
+        *,
+        wants: Wants,
+        **settings: Any,
     ) -> None:
         super().__init__(
-            series,
+            source,
             wants=lambda database, table: wants(names.get(database, database), table),
             **settings,
         )

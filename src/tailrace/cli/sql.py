@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from tailrace.cli.options import say, say_how_it_ended, say_what_was_left
+from tailrace.cli.options import say, say_what_was_left
 from tailrace.records import Changes
 from tailrace.sql import script, statements, undo
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 _ORDER = {"sql": "statements that give its data again", "undo": "statements that take it back"}
 
 
-def sql_output(stream: TextIO) -> Callable[[str], object]:
+def sql_output(stream: TextIO) -> TextIO:
     """Where SQL goes: bytes of the log that are not UTF-8 are written as they are."""
     raw: Any = stream
     if hasattr(raw, "reconfigure"):
         raw.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
-    return stream.write
+    return stream
 
 
 def show_sql(
-    chosen: Iterable[Reader],
+    reader: Reader,
     how: Literal["sql", "undo"],
     write: Callable[[Iterator[str]], None],
     *,
@@ -36,14 +36,12 @@ def show_sql(
     skips: Literal["error", "skip"],
     renamed: Collection[str] = (),
 ) -> None:
-    """Write each reader's changes as SQL; ``renamed`` are databases that have another name now."""
-    for reader in chosen:
-        changes = Changes(reader, statements=skips)
-        make = statements if how == "sql" else undo
-        found = make(changes, wants=wants)
-        write(script(_noted(found, renamed) if renamed else found, _heading(reader, how)))
-        say_what_was_left(changes)
-        say_how_it_ended(reader)
+    """Write a reader's changes as SQL; ``renamed`` are databases that have another name now."""
+    changes = Changes(reader, statements=skips)
+    make = statements if how == "sql" else undo
+    found = make(changes, wants=wants)
+    write(script(_noted(found, renamed) if renamed else found, _heading(reader, how)))
+    say_what_was_left(changes)
 
 
 def _noted(found: Iterable[Statement], renamed: Collection[str]) -> Iterator[Statement]:
@@ -61,12 +59,13 @@ def _noted(found: Iterable[Statement], renamed: Collection[str]) -> Iterator[Sta
         say(f"{count} statements name a renamed database in their text, which stays: see the notes")
 
 
-def _heading(reader: Reader, how: str) -> list[str]:
-    files = reader.series.files
-    names = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
+def _heading(reader: Reader, how: str) -> Iterator[str]:
+    """Made once the first statement is there: of a server's log its format is known then."""
+    names = reader.name
+    if reader.series is not None:
+        files = reader.series.files
+        names = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
     client = f"{reader.format.flavour} --binary-mode"
-    return [
-        f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}",
-        f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}",
-        "rows that triggers made are in it: the tables must have none while it runs",
-    ]
+    yield f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}"
+    yield f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}"
+    yield "rows that triggers made are in it: the tables must have none while it runs"

@@ -56,9 +56,9 @@ def stat(
         found = Statistics()
         found.read(reader)
         if as_ == "json":
-            stream.write(json.dumps(_record(reader.series.name, found), ensure_ascii=False) + "\n")
+            stream.write(json.dumps(_record(reader.name, found), ensure_ascii=False) + "\n")
         else:
-            _print(output, reader.series.name, found)
+            _print(output, reader.name, found)
         output.close()
         say_how_it_ended(reader)
     return 0

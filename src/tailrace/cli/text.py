@@ -63,7 +63,8 @@ class TextView:
         for step in reader:
             self._step(step, reader)
         if reader.inside and self._shown is not None:
-            self._note("the log ends inside this transaction", "alarm")
+            what = "stopped" if reader.stopped else "the log ends"
+            self._note(f"{what} inside this transaction", "alarm")
         self._file = None
 
     def _step(self, step: Step, reader: Reader) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.cli.lines import printable
 from tailrace.constants import ChecksumAlgorithm
-from tailrace.errors import TailraceError
+from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.reader import Reader
 from tailrace.rows.row import RowSet
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.rows.image import Image
     from tailrace.rows.schema import TableSchema
     from tailrace.schema import Catalogue
+    from tailrace.transports import Transport
 
 
 @dataclass(slots=True)
@@ -33,14 +34,22 @@ class _Counts:
     ends_inside: bool = False
 
 
-def verify_series(
-    series: LogSeries, out: Output, *, catalogue: Catalogue, verify_checksums: bool
+def verify_log(
+    log: LogSeries | Transport, out: Output, *, catalogue: Catalogue, verify_checksums: bool
 ) -> bool:
-    """Check each file of a series: checksums, events, their order, rows; says if all is well.
+    """Check each file of a log: checksums, events, their order, rows; says if all is well.
 
-    A file that is not in order does not keep those behind it from being checked. Text whose
-    character set nobody says is not judged.
+    A file that is not in order does not keep those behind it from being checked, but of what a
+    server sends no more is read then. Text whose character set nobody says is not judged.
     """
+    if isinstance(log, LogSeries):
+        return _verify_series(log, out, catalogue, verify_checksums)
+    return _verify_stream(log, out, catalogue, verify_checksums)
+
+
+def _verify_series(
+    series: LogSeries, out: Output, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
     good = True
     for number, file in enumerate(series.files):
         name = printable(file.path)
@@ -60,6 +69,28 @@ def verify_series(
         counts.ends_inside = reader.inside and number == len(series.files) - 1
         out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
     return good
+
+
+def _verify_stream(
+    transport: Transport, out: Output, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
+    counts = _Counts()
+    name = ""
+    try:
+        reader = Reader(transport, catalogue=catalogue, verify_checksums=verify_checksums)
+        for step in reader:
+            if step.event.file != name:
+                if name:
+                    out.line((f"{name}: ", "file"), (_summary(counts, None), ""))
+                name, counts = printable(step.event.file or ""), _Counts()
+            _count(step, counts)
+    except LogError as error:
+        text = " ".join(str(error).split())
+        out.line((f"{name or transport.name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+        return False
+    counts.ends_inside = reader.inside
+    out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
+    return True
 
 
 def _count(step: Step, counts: _Counts) -> None:

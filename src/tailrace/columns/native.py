@@ -46,11 +46,16 @@ KERNELS: dict[str, tuple[str, int]] = {
     "charset_bytes": ("charset_bytes", 1),
     "gather_events": ("decrypt", 1),
     "scatter_events": ("decrypt", 1),
+    "unframe": ("unframe", 4),
+    "find_ends": ("ends", 1),
 }
 """Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
 
 WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
 """The kernels that only writers need: nobody who reads waits for them."""
+
+LIVE: Final = frozenset({"unframe", "find_ends"})
+"""The kernels that only those need who read from a running server."""
 
 _IMPORT = re.compile(
     rb"^from tailrace\.columns(?:\.([\w.]+) import| import (\w+) as)", re.MULTILINE
@@ -74,10 +79,10 @@ def kernel(name: str) -> Function:
 def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = False) -> float:
     """Compile the kernels that are not cached yet; return the seconds it took.
 
-    Those that read, or with ``writing`` those that write.
+    Those that read files, or with ``writing`` those that write.
     """
     start = time.perf_counter()
-    wanted = [name for name in KERNELS if (name in WRITING) is writing]
+    wanted = [name for name in KERNELS if (name in WRITING) is writing and name not in LIVE]
     missing = [name for name in wanted if _kept(_object_path(name)) is None]
     if missing and say:
         say(f"compiling {len(missing)} kernels (once on this machine)")

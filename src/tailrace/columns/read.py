@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
+from tailrace.columns.live import decode_feed, open_feed
 from tailrace.columns.splits import Split, find_rollbacks, whole_file
-from tailrace.errors import TruncatedEvent
+from tailrace.errors import TruncatedEvent, UsageError
+from tailrace.live.url import SCHEMES, Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
 from tailrace.selection import wants
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.live.url import Start
     from tailrace.rows.schema import TableSchema
     from tailrace.storage.keyring.base import Keyring
 
@@ -94,8 +97,10 @@ def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
 
 
 def changes(
-    source: str | Path | LogSeries,
+    source: str | Path | LogSeries | Source,
     *,
+    start: Start | None = None,
+    follow: bool = False,
     tables: Sequence[str] | None = None,
     columns: Collection[str] | None = None,
     schema: str | Path | None = None,
@@ -106,38 +111,61 @@ def changes(
 ) -> Iterator[pa.RecordBatch]:
     """Iterate over the changes in a log as record batches, each of one table, in the log's order.
 
-    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``) or a series that was
-    found. ``keyring`` has the keys of logs that are encrypted (a path, or as
-    `tailrace.storage.keyring.open` takes it). ``tables`` are patterns
-    (``shop.*``), ``columns`` the names of the columns to decode. ``schema`` is an SQL file of
-    CREATE TABLE statements, for logs that name no columns. ``statements`` says what to do about
+    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
+    or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
+    logs that are encrypted (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are
+    patterns (``shop.*``), ``columns`` the names of the columns to decode. ``schema`` is an SQL file
+    of CREATE TABLE statements, for logs that name no columns. ``statements`` says what to do about
     changes that were logged as statements, whose rows the log does not hold: ``error`` or ``skip``.
     ``notice`` is told each table as it is first met.
+
+    Of a server, ``start`` says where to begin (None: where the URL says, else in its oldest log)
+    and ``follow`` waits at its log's end for more. Its rows are given once their transaction is
+    there to its end, those of an XA transaction once it was committed; what was prepared and is not
+    decided at the log's end comes last.
 
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
     their schema names table, source and key. What lies behind the last whole transaction of a log
     that is being written is left out. Raises LogError and its kinds for what is wrong in the log,
     `StatementChange` for a change without rows, StorageError for what is wrong with a file,
-    KeyMissing where it is encrypted and the key is not there.
+    KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
+    server refuses, ConnectionLost where it is not reached.
     """
     known = Catalogue()
     if schema is not None:
         known.given(load(schema))
+    make = partial(
+        LogDecoder,
+        wants=wants(tables),
+        columns=columns,
+        verify=verify_checksums,
+        statements=statements,
+        notice=notice,
+    )
+    server = source if isinstance(source, Source) else _server(source)
+    if isinstance(source, Source) or server is not None:
+        if keyring is not None:
+            raise UsageError("a keyring is for files: a server sends its logs decrypted")
+        decoder = make(server.name, catalogue=known)
+        yield from decode_feed(decoder, open_feed(server, start, follow=follow), follow=follow)
+        return
+    if follow or start is not None:
+        raise UsageError("only a server's log is followed, or read from a start, as batches")
     series = [source] if isinstance(source, LogSeries) else find(source, keyring)
     for each in series:
-        decoder = LogDecoder(
-            each.name,
-            wants=wants(tables),
-            columns=columns,
-            catalogue=known.copy(),
-            verify=verify_checksums,
-            statements=statements,
-            notice=notice,
-            find_undone=partial(_undone, each),
-        )
+        decoder = make(each.name, catalogue=known.copy(), find_undone=partial(_undone, each))
         for log in each.files:
             decoder.begin_file(log.name)
             yield from _decode(decoder, whole_file(each.name, log, decoder.catalogue))
+
+
+def _server(source: str | Path | LogSeries | Source) -> Source | None:
+    """The server that is meant, None for what is stored."""
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, str) and source.partition(":")[0].lower() in SCHEMES and ":" in source:
+        return Source.parse(source)
+    return None
 
 
 def _undone(series: LogSeries, file: str) -> list[tuple[int, int]]:

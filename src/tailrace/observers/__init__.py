@@ -1,1 +1,16 @@
 """Replication observers: what plugins are told of, and the delegates that tell them (WL#4398)."""
+
+from tailrace.observers.delegate import Delegate, RelayIoDelegate
+from tailrace.observers.find import find
+from tailrace.observers.relay_io import RelayFlag, RelayIo, RelayIoObserver
+from tailrace.observers.services import ConnectionService
+
+__all__ = [
+    "ConnectionService",
+    "Delegate",
+    "RelayFlag",
+    "RelayIo",
+    "RelayIoDelegate",
+    "RelayIoObserver",
+    "find",
+]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.columns import plan_splits
 from tailrace.columns.native import compile_all
 from tailrace.errors import PipelineError, UsageError
+from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
 from tailrace.selection import wants
@@ -25,6 +26,7 @@ from tailrace.spark.lake.names import folder_name
 from tailrace.spark.lake.resume import grown, resume, state_after
 from tailrace.spark.lake.store import Lake
 from tailrace.spark.report import MirrorReport, TableReport
+from tailrace.spark.servers import ServerLogs, apart
 from tailrace.spark.session import session
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.spark.tasks import run
@@ -53,7 +55,7 @@ _WORTH_A_START: Final = 1 << 20
 
 
 def mirror(
-    sources: str | Path | Sequence[str | Path],
+    sources: str | Path | Source | Sequence[str | Path | Source],
     into: str | Path,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
@@ -68,15 +70,16 @@ def mirror(
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
     ``sources`` are log files, folders of logs, folders of such folders, or URLs of these
-    (``s3://bucket/logs``). ``keyring`` has the keys of logs that are encrypted (a path, or as
-    `tailrace.storage.keyring.open` takes it); tasks read it where they run. ``into`` is the lake's
-    folder, new or from an earlier run. ``spark`` is a session, or a function that gives one once it
-    is needed; by default a local one is started. ``tables`` are patterns (``shop.*``), ``schema``
-    an SQL file of CREATE TABLE statements for logs that name no columns, ``keep`` what the lake has
-    of each table. ``statements`` says what to do about changes that were logged as statements.
-    ``progress`` is told, also from other threads, a phase (``start``; ``read`` in bytes of log;
-    ``current`` in tasks; ``commit`` in tables; or a text to show), how much of it is done, and of
-    how much.
+    (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs up to their present end
+    are received into the lake's folder first (`tailrace.spark.servers`). ``keyring`` has the keys
+    of files that are encrypted (a path, or as `tailrace.storage.keyring.open` takes it); tasks read
+    it where they run. ``into`` is the lake's folder, new or from an earlier run. ``spark`` is a
+    session, or a function that gives one once it is needed; by default a local one is started.
+    ``tables`` are patterns (``shop.*``), ``schema`` an SQL file of CREATE TABLE statements for logs
+    that name no columns, ``keep`` what the lake has of each table. ``statements`` says what to do
+    about changes that were logged as statements. ``progress`` is told, also from other threads, a
+    phase (``receive`` in bytes of a server's log; ``start``; ``read`` in bytes of log; ``current``
+    in tasks; ``commit`` in tables; or a text to show), how much of it is done, and of how much.
 
     Raises `PipelineError` for a lake or sources that do not fit together, UsageError for arguments
     that do not, and what reading a log raises.
@@ -85,12 +88,21 @@ def mirror(
     options = Options(
         None if tables is None else tuple(tables), tuple(k for k in KEEP if k in keep), statements
     )
-    listed = [sources] if isinstance(sources, str | Path) else list(sources)
-    series = _distinct(find_all(listed, keyring))
+    files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
+    if keyring is not None and not files:
+        raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
+    series = _distinct(find_all(files, keyring))
     given = [] if schema is None else list(load(schema))
     with Lake(Path(into)) as lake:
         _check_options(lake, options)
-        return _Run(lake, series, given, options, progress).run(spark)
+        logs = [ServerLogs.below(lake.sources, source) for source in servers]
+        for each in logs:
+            state = lake.manifest.sources.get(each.folder.name)
+            series = _distinct([*series, each.receive(state, progress)])
+        report = _Run(lake, series, given, options, progress).run(spark)
+        for each in logs:
+            each.keep_from(lake.manifest.sources.get(each.folder.name))
+        return report
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError
-from tailrace.records import Change
+from tailrace.records import Change, Ended
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.sql.logged import is_half, statement_of
@@ -28,6 +28,8 @@ Wants = Callable[[str, str], bool]
 """Whether a table, by its database and name, is asked for."""
 
 _MOST_KEPT: Final = 1024
+END: Final = Statement("", (), None, alone=True)
+"""Nothing to run: a transaction ends here, so that it is committed before the next one comes."""
 
 
 class Tables:
@@ -65,6 +67,8 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
             yield from _rows(item, tables)
+        elif isinstance(item, Ended):
+            yield END
         elif not is_half(item.event):
             statement = _logged(item, changes, wants)
             if statement.text and not statement.alone:

@@ -10,7 +10,7 @@ from tailrace.sql.settings import SessionState
 from tailrace.sql.text import comment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from tailrace.reader import Group
     from tailrace.sql.statement import Statement
@@ -42,10 +42,11 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def script(statements: Iterable[Statement], heading: Sequence[str] = ()) -> Iterator[str]:
+def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iterator[str]:
     """The lines of a file for ``mysql --binary-mode`` or ``mariadb --binary-mode``.
 
-    Written in UTF-8 with ``surrogateescape``. ``heading`` is put above, as comments.
+    Written in UTF-8 with ``surrogateescape``. ``heading`` is put above, as comments; it is asked
+    for once the first statement is there.
     """
     lines = _lines(statements)
     first = next(lines, None)  # what cannot be had at all fails before anything is written

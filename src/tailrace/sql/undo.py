@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError, UndoError
-from tailrace.records import Change
+from tailrace.records import Change, Logged
 from tailrace.schema.classify import classify
 from tailrace.sql.backwards import Backwards
 from tailrace.sql.definitions import concerns
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tailrace.records import Changes, Logged
+    from tailrace.records import Changes
     from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
@@ -58,7 +58,7 @@ def undo(
             if isinstance(item, Change):
                 for statement in _rows(item, tables):
                     pile.push(statement)
-            elif (note := _logged(item, changes, wants)) is not None:
+            elif isinstance(item, Logged) and (note := _logged(item, changes, wants)) is not None:
                 pile.push(note)
         yield from pile
 

@@ -2,7 +2,7 @@
 
 from tailrace.transports.background import END, BackgroundReader
 from tailrace.transports.base import Record, Start, Stream, Transport
-from tailrace.transports.registry import Factory, register, schemes, transport_of
+from tailrace.transports.registry import Factory, elsewhere, register, schemes, transport_of
 from tailrace.transports.series import SeriesTransport
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Start",
     "Stream",
     "Transport",
+    "elsewhere",
     "register",
     "schemes",
     "transport_of",

@@ -67,7 +67,7 @@ def transport_of(
 
     A text is a URL if ``scheme://`` begins it, or a scheme that is known and a colon; else a path,
     or ``-`` for standard input. ``keyring`` is for files that are encrypted. Raises UsageError for
-    a scheme that is not known, and what the factory raises.
+    a scheme that is not known and for a keyring with a URL of no files, and what factories raise.
     """
     if isinstance(source, LogSeries):
         return SeriesTransport(source)
@@ -79,9 +79,22 @@ def transport_of(
         return _files(list(source), keyring)
     if not isinstance(source, str):
         return source
+    transport = elsewhere(source)
+    if transport is None:
+        return _files(source, keyring)
+    if keyring is not None:
+        raise UsageError(f"{transport.name}: a keyring is for files that are encrypted")
+    return transport
+
+
+def elsewhere(source: str) -> Transport | None:
+    """The transport that a factory makes of a URL; None for a path, ``-`` and the URL of files.
+
+    Raises UsageError for a scheme that is not known, and what the factory raises.
+    """
     found = _SCHEME.match(source)
     if found is None:
-        return _files(source, keyring)
+        return None
     scheme = found[1].lower()
     factory = _FACTORIES.get(scheme)
     if factory is None and scheme not in _OWN:
@@ -89,7 +102,7 @@ def transport_of(
     if factory is not None:
         return factory(source)
     if found[2] is None or scheme in _OWN:
-        return _files(source, keyring)
+        return None
     raise UsageError(
         f"no transport reads {scheme}: URLs; known are {', '.join(schemes())}."
         f" A package adds one by an entry point of the group {GROUP!r} (its name is the scheme),"

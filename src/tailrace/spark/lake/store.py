@@ -8,6 +8,7 @@
         versions/000004/shop.orders/changelog/...     data files, hard links of those of 000003
         versions/000004/shop.orders/current/...
         staging/                                      what a run has written so far
+      sources/                                      logs received from servers (spark.servers)
         lock
 
 A version is built whole beside the one that is seen; then the link ``now`` is replaced, which is
@@ -85,6 +86,11 @@ class Lake:
     def staging(self) -> Path:
         """A folder for what this run writes; what is in it and not committed goes away."""
         return self._inner / "staging" / str(os.getpid())
+
+    @property
+    def sources(self) -> Path:
+        """A folder for the logs of servers; what is in it stays."""
+        return self._inner / "sources"
 
     def folder(self, table: str) -> Path:
         """The folder of a table in the committed version."""

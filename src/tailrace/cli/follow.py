@@ -1,0 +1,85 @@
+"""``tailrace log --follow``: what is printed is written at once, and a signal ends it well."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tailrace.reader import Reader
+
+_BLOCK: Final = 512
+"""Lines that are written together."""
+_STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
+"""The command's status where a signal ended it."""
+
+
+class Lines:
+    """Lines on their way out, in blocks; `flush` writes what is there."""
+
+    def __init__(self, write: Callable[[str], object], flush: Callable[[], object]) -> None:
+        self._write = write
+        self._flush = flush
+        self._block: list[str] = []
+
+    def take(self, lines: Iterable[str]) -> None:
+        """Write lines; those that were made before an error, too."""
+        block = self._block
+        try:
+            for line in lines:
+                block.append(line)
+                if len(block) == _BLOCK:
+                    self._out()
+        finally:
+            self._out()
+
+    def flush(self) -> None:
+        """Write out what was taken, for whoever reads it now."""
+        if self._block:
+            self._out()
+            self._flush()
+
+    def _out(self) -> None:
+        if self._block:
+            self._block.append("")
+            text = "\n".join(self._block)
+            self._block.clear()
+            self._write(text)
+
+
+class Ending:
+    """Whether a signal ended what ran, and the status that the command has then."""
+
+    status = 0
+
+
+@contextmanager
+def until_stopped(reader: Reader) -> Iterator[Ending]:
+    """Let Ctrl-C and SIGTERM end a reader that follows, at a transaction's end.
+
+    A second one ends the process as it otherwise would. Does nothing for other readers.
+    """
+    ending = Ending()
+    if not reader.follow:
+        yield ending
+        return
+    before: dict[int, Any] = {}
+
+    def put_back() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    def stop(number: int, _frame: object) -> None:
+        put_back()
+        ending.status = _STATUS[signal.Signals(number)]
+        reader.stop()
+
+    for number in _STATUS:
+        before[number] = signal.signal(number, stop)
+    try:
+        yield ending
+    finally:
+        put_back()

@@ -1,0 +1,158 @@
+"""What ``tailrace receive`` says of itself: a line a server on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tailrace.cli.lines import printable, size
+from tailrace.cli.options import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.replication.progress import Progress
+
+_TERMINAL_SECONDS: Final = 0.5
+_LOGGER: Final = logging.getLogger("tailrace")
+
+
+class Display(Protocol):
+    """Where progress and lines go; any thread may call."""
+
+    every: float
+    """Seconds between two reports."""
+
+    def report(self, number: int, progress: Progress) -> None:
+        """How far the server of that number is."""
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+
+
+class _Lines:
+    """For a pipe or a file: a line each time, on stderr."""
+
+    def __init__(self, names: Sequence[str], every: float) -> None:
+        self._names = names
+        self.every = every
+
+    def report(self, number: int, progress: Progress) -> None:
+        if not progress.done:
+            say(f"{self._names[number]}: {_line(progress)}")
+
+    def line(self, text: str) -> None:
+        say(text)
+
+
+class _Terminal:
+    """One line a server, that changes; what stays is printed above."""
+
+    every = _TERMINAL_SECONDS
+
+    def __init__(self, names: Sequence[str], live: Any) -> None:
+        self._names = names
+        self._lines = [f"{name}: connecting" for name in names]
+        self._live = live
+        self._lock = Lock()
+        self._show()
+
+    def report(self, number: int, progress: Progress) -> None:
+        with self._lock:
+            self._lines[number] = f"{self._names[number]}: {_line(progress)}"
+            self._show()
+
+    def line(self, text: str) -> None:
+        self._live.console.print(f"tailrace: {text}", soft_wrap=True)
+
+    def _show(self) -> None:
+        from rich.text import Text  # noqa: PLC0415 - only terminals need rich
+
+        self._live.update(Text("\n".join(self._lines), no_wrap=True, overflow="ellipsis"))
+
+
+@contextmanager
+def display(names: Sequence[str], every: float) -> Iterator[Display]:
+    """The display that suits stderr; what is logged meanwhile is said there, too."""
+    if not sys.stderr.isatty():
+        with _logged(shown := _Lines(names, every)):
+            yield shown
+        return
+    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
+    from rich.live import Live  # noqa: PLC0415 - as above
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with Live(console=console, transient=True, auto_refresh=True) as live:
+        terminal = _Terminal(names, live)
+        with _logged(terminal):
+            yield terminal
+
+
+class _Handler(logging.Handler):
+    def __init__(self, shown: Display) -> None:
+        super().__init__(logging.INFO)
+        self._shown = shown
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._shown.line(printable(" ".join(record.getMessage().split())))
+
+
+@contextmanager
+def _logged(shown: Display) -> Iterator[None]:
+    handler, level = _Handler(shown), _LOGGER.level
+    _LOGGER.addHandler(handler)
+    _LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _LOGGER.removeHandler(handler)
+        _LOGGER.setLevel(level)
+
+
+def _line(progress: Progress) -> str:
+    """Position, rate, lag, last GTID."""
+    if progress.position is None:
+        return "connected" if progress.connected else "connecting"
+    pieces = [str(progress.position), f"{size(int(progress.rate))}/s", _lag(progress)]
+    if progress.gtid:
+        pieces.append(progress.gtid)
+    if progress.reconnects:
+        pieces.append(f"{progress.reconnects} reconnections")
+    if not progress.connected:
+        pieces.append("not connected")
+    return printable("  ".join(pieces))
+
+
+def _lag(progress: Progress) -> str:
+    count, seconds = progress.lag_bytes, progress.lag_seconds
+    if count == 0 and not seconds:
+        return "up to date"
+    pieces = []
+    if seconds is not None:
+        pieces.append(_time(seconds))
+    if count is not None:
+        pieces.append(size(count))
+    return f"{', '.join(pieces)} behind" if pieces else "lag not known"
+
+
+def _time(seconds: float) -> str:
+    """``1.2 s``, ``3 min``, ``5.1 h``, ``2.0 d``."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} d"
+
+
+def summary(name: str, progress: Progress, purged: Sequence[str]) -> str:
+    """What was done, in a line."""
+    where = "nothing yet" if progress.position is None else f"up to {progress.position}"
+    text = f"{name}: {size(progress.received)} received in {progress.seconds:.1f} s, {where}"
+    if progress.gtid:
+        text += f" ({progress.gtid})"
+    if purged:
+        text += f"; {len(purged)} files purged ({purged[0]} to {purged[-1]})"
+    return printable(text)

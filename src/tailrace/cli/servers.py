@@ -1,0 +1,80 @@
+"""Servers among the sources of a command: their URLs, and the password asked for at a terminal."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.live.transport import ServerTransport
+    from tailrace.live.url import Source
+    from tailrace.selection import Bound
+
+_RETRY: Final = 60.0
+"""Seconds that a broken connection is tried again for by a command that ends."""
+_SERVER: Final = re.compile(r"(?:mysql|mariadb):", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"(?:mysql|mariadb):(?://)?[^:/?#]*:(.*)@", re.IGNORECASE | re.DOTALL)
+
+
+def names_server(source: str) -> bool:
+    """Whether a source is a server's URL."""
+    return _SERVER.match(source) is not None
+
+
+def parsed(url: str, *, follow: bool = False) -> Source:
+    """What a server's URL says, with its password: asked for where nothing else has it.
+
+    What has an end does not try for ever to go on, unless the URL says how long. Raises UsageError.
+    """
+    from tailrace.live.url import Source  # noqa: PLC0415 - only where a server is read
+
+    source = Source.parse(url)
+    if source.retry is None and not follow:
+        source = replace(source, retry=_RETRY)
+    _say_what_is_logged()
+    return source.asking()
+
+
+def server(url: str, start: Bound | None = None, *, follow: bool = False) -> ServerTransport:
+    """The transport of a server's URL; ``start`` is what else says where to begin.
+
+    Raises UsageError.
+    """
+    from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - as above
+
+    source = parsed(url, follow=follow)
+    if start is not None and start.position is not None and source.start is not None:
+        raise UsageError(
+            f"{source.name}: its URL says where to begin, and --from {start} says another place:"
+            " leave one of the two out"
+        )
+    return ServerTransport(source)
+
+
+class _Said(logging.Handler):
+    """Warnings of a connection that broke and goes on, as lines on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"tailrace: {' '.join(record.getMessage().split())}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+
+
+def _say_what_is_logged() -> None:
+    logger = logging.getLogger("tailrace.live")
+    if not any(isinstance(handler, _Said) for handler in logger.handlers):
+        logger.addHandler(_Said(logging.WARNING))
+
+
+def without_passwords(text: str, arguments: Sequence[str]) -> str:
+    """A text that may quote arguments, with their URLs' passwords left out of it."""
+    for argument in arguments:
+        found = _PASSWORD.search(argument)
+        if found is not None and found[1]:
+            text = text.replace(f":{found[1]}@", ":***@")
+    return text

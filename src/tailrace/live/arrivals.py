@@ -1,0 +1,144 @@
+"""A socket's bytes in one buffer, read in large pieces."""
+
+from __future__ import annotations
+
+import selectors
+import ssl
+from array import array
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import ConnectionLost, HeartbeatTimeout
+from tailrace.live.chunks import PADDING
+from tailrace.wire.unframe import BEGIN, COUNT, END, READ, STATE_WORDS, WRITE
+
+if TYPE_CHECKING:
+    import socket
+
+SIZE: Final = 4 << 20
+"""Bytes of a buffer; a packet that is larger makes it larger for as long as it needs."""
+_WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
+
+
+class Arrivals:
+    """The bytes that came on a socket and are not consumed: ``data[state[READ]:state[END]]``.
+
+    The socket, plain or TLS, is made non-blocking and belongs to this object's reader. ``wake`` is
+    a socket that is readable when a wait is to end. ``silence`` is after how many seconds without
+    a byte a source is given up (0: never), ``name`` what errors call it.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        name: str,
+        silence: float,
+        wake: socket.socket | None = None,
+        size: int | None = None,
+    ) -> None:
+        size = size or SIZE
+        self.data = memoryview(bytearray(size + PADDING))
+        self.state: array[int] = array("q", bytes(8 * STATE_WORDS))
+        self.heard_at = self._listened = monotonic()
+        self._capacity = self._usual = size
+        self._socket = sock
+        self._tls = isinstance(sock, ssl.SSLSocket)
+        self._name = name
+        self.silence = silence
+        sock.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(sock, selectors.EVENT_READ)
+        if wake is not None:
+            self._selector.register(wake, selectors.EVENT_READ)
+
+    heard_at: float
+    """When the last bytes came, by `time.monotonic`."""
+
+    def close(self) -> None:
+        """Stop watching the socket; closing it is its owner's."""
+        self._selector.close()
+
+    def ready(self) -> bool:
+        """Whether bytes are there to be read, without waiting."""
+        if self._tls and self._socket.pending():  # type: ignore[attr-defined]  # TLS has it
+            return True
+        return any(key.fileobj is self._socket for key, _ in self._selector.select(0))
+
+    def fill(self, need: int, room: int, deadline: float | None) -> bool:
+        """Read on until ``need`` bytes from READ on are there, and then what else is at hand.
+
+        The chunk in the buffer is given up. ``room`` is how many bytes the packet at READ will
+        take, as far as that is known. False where ``deadline`` (`time.monotonic`) has passed or
+        the reader was woken. Raises ConnectionLost, HeartbeatTimeout.
+        """
+        self._make_room(max(need, room))
+        state = self.state
+        if monotonic() - self._listened > self.silence / 2:
+            self.heard_at = monotonic()  # it was we who did not listen
+        try:
+            while True:
+                self._read()
+                if state[END] - state[READ] >= need:
+                    return True
+                if not self._wait(deadline):
+                    return False
+        finally:
+            self._listened = monotonic()
+
+    def _make_room(self, wanted: int) -> None:
+        """Put what is left at the buffer's front, and see to it that ``wanted`` bytes fit."""
+        state = self.state
+        read, left = state[READ], state[END] - state[READ]
+        if wanted > self._capacity or self._capacity > self._usual >= wanted > left:
+            size = max(wanted, left, self._usual)
+            larger = memoryview(bytearray(size + PADDING))
+            larger[:left] = self.data[read : read + left]
+            self.data, self._capacity = larger, size
+        elif read and left:
+            self.data[:left] = self.data[read : read + left]
+        state[READ] = state[BEGIN] = state[WRITE] = state[COUNT] = 0
+        state[END] = left
+
+    def _read(self) -> None:
+        """All that is at hand, as far as there is room."""
+        state, capacity = self.state, self._capacity
+        before = end = state[END]
+        lost: OSError | str | None = None
+        while end < capacity:
+            try:
+                count = self._socket.recv_into(self.data[end:capacity])
+            except _WANTS:
+                break
+            except OSError as error:
+                lost = error
+                break
+            if not count:
+                lost = "the source closed it"
+                break
+            end += count
+        if lost is not None and end == before:  # else what came is used first; it is met again
+            raise ConnectionLost(f"{self._name}: the connection is lost: {lost}")
+        if end > before:
+            state[END] = end
+            self.heard_at = monotonic()
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Until something comes; False where time is up or the reader is woken."""
+        while True:
+            now = monotonic()
+            limits = [] if deadline is None else [deadline]
+            if self.silence:
+                limits.append(self.heard_at + self.silence)
+            pause = max(min(limits) - now, 0) if limits else None
+            woken = self._selector.select(pause)
+            if woken:
+                return all(key.fileobj is self._socket for key, _ in woken)
+            now = monotonic()
+            if self.silence and now >= self.heard_at + self.silence:
+                raise HeartbeatTimeout(
+                    f"{self._name} said nothing for {self.silence:g} seconds, two heartbeat"
+                    " periods: the connection is half dead"
+                )
+            if deadline is not None and now >= deadline:
+                return False

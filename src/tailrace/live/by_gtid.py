@@ -1,0 +1,90 @@
+"""A feed's mode by GTID: whole transactions, on any server that has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.live.chunks import Chunk, Expected, FileBegin
+from tailrace.live.resume import stamp
+from tailrace.live.whole import WholeTransactions
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal
+
+    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.live.place import Place
+    from tailrace.live.session import Session
+
+_Server = tuple[str, str | None, int]
+
+
+class ByGtid:
+    """What was given, and of which server's files. ``known`` is None: any server will do."""
+
+    known = Expected()
+
+    def __init__(self, start: GtidSet | GtidList | Literal["oldest", "now"]) -> None:
+        self._start = start
+        self._whole: WholeTransactions | None = None
+        self._server: _Server | None = None
+        self._file: FileBegin | None = None
+        self._entering = False
+
+    @property
+    def gtids(self) -> GtidSet | GtidList | None:
+        """What was given, and the start; None before the first connection, unless it was given."""
+        if self._whole is not None:
+            return self._whole.gtids
+        return None if isinstance(self._start, str) else self._start
+
+    @property
+    def position(self) -> Position:
+        """Behind what was given, in the files of the server that gave it."""
+        return Position("", 4) if self._whole is None else self._whole.position
+
+    def begin(self, session: Session) -> GtidSet | GtidList:
+        """Behind what to ask a session."""
+        if self._whole is None:
+            start = self._start
+            if isinstance(start, str):
+                start = session.executed() if start == "now" else session.purged()
+            started = session.started(start)
+            assert not isinstance(started, Position)  # noqa: S101 - nor was it
+            self._whole = WholeTransactions(started)
+        return self._whole.gtids
+
+    def asked(self, wanted: Position) -> Position:
+        """Never a position."""
+        return wanted
+
+    def linked(self, session: Session) -> None:
+        """A dump was requested on this session."""
+        server = (str(session.host), session.server_uuid, session.server_id)
+        if session.server_uuid is not None:
+            server = ("", session.server_uuid, session.server_id)
+        self._restart(same_server=server == self._server)
+        self._server = server
+        self._entering = True
+
+    def _restart(self, *, same_server: bool) -> None:
+        if self._whole is not None:
+            self._whole.restart(same_server=same_server)
+
+    def accept(self, item: FileBegin | Chunk, place: Place) -> Iterator[FileBegin | Chunk]:
+        """What an item allows to give."""
+        del place
+        if isinstance(item, FileBegin):
+            entering, self._entering = self._entering, False
+            before = self._file
+            if entering and before is not None and before.file == item.file:  # a second look
+                self._restart(same_server=stamp(before.description) == stamp(item.description))
+            self._file = item
+        if self._whole is not None:
+            yield from self._whole.feed(item)
+
+    def close(self) -> None:
+        """Drop what is held."""
+        if self._whole is not None:
+            self._whole.close()

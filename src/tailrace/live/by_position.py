@@ -1,0 +1,101 @@
+"""A feed's mode by position: every byte of the files once, on the same server."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tailrace.constants import MAGIC
+from tailrace.live.chunks import Chunk, Expected, FileBegin
+from tailrace.live.resume import U32_END, check_same_file, check_same_server
+from tailrace.live.session import OLDEST
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal
+
+    from tailrace.live.place import Place
+    from tailrace.live.session import Session
+
+
+class ByPosition:
+    """Where reading is, and what the server and the file at hand are.
+
+    ``position`` is behind what was given. ``known`` is what a further connection has to find.
+    """
+
+    gtids = None
+
+    def __init__(self, start: Position | Literal["oldest", "now"], expected: Expected) -> None:
+        self._start = start
+        self.position = start if isinstance(start, Position) else OLDEST
+        self.known = expected
+        self._given = False  # of the file at ``position``, its begin was given
+        self._entering = False
+        self._low: Position | None = None
+
+    def begin(self, session: Session) -> Position:
+        """Where to ask a session from. Raises LogReset where another server answers."""
+        check_same_server(self.known, session.server_uuid, session.name)
+        if self._start == "now":
+            self.position = session.end()
+            self._start = self.position
+        return self.position
+
+    def asked(self, wanted: Position) -> Position:
+        """What can be asked for: an earlier event's begin in the same file, in two cases.
+
+        Past 4 GiB, COM_BINLOG_DUMP cannot say it. Right behind the description, MariaDB decrypts
+        the START_ENCRYPTION that stands there in clear.
+        """
+        description = self.known.description
+        if description is not None and wanted.offset == len(MAGIC) + len(description):
+            return Position(wanted.file, len(MAGIC))
+        if wanted.offset < U32_END:
+            return wanted
+        low = self._low
+        return low if low is not None and low.file == wanted.file else Position(wanted.file, len(MAGIC))
+
+    def linked(self, session: Session) -> None:
+        """A dump was requested on this session."""
+        self._entering = True
+        self.known = replace(self.known, uuid=session.server_uuid or self.known.uuid)
+
+    def accept(self, item: FileBegin | Chunk, place: Place) -> Iterator[FileBegin | Chunk]:
+        """What of an item is to be given. Raises LogReset where the file is another."""
+        if isinstance(item, Chunk):
+            self._note_low(item)
+            self.position = place.position
+            if self.position.file != item.file:
+                self._next_file()
+            yield item
+            return
+        entering, self._entering = self._entering, False
+        if entering and item.file == self.position.file and self.position.offset > len(MAGIC):
+            if self.known.description is not None:
+                check_same_file(self.known.description, item.description, item.file, place.source)
+            if self._given:
+                return
+            item = replace(item, offset=self.position.offset, artificial=True)
+        self._low = None
+        self._given = True
+        self.position = Position(item.file, item.offset)
+        self.known = replace(self.known, description=item.description)
+        yield item
+
+    def _next_file(self) -> None:
+        """Its ROTATE was given: reading goes on in a file of which nothing is known."""
+        self._given = False
+        self._low = None
+        self.known = replace(self.known, description=None)
+
+    def _note_low(self, chunk: Chunk) -> None:
+        """Keep the last event's begin that COM_BINLOG_DUMP can say."""
+        if chunk.offset < U32_END <= chunk.end:
+            at = bisect_left(chunk.starts, U32_END - chunk.offset) - 1
+            self._low = Position(chunk.file, chunk.offset + chunk.starts[at])
+
+    def close(self) -> None:
+        """Nothing is held."""

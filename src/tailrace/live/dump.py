@@ -1,0 +1,271 @@
+"""One dump on one connection: what comes on its socket, as file begins and chunks."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
+from tailrace.errors import ConnectionLost, MalformedPacket
+from tailrace.live.chunks import END, PADDING, Chunk, End, FileBegin
+from tailrace.live.place import Verdict
+from tailrace.live.refusals import refusal
+from tailrace.wire.packets import HEADER_SIZE as FRAME
+from tailrace.wire.packets import LARGEST, ErrorPacket, is_end, is_error
+from tailrace.wire.unframe import (
+    ANSWER,
+    BAD_LENGTH,
+    BEGIN,
+    CONTROL,
+    COUNT,
+    FULL,
+    HOLE,
+    MORE,
+    NEED,
+    OFFSET,
+    PLAIN,
+    READ,
+    WRITE,
+    look,
+    unframe,
+)
+from tailrace.wire.unframe import END as ARRIVED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableSequence
+
+    from tailrace.live.arrivals import Arrivals
+    from tailrace.live.chunks import Item
+    from tailrace.live.place import Place
+    from tailrace.observers import RelayIo, RelayIoDelegate
+
+    Unframe = Callable[[memoryview, MutableSequence[int], MutableSequence[int]], int]
+
+EVENTS: Final = 1 << 16
+"""Events of a chunk at most."""
+
+
+class Dump:
+    """Reads a dump that was requested. ``place`` follows it; ``source`` is what errors call it.
+
+    ``endless``: the dump waits for more at the log's end, so that it ends only when the source is
+    shut down. With observers (``delegate``) each packet is shown to them first, one by one, in
+    Python. What lies before the offset ``behind`` in the file that is entered is left out: it was
+    given before.
+    """
+
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        place: Place,
+        *,
+        source: str,
+        endless: bool,
+        unframe: Unframe = unframe,
+        delegate: RelayIoDelegate | None = None,
+        io: RelayIo | None = None,
+        behind: int = 0,
+    ) -> None:
+        self.place = place
+        self._arrivals = arrivals
+        self._state = arrivals.state
+        self._source = source
+        self._endless = endless
+        self._unframe = unframe
+        self._delegate = delegate
+        self._io = io
+        self._behind = behind
+        self._starts: array[int] = array("q", bytes(8 * EVENTS))
+        self._ahead: memoryview | None = None
+        self._reason = MORE
+        self._entered = self._over = False
+
+    def take(self, deadline: float | None) -> Item | None:
+        """The next item; None where the time is up (`time.monotonic`) or the reader was woken.
+
+        Raises ConnectionLost, what a server refuses (`tailrace.live.refusals`), and ProtocolError
+        for what is no dump.
+        """
+        while not self._over:
+            item = self._next()
+            if isinstance(item, Chunk):
+                item = self._trimmed(item)
+            if item is not None:
+                return item
+            if self._reason == MORE and not self._fill(deadline):
+                return None
+        return END
+
+    def pending(self) -> bool:
+        """Whether bytes have come that the next `take` would look at."""
+        state, data = self._state, self._arrivals.data
+        read, left = state[READ], state[ARRIVED] - state[READ]
+        if left >= FRAME and left >= FRAME + int.from_bytes(data[read : read + 3], "little"):
+            return True
+        return self._ahead is not None or self._over or self._arrivals.ready()
+
+    def _fill(self, deadline: float | None) -> bool:
+        return self._arrivals.fill(self._state[NEED], self._room(), deadline)
+
+    def _room(self) -> int:
+        """What the packets of the event at READ take, as far as its header is there."""
+        state, data = self._state, self._arrivals.data
+        at = state[READ] + FRAME + 1
+        if state[ARRIVED] < at + HEADER_SIZE:
+            return 0
+        size = min(int.from_bytes(data[at + 9 : at + 13], "little"), MAX_EVENT_SIZE)
+        return size + (size // LARGEST + 2) * FRAME + 3
+
+    # --- chunks ----------------------------------------------------------------------------------
+
+    def _next(self) -> Item | None:
+        """What is there already: a chunk, or what the packet at READ or the event ahead means."""
+        state = self._state
+        state[BEGIN] = state[WRITE] = state[READ]
+        state[COUNT] = 0
+        offset = state[OFFSET] = self.place.offset
+        if self._ahead is not None:
+            event, self._ahead = self._ahead, None
+            self._reason = FULL
+            return self._event(event)
+        if self._delegate is None or self._delegate.is_empty:
+            reason = self._unframe(self._arrivals.data, self._starts, state)
+        else:
+            reason = self._observe()
+        self._reason = reason
+        count = state[COUNT]
+        if count:
+            if not self.place.reading:
+                kind = self._arrivals.data[state[BEGIN] + 4]
+                raise self.place.error(f"{event_name(kind)} comes where no event may come")
+            self.place.moved(state[OFFSET])
+            data = self._arrivals.data[state[BEGIN] : state[WRITE]]
+            return Chunk(self.place.file, offset, data, memoryview(self._starts)[:count])
+        return None if reason in {MORE, FULL} else self._packet(reason)
+
+    def _trimmed(self, chunk: Chunk) -> Chunk | None:
+        """What of a chunk was not given before."""
+        if chunk.offset >= self._behind:
+            return chunk
+        if chunk.end <= self._behind:
+            return None
+        first = bisect_left(chunk.starts, self._behind - chunk.offset)
+        at = chunk.starts[first] if first < len(chunk.starts) else -1
+        if chunk.offset + at != self._behind:
+            raise self.place.error(f"no event begins at {self._behind}")
+        starts = array("q", (start - at for start in chunk.starts[first:]))
+        return Chunk(chunk.file, self._behind, chunk.data[at:], starts)
+
+    # --- single packets --------------------------------------------------------------------------
+
+    def _packet(self, reason: int) -> Item | None:
+        """The packet at READ, which is no plain event; or more of it has to come."""
+        packet = self._whole()
+        if packet is None:
+            self._reason = MORE
+            return None
+        if reason == ANSWER or packet[0] != 0:
+            return self._answer(packet)
+        self._reason = FULL
+        return self._event(packet[1:])
+
+    def _whole(self) -> memoryview | None:
+        """The payload at READ, its packets joined in place, and READ behind it; None where some of
+        it has yet to come (NEED is set).
+        """
+        state, data = self._state, self._arrivals.data
+        at, sizes, size = state[READ], list[int](), LARGEST
+        while size == LARGEST:
+            if state[ARRIVED] < at + FRAME:
+                state[NEED] = at + FRAME - state[READ]
+                return None
+            size = int.from_bytes(data[at : at + 3], "little")
+            at += FRAME + size
+            if state[ARRIVED] < at:
+                state[NEED] = at - state[READ]
+                return None
+            sizes.append(size)
+        start = end = state[READ] + FRAME
+        read = start
+        for size in sizes:
+            if end != read:
+                data[end : end + size] = data[read : read + size]
+            end += size
+            read += size + FRAME
+        state[READ] = at
+        return data[start:end]
+
+    def _answer(self, packet: memoryview) -> End:
+        if is_error(packet):
+            error = ErrorPacket.decode(packet)
+            raise refusal(error.code, error.sqlstate, error.message, self._source)
+        if is_end(packet):
+            if self._endless:
+                raise ConnectionLost(f"{self._source} ended the dump: it is shutting down")
+            self._over = True
+            return END
+        first = f"begins with {packet[0]:#04x}" if packet else "is empty"
+        raise MalformedPacket(f"{self._source}: a packet of the dump {first}")
+
+    def _event(self, event: memoryview) -> Item | None:
+        """One event, by itself."""
+        place = self.place
+        verdict = look(event, place.offset)
+        if verdict == BAD_LENGTH:
+            said = int.from_bytes(event[9:13], "little")
+            raise MalformedPacket(
+                f"{self._source}: at {place.position} an event of {len(event)} bytes says it has"
+                f" {said}"
+            )
+        if verdict == CONTROL:
+            given = place.control(event)
+            if isinstance(given, FileBegin):
+                if self._entered:
+                    self._behind = 0
+                self._entered = True
+                return given
+            return self._alone(event) if given is Verdict.KEPT else None
+        if not place.reading:
+            raise place.error(f"{event_name(event[4])} comes where no event may come")
+        if verdict == HOLE:
+            place.hole(event)
+        return self._alone(event)
+
+    def _alone(self, event: memoryview) -> Chunk:
+        """A chunk of one event, in memory that is not overwritten before the next take."""
+        place, data = self.place, self._arrivals.data
+        if event.obj is not data.obj:
+            event = memoryview(bytearray(bytes(event) + bytes(PADDING)))[: len(event)]
+        offset = place.offset
+        place.moved(offset + len(event))
+        return Chunk(place.file, offset, event, array("q", [0]))
+
+    # --- observers -------------------------------------------------------------------------------
+
+    def _observe(self) -> int:
+        """`unframe`, with each packet shown to the observers. What is no plain event goes ahead."""
+        state, data = self._state, self._arrivals.data
+        starts = self._starts
+        assert self._delegate is not None  # noqa: S101 - `_next` has seen it
+        assert self._io is not None  # noqa: S101 - it comes with the delegate
+        while state[COUNT] < len(starts):
+            read = state[READ]
+            packet = self._whole()
+            if packet is None:
+                return MORE
+            if not packet or packet[0] != 0:
+                state[READ] = read
+                return ANSWER
+            self._io.log_name, self._io.log_pos = self.place.file, state[OFFSET]
+            event = self._delegate.after_read_event(self._io, packet[1:])
+            size, write = len(event), state[WRITE]
+            if write + size > state[READ] or look(event, state[OFFSET]) != PLAIN:
+                self._ahead = memoryview(bytearray(bytes(event) + bytes(PADDING)))[:size]
+                return FULL
+            data[write : write + size] = event
+            starts[state[COUNT]] = write - state[BEGIN]
+            state[WRITE] = write + size
+            state[OFFSET] += size
+            state[COUNT] += 1
+        return FULL

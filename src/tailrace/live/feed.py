@@ -1,0 +1,299 @@
+"""The log of a running server as it comes, over breaks of the connection: `Feed`."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+from contextlib import suppress
+from threading import RLock
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import ConnectionLost, ServerError, TailraceError, UsageError
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.by_gtid import ByGtid
+from tailrace.live.by_position import ByPosition
+from tailrace.live.chunks import END, Chunk, End, Expected, FileBegin
+from tailrace.live.identity import Identity
+from tailrace.live.link import Link, Request, explained, open_link
+from tailrace.live.retry import Attempts
+from tailrace.observers import RelayIo
+from tailrace.position import Position
+from tailrace.wire.unframe import unframe as in_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from tailrace.live.chunks import Item
+    from tailrace.live.dump import Unframe
+    from tailrace.live.session import Session
+    from tailrace.live.url import Source, Start
+    from tailrace.observers import RelayIoDelegate
+
+_log: Final = logging.getLogger("tailrace.live")
+
+
+class Feed:
+    """What a server's log holds and what comes, as `FileBegin` and `Chunk`; breaks are mended.
+
+    ``start`` (None: the source's, and where that is not said ``oldest``) chooses between two modes.
+
+    By position (``oldest``, ``now``, a Position): what is given are the files' bytes, each once. A
+    break is mended on the same server, with the very next event, also inside a transaction. It is
+    the same server and file where its UUID (MySQL; MariaDB with ``server_uid``) and the format
+    description of the file are those of before; ``expected`` says what these were when ``start``
+    was reached, so that the first connection is checked, too.
+
+    By GTID (a GtidSet or GtidList; several hosts in the source): only whole transactions are given,
+    and a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
+    transaction is held, in memory and then in a temporary file. Files and offsets are those of the
+    host that is read; what it leaves out because we have it is left out of its files, too.
+
+    The first connection's failure is raised at once. Later, a lost connection is tried again with
+    growing pauses for ``source.retry`` seconds, and then ConnectionLost is raised. Everything else
+    is raised at once (by GTID, when no host of a round was but lost): LogPurged, LogReset,
+    GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError, what observers raise. An error is
+    raised again by each further `take`; behind it and at the end the connection is closed.
+
+    ``follow`` false ends at the log's end. ``delegate`` has the observers: told of ``io``.
+    ``unframe`` is `tailrace.wire.unframe.unframe` or what does the same. ``identity`` is who we are
+    to the source. One thread takes; `close` may be called from any.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        start: Start | None = None,
+        follow: bool = True,
+        delegate: RelayIoDelegate | None = None,
+        unframe: Unframe = in_python,
+        expected: Expected | None = None,
+        identity: Identity | None = None,
+    ) -> None:
+        self.source = source
+        self.start: Start = source.start or "oldest" if start is None else start
+        self.identity = identity or Identity()
+        self.io = RelayIo()
+        self.reconnects = 0
+        self._mode = self._mode_of(self.start, expected or Expected())
+        self._attempts = Attempts(source)
+        self._link: Link | None = None
+        self._session: Session | None = None
+        self._heard: tuple[Position | None, float] = (None, monotonic())
+        self._out: Iterator[FileBegin | Chunk] = iter(())
+        self._delegate = delegate
+        self._woken, self._wake = socket.socketpair()
+        self._request = Request(
+            source=source,
+            identity=self.identity,
+            follow=follow,
+            unframe=unframe,
+            delegate=delegate,
+            io=self.io,
+            wake=self._woken,
+            mode=self._mode,
+        )
+        self._lock = RLock()
+        self._closing = self._started = self._over = False
+        self._failure: BaseException | None = None
+
+    def _mode_of(self, start: Start, expected: Expected) -> ByPosition | ByGtid:
+        if isinstance(start, GtidSet | GtidList):
+            return ByGtid(start)
+        if len(self.source.hosts) == 1:
+            return ByPosition(start, expected)
+        if isinstance(start, Position):
+            raise UsageError(
+                f"{self.source.name}: a position is of one server: with several hosts, begin"
+                " behind GTIDs, or with oldest or now"
+            )
+        return ByGtid(start)
+
+    # --- where it stands -------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position:
+        """Behind what was given; by GTID in the files of the host that gave it."""
+        return self._mode.position
+
+    @property
+    def gtids(self) -> GtidSet | GtidList | None:
+        """By GTID, what was given, with the start; None by position, and before it is known."""
+        return self._mode.gtids
+
+    @property
+    def session(self) -> Session | None:
+        """The session of the connection there is, or that was last; None before the first."""
+        return self._session
+
+    @property
+    def expected(self) -> Expected:
+        """What the source and the file at hand are, for a feed that is to go on from here."""
+        return self._mode.known
+
+    @property
+    def heard(self) -> Position | None:
+        """Where the source stands, from the last heartbeat or event that came."""
+        link = self._link
+        return self._heard[0] if link is None else link.dump.place.heard or self._heard[0]
+
+    @property
+    def heard_at(self) -> float:
+        """When the last bytes came, by `time.monotonic`."""
+        link = self._link
+        return self._heard[1] if link is None else link.arrivals.heard_at
+
+    def pending(self) -> bool:
+        """Whether bytes have come that the next take would look at.
+
+        They may be a heartbeat, or a part of an event: take with a timeout where waiting matters.
+        """
+        return self._link is not None and self._link.dump.pending()
+
+    # --- taking ----------------------------------------------------------------------------------
+
+    def take(self, timeout: float | None = None) -> Item | None:
+        """What comes next; None where nothing came in ``timeout`` seconds; END at the end.
+
+        Connects, and mends breaks. An attempt to connect may outlast the timeout by the source's
+        ``connect_timeout``. What was taken before is no longer valid.
+        """
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._over or self._closing:
+                return END
+            try:
+                item = self._take(deadline)
+            except TailraceError as error:
+                self._failure = error
+                self._stop(error)
+                raise
+            except BaseException:  # an interrupt: the next take reads this anew
+                self._drop()
+                raise
+            if item is END or self._closing:
+                self._over = True
+                self._stop()
+                return END
+            return item
+
+    def _take(self, deadline: float | None) -> Item | None:
+        if not self._started:
+            self._started = True
+            if self._delegate is not None:
+                self._delegate.thread_start(self.io)
+        while not self._closing:
+            given = next(self._out, None)
+            if given is not None:
+                return given
+            link = self._link or self._connect(deadline)
+            if link is None:
+                return None
+            try:
+                item = link.dump.take(deadline)
+            except ConnectionLost as error:
+                self._lost(error, link)
+                continue
+            except ServerError as error:
+                if link.dump.place.reading:
+                    raise
+                self._drop()
+                self._attempts.failed(
+                    explained(self._request, link.session.host, error), monotonic()
+                )
+                _log.warning("%s", error)
+                continue
+            if item is None or isinstance(item, End):
+                return item
+            link.given = link.given or isinstance(item, Chunk)
+            self._out = self._mode.accept(item, link.dump.place)
+        return END
+
+    def _lost(self, error: ConnectionLost, link: Link) -> None:
+        position = self.position
+        self._drop()
+        self._attempts.lost(error, monotonic(), proved=link.proved)
+        _log.warning("%s; going on behind %s", error, position)
+
+    def _connect(self, deadline: float | None) -> Link | None:
+        """A connection with a dump on it; None where the time is up, or on closing."""
+        attempts = self._attempts
+        while self._wait_until(attempts.due, deadline):
+            host = attempts.host
+            try:
+                link = open_link(self._request, host)
+            except TailraceError as error:
+                attempts.failed(error, monotonic())
+                _log.warning("%s; trying again", error)
+                continue
+            self.reconnects += self._session is not None
+            self._link, self._session = link, link.session
+            self._mode.linked(link.session)
+            attempts.connected()
+            _log.info("%s: reading behind %s", link.session.name, self.position)
+            return link
+        return None
+
+    def _wait_until(self, due: float, deadline: float | None) -> bool:
+        """Wait; False where ``deadline`` comes first, or the feed is closed."""
+        until = due if deadline is None else min(due, deadline)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ)
+            selector.select(max(until - monotonic(), 0))
+        return not self._closing and monotonic() >= due
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _drop(self) -> None:
+        """Close the connection, and forget what came and was not given."""
+        self._out = iter(())
+        link, self._link = self._link, None
+        if link is not None:
+            self._heard = (link.dump.place.heard, link.arrivals.heard_at)
+            link.close()
+
+    def _stop(self, error: BaseException | None = None) -> None:
+        """The reader ends."""
+        self._drop()
+        self._mode.close()
+        if not self._started or self._delegate is None:
+            return
+        delegate, self._delegate = self._delegate, None
+        try:
+            delegate.thread_stop(self.io)
+        except TailraceError as second:
+            if error is None:
+                raise
+            error.add_note(f"and then: {second}")
+
+    def close(self) -> None:
+        """Close the connection; a take that waits gives END, and so does each later one.
+
+        From any thread. Where a connection is being made, it waits for that.
+        """
+        self._closing = True
+        with suppress(OSError):
+            self._wake.send(b"\0")
+        with self._lock:
+            if not self._over and self._failure is None:
+                self._over = True
+                self._stop()
+            self._wake.close()
+            self._woken.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,176 @@
+"""A PyMySQL connection that a dump has taken: the one place that knows PyMySQL's inside.
+
+Whatever sends a command or reads an answer goes through a few methods of the connection; these
+refuse from `Hold.take` on, so that nothing else writes into a dump or eats its packets.
+``connection.close()`` stays what it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from pymysql.connections import Connection
+
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
+from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
+
+if TYPE_CHECKING:
+    import socket
+
+_GUARDED: Final = (
+    "_execute_command",
+    "_read_packet",
+    "connect",
+    "next_result",
+    "write_packet",
+)
+
+
+class _Guard:
+    """What stands in the place of the guarded methods; it knows nothing of the connection."""
+
+    def __init__(self) -> None:
+        self.reason = "a binary log dump runs on this connection: it takes no other command"
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise LocalProtocolError(self.reason)
+
+
+class Hold:
+    """What a dump needs of a connection: to send its command, and to read packets.
+
+    Raises LocalProtocolError where the connection is not in the state for a dump; UsageError where
+    it is none of PyMySQL's.
+    """
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        if not isinstance(connection, Connection):
+            raise UsageError(
+                f"a dump needs a connection of PyMySQL, not a {type(connection).__name__}"
+            )
+        self.connection: Any = connection  # its typing leaves out what is used here
+        self._guard = _Guard()
+        self._reader: Any = None
+
+    @property
+    def name(self) -> str:
+        """What errors call the other side: host and port, or the socket's path."""
+        if self.connection.unix_socket:
+            return str(self.connection.unix_socket)
+        return f"{self.connection.host}:{self.connection.port}"
+
+    @property
+    def version(self) -> str:
+        """The server's version, as its greeting says; MariaDB's older ones put 5.5.5- before it."""
+        return str(self.connection.server_version).removeprefix("5.5.5-")
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether it is a MariaDB server, by its version."""
+        return "mariadb" in self.version.lower()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has its socket."""
+        return bool(self.connection.open)
+
+    def check(self) -> None:
+        """Raise LocalProtocolError where a command cannot be sent now."""
+        if isinstance(taken := vars(self.connection).get(_GUARDED[0]), _Guard):
+            raise LocalProtocolError(taken.reason)
+        if not self.is_open:
+            raise LocalProtocolError(
+                f"the connection to {self.name} is not open: connect and authenticate first"
+            )
+        result = self.connection._result  # noqa: SLF001 - see the file's docstring
+        if result is not None and (result.unbuffered_active or result.has_next):
+            raise LocalProtocolError(
+                "results of the last statement have not been read: read them, or close the cursor"
+            )
+
+    def take(self, payload: bytes) -> None:
+        """Refuse all other use of the connection from now on, and send this command.
+
+        Raises ConnectionLost.
+        """
+        for method in _GUARDED:
+            setattr(self.connection, method, self._guard)
+        self._reader = self.connection._rfile  # noqa: SLF001
+        try:
+            self.connection._write_bytes(frame(payload))  # noqa: SLF001
+        except self.connection.OperationalError as error:
+            raise ConnectionLost(
+                f"{self.name}: the dump was not asked for: {error.args[-1]}"
+            ) from error
+
+    def release(self, reason: str) -> None:
+        """Say ``reason`` from now on where the connection is asked for anything but its close."""
+        self._guard.reason = reason
+
+    @property
+    def socket(self) -> socket.socket:
+        """The connection's socket, or the TLS on it; the reader's timeout is set.
+
+        Raises LocalProtocolError where the connection was closed.
+        """
+        if not self.is_open:
+            raise LocalProtocolError(f"the connection to {self.name} was closed")
+        found: socket.socket = self.connection._sock  # noqa: SLF001
+        timeout = self.connection._read_timeout  # noqa: SLF001
+        if found.gettimeout() != timeout:
+            found.settimeout(timeout)
+            self.connection._current_timeout = timeout  # noqa: SLF001 - newer ones keep it
+        return found
+
+    def read(self) -> bytes | bytearray:
+        """The next payload, of as many packets as it came in.
+
+        Raises ConnectionLost, after which the connection has no socket any more; MalformedPacket;
+        LocalProtocolError where the connection was closed.
+        """
+        number, size = self._header()
+        if size < LARGEST:
+            return self._bytes(size)
+        whole = bytearray(self._bytes(size))
+        while size == LARGEST:
+            after, size = self._header()
+            if after != (number + 1) & 0xFF:
+                self.drop()
+                raise MalformedPacket(
+                    f"{self.name}: packet {after} does not go on with packet {number}, behind "
+                    f"{len(whole)} bytes of a record"
+                )
+            number = after
+            whole += self._bytes(size)
+        return whole
+
+    def _header(self) -> tuple[int, int]:
+        """Sequence number and size of the next packet."""
+        head = self._bytes(HEADER_SIZE)
+        return head[3], int.from_bytes(head[:3], "little")
+
+    def _bytes(self, size: int) -> bytes:
+        within = self.socket.gettimeout()
+        try:
+            data: bytes = self._reader.read(size)
+        except TimeoutError as error:
+            self.drop()
+            raise ConnectionLost(
+                f"{self.name} sent nothing for {within:g} s (the connection's read_timeout)"
+            ) from error
+        except (OSError, ValueError) as error:
+            if not self.is_open:  # another thread closed it
+                raise LocalProtocolError(f"the connection to {self.name} was closed") from error
+            self.drop()
+            raise ConnectionLost(f"{self.name}: the connection was lost: {error}") from error
+        except BaseException:
+            self.drop()  # in mid-packet: what follows has no beginning
+            raise
+        if len(data) < size:
+            self.drop()
+            raise ConnectionLost(f"{self.name} ended the connection without a word")
+        return data
+
+    def drop(self) -> None:
+        """Close the socket; the connection itself can still be closed."""
+        self.connection._force_close()  # noqa: SLF001

@@ -1,0 +1,138 @@
+"""One connection to a source with a dump on it, from the login to the first packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LogPurged, LogReset, ServerError, TailraceError
+from tailrace.live.arrivals import Arrivals
+from tailrace.live.dump import Dump
+from tailrace.live.net import NetService
+from tailrace.live.place import Place
+from tailrace.live.session import Session
+from tailrace.position import Position, file_number
+
+if TYPE_CHECKING:
+    import socket
+
+    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.live.by_gtid import ByGtid
+    from tailrace.live.by_position import ByPosition
+    from tailrace.live.dump import Unframe
+    from tailrace.live.identity import Identity
+    from tailrace.live.url import Host, Source
+    from tailrace.observers import RelayIo, RelayIoDelegate
+
+    Asked = Position | GtidSet | GtidList
+
+
+_NO_SUCH_LOG: Final = "Could not find first log file name"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How dumps are asked for, the same at each connection.
+
+    ``mode`` says where from, once the session is there; ``wake`` is readable when waits are to end.
+    """
+
+    source: Source
+    identity: Identity
+    follow: bool
+    unframe: Unframe
+    delegate: RelayIoDelegate | None
+    io: RelayIo
+    wake: socket.socket
+    mode: ByPosition | ByGtid
+
+
+@dataclass(slots=True)
+class Link:
+    """A session and the dump on it."""
+
+    session: Session
+    arrivals: Arrivals
+    dump: Dump
+    since: float
+    given: bool = False
+    """Whether it gave a chunk."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the connection was of use: a break of it is one by itself."""
+        lived = monotonic() - self.since
+        return self.given or (self.dump.place.reading and lived > self.arrivals.silence)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.arrivals.close()
+        self.session.close()
+
+
+def open_link(request: Request, host: Host) -> Link:
+    """Connect to a host and ask for the dump. Raises what `Session` and observers raise."""
+    session = Session.open(request.source, host, request.identity)
+    try:
+        wanted = request.mode.begin(session)
+        behind, asked = 0, wanted
+        if isinstance(wanted, Position):
+            behind, asked = wanted.offset, request.mode.asked(wanted)
+        session.prepare(asked)
+        flags = _tell(request, session, host, wanted)
+        stream = session.request(asked, block=request.follow, flags=flags)
+        name = request.source.name_at(host)
+        arrivals = Arrivals(
+            stream.detach(), name=name, silence=2 * request.source.heartbeat, wake=request.wake
+        )
+        dump = Dump(
+            arrivals,
+            Place(asked if isinstance(asked, Position) else None, source=name),
+            source=name,
+            endless=request.follow,
+            unframe=request.unframe,
+            delegate=request.delegate,
+            io=request.io,
+            behind=behind,
+        )
+    except BaseException:
+        session.close()
+        raise
+    return Link(session, arrivals, dump, monotonic())
+
+
+def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
+    """Show observers the connection that a dump is to be requested on; the flags they want."""
+    io, delegate = request.io, request.delegate
+    io.server_id, io.user = request.identity.server_id or 0, request.source.user
+    io.host, io.port = (host.name, host.port) if host.socket is None else (host.socket, 0)
+    if isinstance(wanted, Position):
+        io.log_name, io.log_pos = wanted.file, wanted.offset
+    if delegate is None or delegate.is_empty:
+        return io.flags
+    io.connection = NetService(session.connection, request.source.name_at(host))
+    io.flags = delegate.before_request_transmit(io, 0)
+    return io.flags
+
+
+def explained(request: Request, host: Host, error: ServerError) -> ServerError:
+    """A refusal, told more exactly: the servers say the same of a log that was purged and of one
+    that never was. Asks the server for its oldest log, on a connection of its own.
+    """
+    asked = request.mode.position
+    if not (isinstance(error, LogReset) and _NO_SUCH_LOG in error.message and asked.number):
+        return error
+    try:
+        with Session.open(request.source, host, request.identity) as session:
+            oldest = session.oldest_log()
+    except TailraceError:
+        return error
+    if (file_number(oldest) or 0) <= asked.number:
+        return error
+    return LogPurged(
+        f"{request.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, is no"
+        f" longer there: the oldest log is {oldest}. Copy the data anew and begin behind the copy",
+        code=error.code,
+        sqlstate=error.sqlstate,
+    )

@@ -1,0 +1,133 @@
+"""The connection service of observers over a PyMySQL connection, also while a stream reads it."""
+
+from __future__ import annotations
+
+import copy
+import select
+import ssl
+import time
+from contextlib import suppress
+from socket import SHUT_RDWR
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pymysql import err
+
+from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError, TailraceError
+from tailrace.live.refusals import refusal
+from tailrace.wire.packets import frame
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from pymysql.connections import Connection
+
+_BUFFER: Final = 16 << 10
+"""Bytes that are held before a flush sends them."""
+_PATIENCE: Final = 30.0
+"""Seconds that a source may leave without reading what was sent to it."""
+_NO_SUCH_THREAD: Final = 1094
+
+
+class NetService:
+    """`tailrace.observers.ConnectionService`, made before a dump is requested on the connection.
+
+    ``name`` is what errors call the source. The socket may be blocking, with its own timeout, or
+    not: then it is waited for, ``patience`` seconds in all for a flush. Nobody else may write to it
+    meanwhile, and nobody may read from it in another thread while it is written to
+    (OpenSSL's rule). A connection that cannot be written to is shut down, so that whoever reads
+    from it meets its end.
+    """
+
+    def __init__(
+        self, connection: Connection[Any], name: str, *, patience: float = _PATIENCE
+    ) -> None:
+        self._connection = cast("Any", connection)  # its typing leaves out what is used here
+        if not self._connection.open:
+            raise LocalProtocolError(f"the connection to {name} is closed")
+        self._socket: socket.socket = self._connection._sock  # noqa: SLF001 - it has no other way
+        self._name = name
+        self._patience = patience
+        self._buffer = bytearray()
+        self._thread = int(self._connection.thread_id())
+        self._other = copy.copy(self._connection)
+        """What another connection like this one is made of; a stream changes the first."""
+        self._other._sock = self._other._rfile = None  # noqa: SLF001 - they are the first's
+
+    def read(self) -> bytes:
+        """One packet's payload. Raises ServerError for one that is an error."""
+        try:
+            packet = self._connection._read_packet()  # noqa: SLF001 - as above
+        except err.MySQLError as error:
+            raise _refusal(error, self._name) from error
+        return bytes(packet.get_all_data())
+
+    def write(self, packet: bytes, sequence: int = 0) -> None:
+        """Put a packet into the buffer."""
+        if len(self._buffer) >= _BUFFER:
+            self.flush()
+        self._buffer += frame(packet, sequence)
+
+    def flush(self) -> None:
+        """Send the buffer. Raises ConnectionLost where the source is gone, or takes nothing."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        try:
+            self._send(memoryview(data))
+        except OSError as error:
+            with suppress(OSError):
+                self._socket.shutdown(SHUT_RDWR)
+            raise ConnectionLost(f"{self._name}: cannot be written to: {error}") from error
+
+    def query(self, sql: str) -> Sequence[Sequence[Any]]:
+        """One statement's rows. Raises ServerError, ConnectionLost."""
+        return _rows(self._connection, sql, self._name)
+
+    def kill(self) -> None:
+        """End the server's thread of this connection, over another one."""
+        try:
+            self._other.connect()
+            try:
+                _rows(self._other, f"KILL {self._thread}", self._name)
+            finally:
+                self._other.close()
+        except err.MySQLError as error:
+            raise _refusal(error, self._name) from error
+        except (OSError, EOFError) as error:
+            raise ConnectionLost(f"{self._name}: cannot be reached: {error}") from error
+        except ServerError as error:
+            if error.code != _NO_SUCH_THREAD:
+                raise
+
+    def _send(self, left: memoryview) -> None:
+        deadline = time.monotonic() + self._patience
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT, deadline)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, deadline)
+
+    def _wait(self, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not poll.poll(remaining * 1000):
+            raise TimeoutError(f"it took nothing for {self._patience:g} seconds")
+
+
+def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+    except err.MySQLError as error:
+        raise _refusal(error, name) from error
+
+
+def _refusal(error: err.MySQLError, name: str) -> TailraceError:
+    code, message = (*error.args, "", "")[:2]
+    if not isinstance(code, int):
+        return ConnectionLost(f"{name}: {error}")
+    return refusal(code, None, str(message), name)

@@ -1,0 +1,191 @@
+"""The options of a server's URL, of overrides and of option files: their names and meanings."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.constants import MAGIC
+from tailrace.errors import UsageError
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.options_file import read_options
+from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_MARIADB_GTID: Final = re.compile(r"\s*\d+-\d+-\d+\s*(,|\Z)", re.ASCII)
+_SERVER_IDS: Final = range(1, 1 << 32)
+_LONGEST: Final = 31_536_000.0
+"""A year, in seconds."""
+_SWITCHES: Final = frozenset({"ssl", "skip-ssl", "ssl-verify-server-cert"})
+
+
+def filed_options(path: Path | None) -> dict[str, Any]:
+    """What an option file says for us, by plain name: ``user``, ``host``, ``port``, ``socket``, and
+    options of the URL; not the password. Raises UsageError.
+    """
+    found: dict[str, Any] = {}
+    for group, name, value in [] if path is None else read_options(path):
+        plain = plain_name(name)
+        if name in _SWITCHES:
+            mode = mode_of_switch(name, "1" if value is None else value)
+            if mode is not None:
+                found["ssl_mode"] = mode
+        elif plain in _FILED or (group == "tailrace" and plain in _OPTIONS.keys() - _STARTS):
+            if value is None:
+                raise UsageError(f"{path}: the option {name} has no value")
+            found[plain] = value
+        elif group == "tailrace" and name != "password":
+            raise UsageError(f"{path}: [tailrace] knows no {name}; {_known()}")
+    return found
+
+
+def plain_name(name: str) -> str:
+    """An option's name as it is kept: lower case, underscores."""
+    return name.strip().lower().replace("-", "_")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise UsageError for a name that no option of a URL has."""
+    for name in names:
+        if name not in _OPTIONS and name not in _PLACES:
+            raise UsageError(f"a server's URL has no option {name[:40]!r}; {_known()}")
+
+
+def _known() -> str:
+    return f"known are {', '.join(sorted({*_OPTIONS, *_PLACES}))}"
+
+
+def without_rivals(options: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The URL's options, without the start where another is given."""
+    if given.keys() & _STARTS:
+        return {name: value for name, value in options.items() if name not in _STARTS}
+    return options
+
+
+def check_starts(said: Iterable[str]) -> None:
+    """Raise UsageError where two options say where to begin."""
+    starts = sorted(_STARTS.intersection(said))
+    if len(starts) > 1:
+        raise UsageError(f"one of {' and '.join(starts)} says where to begin, not both")
+
+
+def check_tls(said: dict[str, Any]) -> None:
+    """Raise UsageError where options of TLS that were given together do not go together."""
+    text = said.get("ssl_mode")
+    mode = None if text is None else mode_named(str(text))
+    if mode is None or mode.verifies:
+        return
+    for name in ("ssl_ca", "ssl_capath"):
+        if name in said:
+            raise UsageError(
+                f"{name} is for verifying, and ssl_mode={mode} does not: say VERIFY_CA or"
+                " VERIFY_IDENTITY, or leave one of the two out"
+            )
+    for name in ("ssl_cert", "ssl_key", "tls_version"):
+        if name in said and mode == "DISABLED":
+            raise UsageError(f"{name} is for TLS, and ssl_mode=DISABLED has none")
+
+
+def settings(said: dict[str, Any], scheme: str) -> dict[str, Any]:
+    """The fields of a `tailrace.live.url.Source` that these options make, ``tls`` always.
+
+    Raises UsageError, GtidError.
+    """
+    fields: dict[str, Any] = {}
+    tls: dict[str, Any] = {}
+    for name, value in said.items():
+        place, read = _OPTIONS[name]
+        meaning = read(name, value)
+        if place == "start" and name == "gtid" and isinstance(meaning, str):
+            meaning = GtidSet() if scheme == "mysql" else GtidList()
+        (tls if name in _TLS else fields)[place] = meaning
+    return {**fields, "tls": Tls(**tls)}
+
+
+def _position(name: str, value: Any) -> Position:
+    place = value if isinstance(value, Position) else Position.parse(str(value))
+    if place.offset < len(MAGIC):
+        raise UsageError(f"{name}: a log's events begin at 4, not at {place.offset}")
+    return place
+
+
+def _gtids(_: str, value: Any) -> GtidSet | GtidList | str:
+    """The set; "" where it is empty, which either flavour's may be."""
+    if isinstance(value, GtidSet | GtidList):
+        return value
+    text = str(value)
+    if not text.strip():
+        return ""
+    return GtidList.parse(text) if _MARIADB_GTID.match(text) else GtidSet.parse(text)
+
+
+def _start(name: str, value: Any) -> Any:
+    if isinstance(value, GtidSet | GtidList):
+        return value
+    if isinstance(value, Position):
+        return _position(name, value)
+    text = str(value).strip().lower()
+    if text not in {"oldest", "now"}:
+        raise UsageError(
+            f"start is oldest or now, not {text[:40]!r}; a place is position=binlog.000003:1234,"
+            " GTIDs are gtid=…"
+        )
+    return text
+
+
+def _server_id(name: str, value: Any) -> int:
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()) or int(text[:12]) not in _SERVER_IDS:
+        raise UsageError(f"{name} is a number from 1 to {_SERVER_IDS[-1]}, not {text[:40]!r}")
+    return int(text)
+
+
+def _seconds(name: str, value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    least = 0.0 if name == "retry" else 0.01
+    if not least <= seconds <= _LONGEST:
+        raise UsageError(
+            f"{name} is a number of seconds from {least:g} on, not {str(value)[:40]!r}"
+        )
+    return seconds
+
+
+def _text(name: str, value: Any) -> str:
+    if not str(value):
+        raise UsageError(f"{name} is empty")
+    return str(value)
+
+
+def _file(name: str, value: Any) -> str:
+    return str(Path(_text(name, value)).expanduser())
+
+
+_TLS: Final = {"ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "tls_version"}
+_STARTS: Final = {"position", "gtid", "start"}
+_PLACES: Final = {"socket", "defaults_file"}
+_OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
+    "position": ("start", _position),
+    "gtid": ("start", _gtids),
+    "start": ("start", _start),
+    "server_id": ("server_id", _server_id),
+    "heartbeat": ("heartbeat", _seconds),
+    "connect_timeout": ("connect_timeout", _seconds),
+    "retry": ("retry", _seconds),
+    "ssl_mode": ("mode", lambda _, value: mode_named(str(value))),
+    "ssl_ca": ("ca", _file),
+    "ssl_capath": ("capath", _file),
+    "ssl_cert": ("cert", _file),
+    "ssl_key": ("key", _file),
+    "tls_version": ("versions", lambda _, value: versions_named(str(value))),
+}
+"""An option's field of `Source` or `Tls`, and what reads its text."""
+_FILED: Final = {"user", "host", "port", "socket", "connect_timeout", *_TLS}
+"""Options that all MySQL programs share."""

@@ -1,0 +1,271 @@
+"""Where a stream stands in the source's files, and what the events about the stream say of it.
+
+The machine, a line a state (facts sheet 4.7, 6.1; NAME is the artificial ROTATE that comes before
+each file, LIST MariaDB's artificial GTID_LIST):
+
+    ASKED    the dump was requested            NAME → NAMED
+    NAMED    a file's name came                DESCRIPTION → READING    HEARTBEAT, LIST → NAMED
+    READING  its description came              ROTATE → TURNED          HEARTBEAT, LIST → READING
+                                               NAME → NAMED: the file before has no ROTATE, its
+                                               server was shut down (STOP) or crashed
+    TURNED   its ROTATE came                   NAME → NAMED: of the file that the ROTATE named
+                                               HEARTBEAT, LIST → TURNED
+
+Plain events come in READING only. In position mode all bytes of a file come: what leaves some out
+is an error. By GTID the source leaves out what we have, and says where it goes on.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, EventFlag, EventType, event_name
+from tailrace.errors import LogReset, ProtocolError
+from tailrace.events.fields import Cursor
+from tailrace.live.chunks import FileBegin
+from tailrace.position import Position, file_number
+
+if TYPE_CHECKING:
+    from tailrace.errors import TailraceError
+
+_HEADER: Final = Struct("<IBIIIH").unpack_from
+_WRAP: Final = 1 << 32
+_U64: Final = Struct("<Q").unpack_from
+_V2_NAME: Final = 1
+_V2_POSITION: Final = 2
+
+
+class _State(Enum):
+    ASKED = "before the name of a file"
+    NAMED = "before the file's description"
+    READING = "inside a file"
+    TURNED = "behind a ROTATE"
+
+
+class _Token(Enum):
+    NAME = auto()
+    DESCRIPTION = auto()
+    ROTATE = auto()
+    HEARTBEAT = auto()
+    LIST = auto()
+    ENCRYPTION = auto()
+
+
+class Verdict(Enum):
+    """What becomes of a control event."""
+
+    KEPT = "it stands in the file, and is given as one of its events"
+    DROPPED = "it is about the stream"
+
+
+_S, _T = _State, _Token
+_TABLE: Final[dict[tuple[_State, _Token], _State]] = {
+    (_S.ASKED, _T.NAME): _S.NAMED,
+    (_S.NAMED, _T.DESCRIPTION): _S.READING,
+    (_S.READING, _T.ROTATE): _S.TURNED,
+    (_S.READING, _T.NAME): _S.NAMED,
+    (_S.READING, _T.ENCRYPTION): _S.READING,
+    (_S.TURNED, _T.NAME): _S.NAMED,
+    **{
+        (state, token): state
+        for state in (_S.NAMED, _S.READING, _S.TURNED)
+        for token in (_T.HEARTBEAT, _T.LIST)
+    },
+}
+_TOKENS: Final[dict[int, _Token]] = {
+    EventType.FORMAT_DESCRIPTION: _T.DESCRIPTION,
+    EventType.HEARTBEAT: _T.HEARTBEAT,
+    EventType.HEARTBEAT_V2: _T.HEARTBEAT,
+    EventType.GTID_LIST: _T.LIST,
+    EventType.START_ENCRYPTION: _T.ENCRYPTION,
+}
+
+
+class Place:
+    """The place of the next event: ``file`` and ``offset`` (own 64-bit count).
+
+    ``asked`` is what the dump was requested from; None by GTID. ``source`` is what errors call the
+    server. ``heard`` is where it stands itself, as far as it said.
+    """
+
+    def __init__(self, asked: Position | None, *, source: str) -> None:
+        self._state = _S.ASKED
+        self._asked = asked
+        self.source = source
+        self._next: Position | None = None
+        self.file = asked.file if asked else ""
+        self.offset = asked.offset if asked else 4
+        self.heard: Position | None = None
+
+    @property
+    def by_gtid(self) -> bool:
+        """Whether the source leaves out what we have."""
+        return self._asked is None
+
+    @property
+    def reading(self) -> bool:
+        """Whether plain events may come."""
+        return self._state is _S.READING
+
+    @property
+    def position(self) -> Position:
+        """Where reading goes on: behind a ROTATE, the next file's begin."""
+        return self._next or Position(self.file, self.offset)
+
+    def moved(self, offset: int) -> None:
+        """Plain events came, up to this offset."""
+        self.offset = offset
+        self._hear()
+
+    def control(self, event: memoryview) -> FileBegin | Verdict:
+        """What a control event says. Raises ProtocolError, LogReset."""
+        code = event[4]
+        token = self._token(event)
+        step = _TABLE.get((self._state, token)) if token is not None else None
+        if step is None or token is None:
+            raise self.error(f"{event_name(code)} cannot come {self._state.value}")
+        given: FileBegin | Verdict = Verdict.DROPPED
+        if token is _T.NAME:
+            self._name(event)
+        elif token is _T.DESCRIPTION:
+            given = self._description(event)
+        elif token is _T.ROTATE:
+            given = self._rotate(event)
+        elif token is _T.HEARTBEAT:
+            self._heartbeat(event)
+        elif token is _T.LIST:
+            self._stands_at(self.file, self._wide(_HEADER(event)[4]), "a GTID list")
+        else:
+            given = self._encryption(event)
+        self._state = step
+        return given
+
+    @staticmethod
+    def _token(event: memoryview) -> _Token | None:
+        code, flags = event[4], _HEADER(event)[5]
+        if code == EventType.ROTATE:
+            return _T.NAME if flags & EventFlag.ARTIFICIAL else _T.ROTATE
+        return _TOKENS.get(code)
+
+    def hole(self, event: memoryview) -> None:
+        """An event whose header gives it another end than our count does: by GTID, go there."""
+        length, log_pos = _HEADER(event)[3:5]
+        start = self._wide(log_pos - length)
+        if not self.by_gtid:
+            raise self.error(
+                f"{event_name(event[4])} ends at {log_pos} by its header, at"
+                f" {self.offset + length} by the bytes that came: bytes are missing, or the log is"
+                " not the one that was read before"
+            )
+        self.offset = start
+
+    def error(self, text: str) -> TailraceError:
+        """What the stream cannot be."""
+        return ProtocolError(
+            f"{self.source}: the stream of {self.file or 'its logs'} is broken"
+            f" at {self.offset}: {text}"
+        )
+
+    def _wide(self, low: int) -> int:
+        """The 64-bit offset, at or behind ours, whose low 32 bits these are."""
+        return self.offset + (low - self.offset) % _WRAP
+
+    def _name(self, event: memoryview) -> None:
+        """Layout: offset u64, name; a checksum where one was agreed on."""
+        body = _plain(event)
+        if len(body) < 9:
+            raise self.error("a ROTATE without a file's name")
+        file, offset = body[8:].decode(errors="backslashreplace"), int(_U64(body)[0])
+        if self._next is not None and self._next != Position(file, offset):
+            raise self.error(f"ROTATE named {self._next}, {Position(file, offset)} comes")
+        if self._state is _S.ASKED:
+            asked = self._asked
+            if asked and (asked.file not in {"", file} or asked.offset != offset):
+                raise self.error(f"{asked} was asked for, {Position(file, offset)} comes")
+        elif self._next is None and (file_number(file) or 0) <= (file_number(self.file) or 0):
+            raise LogReset(f"{self.source}: {file} comes behind {self.file}: the logs were reset")
+        self.file, self.offset, self._next = file, offset, None
+        self._hear()
+
+    def _description(self, event: memoryview) -> FileBegin:
+        length, log_pos = _HEADER(event)[3:5]
+        artificial = self.offset > 4
+        if not artificial:
+            self.offset += length
+            if log_pos != self.offset:
+                raise self.error(f"its FORMAT_DESCRIPTION ends at {log_pos} by its header")
+        self._hear()
+        return FileBegin(self.file, self.offset, bytes(event), artificial)
+
+    def _rotate(self, event: memoryview) -> Verdict:
+        length, log_pos = _HEADER(event)[3:5]
+        if log_pos and log_pos != (self.offset + length) % _WRAP:
+            self.hole(event)
+        body = _plain(event)
+        if len(body) < 9:
+            raise self.error("a ROTATE without a file's name")
+        self._next = Position(body[8:].decode(errors="backslashreplace"), int(_U64(body)[0]))
+        return Verdict.KEPT
+
+    def _heartbeat(self, event: memoryview) -> None:
+        code, log_pos = event[4], _HEADER(event)[4]
+        if code == EventType.HEARTBEAT_V2:
+            file, offset = self._heartbeat_v2(event)
+        else:
+            body = _plain(event)
+            offset = self._wide(log_pos) if log_pos else self._long_heartbeat(body)
+            file = body[0 if log_pos else 8 :].decode(errors="backslashreplace")
+        self._stands_at(file, offset, "a heartbeat")
+
+    def _long_heartbeat(self, body: bytes) -> int:
+        """MariaDB past 4 GiB: the offset u64 before the name."""
+        if len(body) < 9:
+            raise self.error("a heartbeat without an offset")
+        return int(_U64(body)[0])
+
+    def _heartbeat_v2(self, event: memoryview) -> tuple[str, int]:
+        """Layout: type, length, value, one after the other; type 0 ends them (facts sheet 2.1)."""
+        cursor = Cursor(bytes(event[HEADER_SIZE:]))
+        file, offset = self.file, self._wide(_HEADER(event)[4])
+        while cursor.remaining and (kind := cursor.lenenc("a field's type")):
+            length = cursor.lenenc("a field's length")
+            value = cursor.take(length, "a field")
+            if kind == _V2_NAME:
+                file = value.decode(errors="backslashreplace")
+            elif kind == _V2_POSITION:
+                offset = Cursor(value).lenenc("the offset")
+        return file, offset
+
+    def _stands_at(self, file: str, offset: int, what: str) -> None:
+        """The source says where it is: by position just where we are, by GTID there or behind."""
+        if self._state is _S.TURNED:
+            self.heard = Position(file, offset)
+            return
+        if file != self.file or offset < self.offset or (offset > self.offset and not self.by_gtid):
+            raise self.error(
+                f"{what} says that the source stands at {Position(file, offset)}: events between"
+                " did not come"
+            )
+        self.offset = offset
+        self._hear()
+
+    def _encryption(self, event: memoryview) -> Verdict:
+        """MariaDB's START_ENCRYPTION stands in its file, and is sent again where one is entered."""
+        length, log_pos = _HEADER(event)[3:5]
+        if log_pos != (self.offset + length) % _WRAP:
+            return Verdict.DROPPED
+        return Verdict.KEPT
+
+    def _hear(self) -> None:
+        self.heard = Position(self.file, self.offset)
+
+
+def _plain(event: memoryview) -> bytes:
+    """The body, without the checksum where it has one."""
+    end = len(event) - CHECKSUM_SIZE
+    if end > HEADER_SIZE and crc32(event[:end]) == int.from_bytes(event[end:], "little"):
+        return bytes(event[HEADER_SIZE:end])
+    return bytes(event[HEADER_SIZE:])

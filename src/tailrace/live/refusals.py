@@ -1,0 +1,212 @@
+"""What a server's error means to a reader of its log: the type of the tree, and what to do.
+
+Source: facts sheet 4.8; each text was had from MySQL 9.7, MariaDB 10.11 and 11.8 by the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import HEADER_SIZE, MAGIC
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    DuplicateServerId,
+    GtidsAhead,
+    LogPurged,
+    LogReset,
+    ServerError,
+    TlsError,
+)
+
+if TYPE_CHECKING:
+    from tailrace.errors import TailraceError
+
+FATAL: Final = 1236
+"""ER_MASTER_FATAL_ERROR_READING_BINLOG: the text says what it is."""
+
+_GONE: Final = frozenset({
+    1040,  # too many connections
+    1053,  # shutdown in progress
+    1077, 1079, 1080,  # shut down
+    1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1218,  # the network
+    1203, 1226,  # too many connections of this user
+    1317,  # killed: the statement
+    1927, 3169,  # killed: the connection (MariaDB, MySQL)
+    2002, 2003, 2005, 2006, 2013, 2055,  # the client's own
+    3032, 4031,  # offline mode; idle for too long
+})  # fmt: skip
+_DENIED: Final = frozenset({
+    1044, 1045, 1129, 1130, 1142, 1227, 1251, 1524, 1698, 1820, 1862, 1873,
+    2049, 2059, 2061, 3118, 3955, 4151,
+})  # fmt: skip
+_TLS: Final = frozenset({2026, 3159})
+_DUPLICATE: Final = 4052
+"""MariaDB's ER_SLAVE_SAME_ID; MySQL says it by text."""
+
+_NO_SUCH_WAY: Final = (
+    "the account's way of authentication is not known here: give the user another"
+    " (caching_sha2_password, mysql_native_password)"
+)
+_ADVICE: Final = {
+    1129: "the server blocks this machine after too many errors: FLUSH HOSTS there",
+    1130: "the server has no account for this machine's address",
+    1227: "GRANT it to the user",
+    1820: "log in by a client and give the account a new password",
+    1862: "log in by a client and give the account a new password",
+    3118: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
+    4151: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
+    3159: "the server takes no connection without TLS: ssl-mode=REQUIRED or more",
+    1251: _NO_SUCH_WAY,
+    2059: _NO_SUCH_WAY,
+    2061: _NO_SUCH_WAY,
+    2026: "ssl-mode says how much TLS there has to be",
+}
+_LOGIN: Final = (
+    "the user, its password (TAILRACE_PASSWORD, an option file, MYSQL_PWD), this machine's address"
+    " or the account's demand for TLS is not as the server has it"
+)
+
+_COPY_ANEW: Final = "what was read last is gone there: copy the data anew and begin behind the copy"
+_NOT_THAT_LOG: Final = (
+    "the source's log is not the one that was read before: it was reset, restored or lost its end,"
+    " or another server answers; make sure which, then begin anew from oldest"
+)
+_ONE_EACH: Final = (
+    "another replica has it and took over: give each a server_id of its own, or leave it out for"
+    " one that is free"
+)
+_TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tuple(
+    (re.compile(pattern), kind, advice)
+    for pattern, kind, advice in (
+        (r"purged (required binary|binary logs containing GTIDs)", LogPurged, _COPY_ANEW),
+        (r"Could not find GTID state requested by \w+ in any binlog files", LogPurged, _COPY_ANEW),
+        (
+            r"Could not find first log file name",
+            LogReset,
+            ("the source has no log of that name: it was purged, or the logs were reset, or another"
+            " server answers; copy the data anew, or begin from oldest"),
+        ),
+        (r"start replication from position > file size", LogReset, _NOT_THAT_LOG),
+        (r"start replication from impossible position", LogReset, _NOT_THAT_LOG),
+        (r"start replication from position < 4", LogReset, "a log's events begin at 4"),
+        (
+            r"(has|have) more GTIDs than the (source|master) has",
+            GtidsAhead,
+            ("the source lost transactions that were read before, or another server answers: make"
+            " sure which, then copy the data anew"),
+        ),
+        (
+            r"requested to start from GTID .* which is not in the (master|source)'s binlog",
+            GtidsAhead,
+            ("the source never had it, or lost it: make sure that it is the right server, then copy"
+            " the data anew or begin behind GTIDs that it has"),
+        ),
+        (
+            r"binlog on the (master|source) is missing the GTID",
+            GtidsAhead,
+            "the source's log has a hole there: begin behind a GTID that it has",
+        ),
+        (
+            r"with the same server_(uuid/server_)?id",
+            DuplicateServerId,
+            _ONE_EACH,
+        ),
+        (
+            r"AUTO_POSITION mode: this server has GTID_MODE",
+            ServerError,
+            "the source does not read by GTID: set gtid_mode=ON there, or begin by position",
+        ),
+        (
+            r"can not handle replication events with the checksum",
+            ServerError,
+            (
+                "the session has to say before its dump that it knows checksums:"
+                " SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'"
+            ),
+        ),
+        (
+            r"Cannot replicate GTID-transaction when",
+            ServerError,
+            (
+                "the source's log holds GTIDs, and it was told to have none: set gtid_mode there to"
+                " OFF_PERMISSIVE or more"
+            ),
+        ),
+        (
+            r"Cannot replicate anonymous transaction when",
+            ServerError,
+            "the source's log holds transactions without GTIDs: begin by position",
+        ),
+        (
+            r"Binary log is not open",
+            ServerError,
+            "the server writes no binary log: start it with log_bin",
+        ),
+    )
+)  # fmt: skip
+_READ: Final = re.compile(
+    r"the first event '(?P<file>[^']*)' at (?P<start>\d+),"
+    r" the last event read from '(?P<last_file>[^']*)' at (?P<last>\d+),"
+    r" the last byte read from '[^']*' at (?P<byte>\d+)"
+)
+_SHORTEST_FIRST: Final = 100
+"""A log's first event goes on beyond this offset."""
+_GARBAGE: Final = re.compile(
+    r"bogus data in log event|truncated in the middle of event|exceeded max_allowed_packet"
+)
+
+
+def refusal(
+    code: int,
+    sqlstate: str | None,
+    message: str,
+    source_name: str,
+    *,
+    needs: str = "",
+    asked: str = "",
+) -> TailraceError:
+    """The error of a server as one of the tree, to be raised.
+
+    ``source_name`` is what errors call the source, ``needs`` the privileges that what was asked
+    needs, where a denial does not name them; ``asked`` is what was asked for, where the text is to
+    tell it. ConnectionLost is worth a retry, nothing else.
+    """
+    text = f"{source_name}: {' '.join(message.split())}"
+    if asked:
+        text += f" (asked for {asked})"
+    if code in _GONE:
+        return ConnectionLost(f"{text} (error {code})")
+    kind, advice = _meaning(code, message, needs)
+    return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate)
+
+
+def _meaning(code: int, message: str, needs: str) -> tuple[type[ServerError], str]:
+    if code in _DENIED:
+        return AccessDenied, needs or _ADVICE.get(code, _LOGIN)
+    if code in _TLS:
+        return TlsError, _ADVICE[code]
+    if code == _DUPLICATE:
+        return DuplicateServerId, _ONE_EACH
+    if code == FATAL:
+        for pattern, kind, advice in _TEXTS:
+            if pattern.search(message):
+                return kind, advice
+        if _GARBAGE.search(message):
+            return _damage(message)
+    return ServerError, _ADVICE.get(code, "")
+
+
+def _damage(message: str) -> tuple[type[ServerError], str]:
+    """What is no event: where no event was read before it, the start is none's beginning."""
+    read = _READ.search(message)
+    if read and read["file"] == read["last_file"].rpartition("/")[2]:
+        start, last, byte = (int(read[name]) for name in ("start", "last", "byte"))
+        none_read = start < _SHORTEST_FIRST or last <= start or byte <= start + HEADER_SIZE
+        if none_read and start > len(MAGIC):
+            place = f"{read['file']}:{start}"
+            return LogReset, f"no event begins at {place}; {_NOT_THAT_LOG}"
+    return ServerError, (
+        "the source's log is damaged there, or an event is past its max_allowed_packet"
+    )

@@ -1,0 +1,375 @@
+"""A connection that is prepared as a replica's: who the source is, who we are, and the dump.
+
+Source: facts sheet 4.6, 6.1 and 6.2; statements stand in the order of real replicas.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pymysql import err
+
+from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    DuplicateServerId,
+    GtidsAhead,
+    ProtocolError,
+    ServerError,
+    UsageError,
+)
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.connect import connect
+from tailrace.live.identity import free_server_id
+from tailrace.live.refusals import refusal
+from tailrace.live.stream import RPL_GTID, BinlogStream
+from tailrace.position import Position
+from tailrace.wire.commands import DumpFlag, RegisterReplica
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+    from tailrace.errors import TailraceError
+    from tailrace.live.identity import Identity
+    from tailrace.live.url import Host, Source
+
+OLDEST: Final = Position("", len(MAGIC))
+"""The beginning of the first log that the source still has, whatever its name."""
+
+_UNKNOWN_VARIABLE: Final = 1193
+_SYNTAX: Final = 1064
+_CAPABILITY: Final = 4
+"""MariaDB: GTIDs are understood; with less its events are rewritten."""
+_MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG MONITOR"}
+_OWNED: Final = re.compile(r"#\d+")
+_ROTATE_NAME: Final = HEADER_SIZE + 8
+
+Gtids = GtidSet | GtidList
+
+
+class Session:
+    """One authenticated connection to a source.
+
+    Made by `open`; `prepare` and `request` lead to its one dump, everything else comes before.
+    Every method raises AccessDenied, naming the privilege, ConnectionLost and other ServerErrors.
+
+    ``checksum`` is what is announced to the source, "CRC32" or "NONE": what the first artificial
+    event has. ``server_uuid`` is None where the source has none; MariaDB's ``server_uid`` is made
+    of its port and network card, and says nothing of its logs. ``clock_ahead`` is by how much the
+    source's clock goes before ours, in seconds.
+    """
+
+    def __init__(
+        self, source: Source, host: Host, identity: Identity, connection: Connection[Cursor]
+    ) -> None:
+        self.source = source
+        self.host = host
+        self.identity = identity
+        self.connection = connection
+        self.name = source.name_at(host)
+        self.server_version = ""
+        self.flavour = Flavour.MYSQL
+        self.server_id = 0
+        self.server_uuid: str | None = None
+        self.has_gtids = False
+        self.checksum = "NONE"
+        self.clock_ahead = 0.0
+
+    @classmethod
+    def open(cls, source: Source, host: Host, identity: Identity) -> Self:
+        """Connect, and find out who answers. Raises what `connect` raises."""
+        session = cls(source, host, identity, connect(source, host))
+        try:
+            session._identify()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def close(self) -> None:
+        """Close the connection, also behind a dump; closing again does nothing."""
+        if self.connection.open:
+            self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def query(self, sql: str, *, needs: str = "") -> list[tuple[Any, ...]]:
+        """A statement's rows. ``needs`` names the privilege that a denial is to name."""
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except err.MySQLError as error:
+            raise self._refusal(error, needs) from error
+
+    def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
+        code, text = (*error.args, "", "")[:2]
+        if not isinstance(code, int) or not code:
+            return ConnectionLost(f"{self.name}: the connection is gone: {error}")
+        advice = f"GRANT {needs} ON *.* TO the user" if needs else ""
+        return refusal(code, None, str(text), self.name, needs=advice)
+
+    def _variable(self, name: str) -> Any:
+        """A global variable, None where the server has none of that name."""
+        try:
+            return self.query(f"SELECT @@GLOBAL.{name}")[0][0]
+        except ServerError as error:
+            if error.code != _UNKNOWN_VARIABLE:
+                raise
+            return None
+
+    def _identify(self) -> None:
+        row = self.query("SELECT VERSION(), UNIX_TIMESTAMP(NOW(6)), @@GLOBAL.server_id")[0]
+        self.server_version = str(row[0])
+        self.clock_ahead = float(row[1]) - time.time()
+        self.server_id = int(row[2])
+        if "mariadb" in self.server_version.lower():
+            self.flavour = Flavour.MARIADB
+            self.has_gtids = True
+            return
+        self.server_uuid = self._variable("server_uuid")
+        self.has_gtids = self._variable("gtid_mode") == "ON"
+        if self.server_uuid is not None and self.server_uuid == self.identity.uuid:
+            raise DuplicateServerId(f"{self.name}: the source's own UUID is that of this replica")
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """The version's three numbers."""
+        numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", self.server_version)
+        if numbers is None:
+            raise ProtocolError(f"{self.name}: {self.server_version[:40]!r} is no version")
+        return int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)
+
+    def logs(self) -> list[tuple[str, int]]:
+        """The source's logs, oldest first, with their sizes in bytes."""
+        rows = self.query("SHOW BINARY LOGS", needs=_MONITOR[self.flavour])
+        return [(str(row[0]), int(row[1])) for row in rows]
+
+    def end(self) -> Position:
+        """Where the source's log ends now."""
+        new = self.flavour is Flavour.MYSQL and self.version >= (8, 2, 0)
+        sql = "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
+        rows = self.query(sql, needs=_MONITOR[self.flavour])
+        if not rows:
+            raise ServerError(
+                f"{self.name}: the server writes no binary log: start it with log_bin"
+            )
+        return Position(str(rows[0][0]), int(rows[0][1]))
+
+    def executed(self) -> Gtids:
+        """The GTIDs that the source's log holds, or held."""
+        if self.flavour is Flavour.MARIADB:
+            return GtidList.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0]))
+        return GtidSet.parse(str(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
+
+    def purged(self) -> Gtids:
+        """The GTIDs that the source's logs no longer hold."""
+        if self.flavour is Flavour.MARIADB:
+            oldest = self.logs()[0][0]
+            state = self.query(f"SELECT BINLOG_GTID_POS('{oldest}', 4)")[0][0]
+            return GtidList.parse(str(state or ""))
+        return GtidSet.parse(str(self.query("SELECT @@GLOBAL.gtid_purged")[0][0]))
+
+    def lacking(self, gtids: Gtids) -> Gtids:
+        """Those of the GTIDs that the source never had, nor is about to commit.
+
+        For MariaDB the domains that it never had; of others the source finds out itself.
+        """
+        if isinstance(gtids, GtidList):
+            known = self.executed()
+            domains = known.position if isinstance(known, GtidList) else {}
+            return GtidList(gtid for gtid in gtids if gtid.domain_id not in domains)
+        owned, executed = self.query("SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed")[0]
+        held = GtidSet.parse(str(executed)) | GtidSet.parse(_OWNED.sub("", str(owned)))
+        return gtids - held
+
+    # --- the dump --------------------------------------------------------------------------------
+
+    def started(self, start: Position | Gtids) -> Position | Gtids:
+        """A start as this source takes it: an empty set is of either flavour.
+
+        Raises UsageError where GTIDs are not of its flavour, or it has none.
+        """
+        if isinstance(start, Position):
+            return start
+        kind = GtidList if self.flavour is Flavour.MARIADB else GtidSet
+        if not self.has_gtids:
+            raise UsageError(
+                f"{self.name}: the source has no GTIDs to begin behind (its gtid_mode is not ON):"
+                " begin by position=FILE:OFFSET or start=oldest"
+            )
+        if isinstance(start, kind):
+            return start
+        if start:
+            other = "MariaDB" if self.flavour is Flavour.MARIADB else "MySQL"
+            raise UsageError(
+                f"{self.name}: it is a {other} server ({self.server_version}), and the GTIDs to"
+                f" begin behind are not {other}'s: {str(start)[:120]}"
+            )
+        return kind()
+
+    def prepare(self, start: Position | Gtids) -> None:
+        """All that comes before the dump: server id, session variables, registration.
+
+        Raises DuplicateServerId where another replica has the server id that was given, GtidsAhead
+        where the source lacks GTIDs of the start, UsageError where they are not of its kind.
+        """
+        wanted = self.started(start)
+        self._claim_server_id()
+        if not isinstance(wanted, Position):
+            self._check_held(wanted)
+        self._announce_heartbeat()
+        self._announce_checksum()
+        if self.flavour is Flavour.MARIADB:
+            self.query(f"SET @mariadb_slave_capability = {_CAPABILITY}")
+            if isinstance(wanted, GtidList):
+                state = ",".join(map(str, wanted.position.values()))
+                self.query(f"SET @slave_connect_state = '{state}'")
+                self.query("SET @slave_gtid_strict_mode = 1")
+                self.query("SET @slave_gtid_ignore_duplicates = 0")
+        else:
+            ours = self.identity.uuid
+            self.query(f"SET @slave_uuid = '{ours}', @replica_uuid = '{ours}'")
+        self._register()
+
+    def request(self, start: Position | Gtids, *, block: bool, flags: int = 0) -> BinlogStream:
+        """Ask for the dump, behind `prepare` with the same start; the connection is the stream's.
+
+        ``flags`` are added to those that the flavour and ``block`` make. Raises UsageError for a
+        position that COM_BINLOG_DUMP cannot say (4 GiB and more).
+        """
+        wanted = self.started(start)
+        server_id = self.identity.server_id
+        if server_id is None:
+            raise UsageError("a dump is requested behind prepare")
+        flags |= dump_flags(self.flavour, self.version, block=block)
+        if isinstance(wanted, Position):
+            return BinlogStream.open(
+                self.connection,
+                filename=wanted.file,
+                position=wanted.offset,
+                server_id=server_id,
+                flags=flags,
+            )
+        if isinstance(wanted, GtidList):
+            return BinlogStream.open(self.connection, server_id=server_id, flags=flags)
+        if flags & DumpFlag.SKIP_TAGGED_GTIDS:
+            wanted = untagged(wanted)
+        return BinlogStream.open(
+            self.connection, server_id=server_id, flags=flags | RPL_GTID, gtid_set=wanted
+        )
+
+    def oldest_log(self) -> str:
+        """The name of the oldest log, as a dump from there says it; the session is used up.
+
+        Needs REPLICATION SLAVE alone, where `logs` needs more.
+        """
+        self.prepare(OLDEST)
+        record = self.request(OLDEST, block=False).fetch()
+        if record is None or len(record) <= _ROTATE_NAME:
+            raise ProtocolError(f"{self.name}: a dump that does not begin with a log's name")
+        end = len(record) - (CHECKSUM_SIZE if self.checksum == "CRC32" else 0)
+        return bytes(record[_ROTATE_NAME:end]).decode("utf-8", "surrogateescape")
+
+    def _replicas(self) -> dict[int, str | None]:
+        """The replicas that the source knows: server id and UUID, as far as it has one and we may
+        see them.
+        """
+        new = self.flavour is Flavour.MYSQL and self.version >= (8, 0, 22)
+        try:
+            rows = self.query("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
+        except AccessDenied:
+            return {}
+        uuids = self.flavour is Flavour.MYSQL
+        return {int(row[0]): str(row[-1]) if uuids else None for row in rows}
+
+    def _claim_server_id(self) -> None:
+        identity = self.identity
+        wanted = self.source.server_id
+        if identity.server_id is None or wanted not in {None, identity.server_id}:
+            taken = self._replicas()
+            if wanted in taken and taken[wanted] != identity.uuid:
+                raise DuplicateServerId(
+                    f"{self.name}: another replica reads with the server id {wanted}: give another,"
+                    " or leave it out for one that is free (a connection that was just broken off"
+                    " is known to the source for another heartbeat period)"
+                )
+            identity.server_id = wanted or free_server_id({*taken, self.server_id})
+        if identity.server_id == self.server_id:
+            raise DuplicateServerId(
+                f"{self.name}: the server id {self.server_id} is the source's own: give another, or"
+                " leave it out for one that is free"
+            )
+
+    def _check_held(self, gtids: Gtids) -> None:
+        lacking = self.lacking(gtids)
+        if len(lacking):
+            text = lacking.text() if isinstance(lacking, GtidSet) else str(lacking)
+            raise GtidsAhead(
+                f"{self.name}: the source does not hold GTIDs to begin behind: {text[:200]}: it"
+                " lags behind, lost them, or is another's replica; make sure that it is the right"
+                " server, or begin behind GTIDs that it has"
+            )
+
+    def _announce_heartbeat(self) -> None:
+        period = round(self.source.heartbeat * 1e9)
+        sql = f"SET @master_heartbeat_period = {period}"
+        if self.flavour is Flavour.MYSQL:
+            sql += f", @source_heartbeat_period = {period}"
+        self.query(sql)
+
+    def _announce_checksum(self) -> None:
+        sql = "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum"
+        if self.flavour is Flavour.MYSQL:
+            sql += ", @source_binlog_checksum = @@GLOBAL.binlog_checksum"
+        try:
+            self.query(sql)
+        except ServerError as error:
+            if error.code != _UNKNOWN_VARIABLE:
+                raise
+            return  # a server from before checksums
+        self.checksum = str(self.query("SELECT @master_binlog_checksum")[0][0])
+
+    def _register(self) -> None:
+        assert self.identity.server_id is not None  # noqa: S101 - claimed before
+        payload = RegisterReplica(self.identity.server_id).encode()
+        connection: Any = self.connection
+        try:
+            connection._execute_command(payload[0], payload[1:])  # noqa: SLF001 - no other way
+            connection._read_ok_packet()  # noqa: SLF001
+        except err.MySQLError as error:
+            raise self._refusal(error, "REPLICATION SLAVE") from error
+
+
+def dump_flags(flavour: Flavour, version: tuple[int, int, int], *, block: bool) -> DumpFlag:
+    """The flags of a dump that a server of this version understands."""
+    flags = DumpFlag(0) if block else DumpFlag.NON_BLOCK
+    if flavour is Flavour.MARIADB:
+        return flags | DumpFlag.ANNOTATE_ROWS
+    if version >= (8, 0, 26):
+        flags |= DumpFlag.HEARTBEAT_V2
+    if version < (8, 3, 0):
+        flags |= DumpFlag.SKIP_TAGGED_GTIDS
+    return flags
+
+
+def untagged(gtids: GtidSet) -> GtidSet:
+    """The set without tagged GTIDs, for a server that knows of none and so has none."""
+    return GtidSet({tsid: runs for tsid, runs in gtids.sources.items() if not tsid[1]})

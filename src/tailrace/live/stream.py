@@ -1,0 +1,274 @@
+"""A dump on a connection that the user authenticated: WL#7672 in Python.
+
+The worklog's ``MYSQL_RPL`` is a `BinlogStream`; ``mysql_binlog_open``, ``mysql_binlog_fetch`` and
+``mysql_binlog_close`` are its `open`, `fetch` and `close`, ``MYSQL_RPL_GTID`` is `RPL_GTID`. What
+the worklog calls unpredictable is refused here with LocalProtocolError, before a byte is sent.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
+from tailrace.gtid import GtidSet
+from tailrace.live.hold import Hold
+from tailrace.live.refusals import refusal
+from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, DumpFlag
+from tailrace.wire.fields import checked, name
+from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from pymysql.connections import Connection
+
+    from tailrace.errors import TailraceError
+
+RPL_GTID: Final = 1 << 16
+"""In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
+_OURS: Final = 0xFFFF0000
+_FIRST: Final = 4
+_U32: Final = 0xFFFFFFFF
+_U64: Final = 0xFFFFFFFFFFFFFFFF
+
+
+class _State(Enum):
+    """Where a stream stands.
+
+    =========  ==================================================  ===============  ========
+    state      fetch                                               detach           close
+    =========  ==================================================  ===============  ========
+    NEW        refused                                             refused          refused
+    OPEN       a record: FETCHING; the end: ENDED; else: FAILED    DETACHED         CLOSED
+    FETCHING   as OPEN                                             refused          CLOSED
+    ENDED      None                                                refused          CLOSED
+    FAILED     refused                                             refused          CLOSED
+    DETACHED   refused                                             refused          CLOSED
+    CLOSED     refused                                             refused          CLOSED
+    =========  ==================================================  ===============  ========
+
+    `open` leads from NEW to OPEN; where the server cannot be reached, to FAILED.
+    """
+
+    NEW = "was not opened"
+    OPEN = "is open"
+    FETCHING = "was fetched from"
+    ENDED = "has ended"
+    FAILED = "ended with an error"
+    DETACHED = "was detached"
+    CLOSED = "was closed"
+
+
+class BinlogStream:
+    """Records of a binary log, one by one, as the server sends them.
+
+    What was asked for stands in ``filename``, ``position``, ``server_id``, ``flags``, ``gtid_set``;
+    the last record in ``buffer`` and ``size``. Before the first and behind the last one these are
+    None and 0, after an error None and -1.
+    """
+
+    def __init__(
+        self,
+        connection: Connection[Any],
+        *,
+        filename: str = "",
+        position: int = _FIRST,
+        server_id: int,
+        flags: int = 0,
+        gtid_set: GtidSet | None = None,
+    ) -> None:
+        self.connection = connection
+        self.filename = filename
+        self.position = position
+        self.server_id = server_id
+        self.flags = flags
+        self.gtid_set = gtid_set
+        self.buffer: memoryview | None = None
+        self.size = 0
+        self._state = _State.NEW
+        self._hold = Hold(connection)
+
+    @classmethod
+    def open(
+        cls,
+        connection: Connection[Any],
+        *,
+        filename: str = "",
+        position: int = _FIRST,
+        server_id: int,
+        flags: int = 0,
+        gtid_set: GtidSet | None = None,
+    ) -> Self:
+        """Ask the server for its log, on a connection that is authenticated and at rest.
+
+        Without `RPL_GTID` in ``flags``: the log ``filename`` (empty: the oldest) from ``position``
+        on, an event's beginning, 4 to 2**32 - 1. With it, MySQL's alone: all transactions that are
+        not in ``gtid_set`` (None: none is left out), from the oldest log that has one of them, or
+        from ``filename`` where that is given. ``server_id`` is what the server is to know this
+        replica by; one of 0 does not wait for more, whatever the flags say. The lower half of
+        ``flags`` goes to the server (`tailrace.wire.commands.DumpFlag`). What the server demands of
+        a replica's session is the caller's to set, above all its checksum:
+        ``SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'``.
+
+        The server's answer is the first `fetch`, its refusal as well. From now on the connection
+        takes no other command, and after `close` it can only be closed.
+
+        Raises UsageError and LocalProtocolError: nothing was sent, and the connection is as it was.
+        ConnectionLost: it is gone.
+        """
+        stream = cls(
+            connection,
+            filename=filename,
+            position=position,
+            server_id=server_id,
+            flags=flags,
+            gtid_set=gtid_set,
+        )
+        stream._start()
+        return stream
+
+    def _start(self) -> None:
+        self._hold.check()
+        command = self._command()
+        self._state = _State.FAILED
+        self._hold.take(command)
+        self._state = _State.OPEN
+
+    def _command(self) -> bytes:
+        """What is sent. Raises UsageError."""
+        checked(self.flags, "flags", 0, _U32)
+        checked(self.server_id, "server_id", 0, _U32)
+        name(self.filename, "filename", LONGEST_NAME)
+        if unknown := self.flags & _OURS & ~RPL_GTID:
+            raise UsageError(
+                f"the upper half of flags knows RPL_GTID (0x10000) only, not {unknown:#x}"
+            )
+        passed_on = self.flags & ~_OURS
+        if not self.flags & RPL_GTID:
+            if self.gtid_set is not None:
+                raise UsageError(
+                    "gtid_set is sent with RPL_GTID in flags only: set it, or leave it out"
+                )
+            if not isinstance(self.position, bool) and isinstance(self.position, int):
+                self._check_32_bits()
+            checked(self.position, "position", _FIRST, _U32)
+            return BinlogDump(self.filename, self.position, self.server_id, passed_on).encode()
+        if self._hold.is_mariadb:
+            raise UsageError(
+                f"{self._hold.name} is a MariaDB server ({self._hold.version}), which has no "
+                "COM_BINLOG_DUMP_GTID: leave RPL_GTID out, and name the GTIDs before: "
+                "SET @mariadb_slave_capability = 4, @slave_connect_state = '0-1-100'"
+            )
+        checked(self.position, "position", _FIRST, _U64)
+        gtids = GtidSet() if self.gtid_set is None else self.gtid_set
+        return BinlogDumpGtid(
+            gtids, self.server_id, passed_on, self.filename, self.position
+        ).encode()
+
+    def _check_32_bits(self) -> None:
+        if _U32 < self.position <= _U64:
+            raise UsageError(
+                f"position {self.position} is past 4 GiB, and COM_BINLOG_DUMP has 32 bits for it: "
+                "begin at an earlier event of the log, or ask by GTID"
+            )
+
+    def fetch(self) -> memoryview | None:
+        """The next record as the server sent it, or None at the end of a dump that does not wait.
+
+        A record is an event; what a server puts before it (semi-synchronous replication: two
+        bytes) is in it, the protocol's OK byte is not. It is the caller's to keep.
+
+        Raises what `tailrace.live.refusals.refusal` makes of the server's error; ConnectionLost;
+        MalformedPacket; LocalProtocolError where the stream is not open.
+        """
+        if self._state is _State.ENDED:
+            return None
+        if self._state not in {_State.OPEN, _State.FETCHING}:
+            raise self._refused("fetch")
+        self._state, self.buffer, self.size = _State.FAILED, None, -1
+        payload = self._hold.read()
+        if payload[:1] == bytes((OK,)):
+            self.buffer = memoryview(payload)[1:]
+            self.size = len(self.buffer)
+            self._state = _State.FETCHING
+        elif is_end(payload):
+            self._check_end()
+            self.size = 0
+            self._state = _State.ENDED
+        else:
+            raise self._failure(payload)
+        return self.buffer
+
+    def _failure(self, payload: bytes | bytearray) -> TailraceError:
+        """What a payload means that is neither an event nor an end."""
+        if is_error(payload):
+            with suppress(MalformedPacket):
+                error = ErrorPacket.decode(payload)
+                return refusal(error.code, error.sqlstate, error.message, self._hold.name)
+        self._hold.drop()
+        return MalformedPacket(
+            f"{self._hold.name}: a record of {len(payload)} bytes that begins with "
+            f"{bytes(payload[:8]).hex(' ') or 'nothing'} is neither an event nor an end"
+        )
+
+    def _check_end(self) -> None:
+        """Raise ConnectionLost where the dump was to wait: MySQL shuts down with these words.
+
+        MariaDB says nothing then, but ends so where the session's ``@slave_until_gtid`` is reached.
+        """
+        waits = self.server_id and not self.flags & DumpFlag.NON_BLOCK
+        if waits and not self._hold.is_mariadb:
+            self._hold.drop()
+            raise ConnectionLost(f"{self._hold.name} ended a dump that waits: it shuts down")
+
+    def __iter__(self) -> Iterator[memoryview]:
+        """The records, to the end of a dump that does not wait."""
+        while (record := self.fetch()) is not None:
+            yield record
+
+    def detach(self) -> socket.socket:
+        """Give the socket (or the TLS on it) to one who reads the dump himself, from its beginning.
+
+        Before the first `fetch` only; from then on there is none. The connection still owns it:
+        whoever is done closes the connection. Raises LocalProtocolError.
+        """
+        if self._state is not _State.OPEN:
+            raise self._refused("detach")
+        found = self._hold.socket
+        self._state = _State.DETACHED
+        return found
+
+    def close(self) -> None:
+        """End the stream, wherever it stands; the connection can only be closed then.
+
+        Nothing is sent: the server learns of it when the connection is closed. Closing twice does
+        nothing more. Raises LocalProtocolError where the stream was never opened.
+        """
+        if self._state is _State.NEW:
+            raise self._refused("close")
+        self._state = _State.CLOSED
+        self._hold.release("a binary log dump was closed on this connection: it can only be closed")
+
+    def _refused(self, what: str) -> LocalProtocolError:
+        return LocalProtocolError(f"{what}: the stream {self._state.value}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"<BinlogStream of {self._hold.name} that {self._state.value}: {self.filename!r} from "
+            f"{self.position}, flags {self.flags:#x}>"
+        )

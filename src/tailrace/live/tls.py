@@ -1,0 +1,163 @@
+"""TLS towards a server, by the names that the ``mysql`` client has for it."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from tailrace.errors import UsageError
+
+
+class TlsMode(StrEnum):
+    """``ssl-mode``: what is asked of TLS, the least first."""
+
+    DISABLED = "DISABLED"
+    PREFERRED = "PREFERRED"
+    REQUIRED = "REQUIRED"
+    VERIFY_CA = "VERIFY_CA"
+    VERIFY_IDENTITY = "VERIFY_IDENTITY"
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the server's certificate is looked at."""
+        return self in {TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY}
+
+
+_VERSIONS: Final = {
+    "TLSV1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSV1.3": ssl.TLSVersion.TLSv1_3,
+}
+_TRUE: Final = frozenset({"1", "on", "true", "yes"})
+_FALSE: Final = frozenset({"0", "off", "false", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What is wanted of TLS. ``mode`` None is the default of each host, see `mode_for`.
+
+    ``ca`` and ``capath`` are the file and the folder of the authorities that are believed (none:
+    those of the system); ``cert`` and ``key`` our own certificate, for accounts that ask for one.
+    """
+
+    mode: TlsMode | None = None
+    ca: str | None = None
+    capath: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    versions: tuple[str, ...] = ()
+
+    def mode_for(self, *, local: bool) -> TlsMode:
+        """The mode towards a host that is, or is not, this machine.
+
+        By default the certificate and the host's name are verified, but for the loopback and
+        sockets, where TLS is taken if there is any, and the certificate if a CA is given.
+        """
+        if self.mode is not None:
+            return self.mode
+        if not local:
+            return TlsMode.VERIFY_IDENTITY
+        return TlsMode.VERIFY_CA if self.ca or self.capath else TlsMode.PREFERRED
+
+    def context(self, mode: TlsMode) -> ssl.SSLContext | None:
+        """The context of a connection in a mode, None where it takes no TLS.
+
+        Raises UsageError for files that are not there or are not what they ought to be.
+        """
+        if mode is TlsMode.DISABLED:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = mode is TlsMode.VERIFY_IDENTITY
+        context.verify_mode = ssl.CERT_REQUIRED if mode.verifies else ssl.CERT_NONE
+        # The certificates that servers make for themselves lack what RFC 5280 wants in them.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if mode.verifies:
+            self._believe(context)
+        if self.cert:
+            self._present(context, self.cert)
+        if self.versions:
+            known = [_VERSIONS[version] for version in self.versions]
+            context.minimum_version, context.maximum_version = min(known), max(known)
+        return context
+
+    def _believe(self, context: ssl.SSLContext) -> None:
+        if not (self.ca or self.capath):
+            context.load_default_certs()
+            return
+        _require("ssl-ca", self.ca)
+        _require("ssl-capath", self.capath)
+        try:
+            context.load_verify_locations(self.ca, self.capath)
+        except OSError as error:
+            raise UsageError(
+                f"ssl-ca {self.ca or self.capath}: no certificates in PEM form are in it"
+            ) from error
+
+    def _present(self, context: ssl.SSLContext, cert: str) -> None:
+        _require("ssl-cert", cert)
+        _require("ssl-key", self.key)
+        try:
+            context.load_cert_chain(cert, self.key, password=_no_passphrase)
+        except OSError as error:
+            raise UsageError(
+                f"ssl-cert {cert} and ssl-key {self.key or cert}: not a certificate and its key in"
+                " PEM form, the key without a passphrase"
+            ) from error
+
+
+def _no_passphrase() -> str:
+    """What OpenSSL is given for a key's passphrase, so that it asks nobody at the terminal."""
+    return ""
+
+
+def _require(option: str, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        if Path(path).is_file():
+            with Path(path).open("rb"):
+                return
+        if Path(path).is_dir() and option == "ssl-capath":
+            return
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be read: {error.strerror}") from error
+    raise UsageError(f"{option} {path}: there is no such {_kind(option)}")
+
+
+def _kind(option: str) -> str:
+    return "folder" if option == "ssl-capath" else "file"
+
+
+def mode_named(text: str) -> TlsMode:
+    """The mode of that name, in any case. Raises UsageError."""
+    try:
+        return TlsMode(text.strip().upper().replace("-", "_"))
+    except ValueError:
+        known = ", ".join(TlsMode)
+        raise UsageError(f"ssl-mode is one of {known}, not {text[:40]!r}") from None
+
+
+def mode_of_switch(name: str, value: str) -> TlsMode | None:
+    """What an option file's older switch says: ``ssl``, ``skip-ssl``, ``ssl-verify-server-cert``.
+
+    None where it leaves the mode to the default. Raises UsageError.
+    """
+    text = value.strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise UsageError(f"{name} is ON or OFF, not {value[:40]!r}")
+    on = text in _TRUE
+    if name == "ssl-verify-server-cert":
+        return TlsMode.VERIFY_IDENTITY if on else TlsMode.REQUIRED
+    if on == (name == "skip-ssl"):
+        return TlsMode.DISABLED
+    return None
+
+
+def versions_named(text: str) -> tuple[str, ...]:
+    """The versions in ``TLSv1.2,TLSv1.3``. Raises UsageError."""
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names or any(name.upper() not in _VERSIONS for name in names):
+        raise UsageError(f"tls-version is TLSv1.2, TLSv1.3 or both with a comma, not {text[:40]!r}")
+    return tuple(name.upper() for name in names)

@@ -1,0 +1,348 @@
+"""A source's log, kept byte by byte in a folder: its files under their own names, and the index.
+
+The file that is written has the IN_USE flag, as the source's own has while it is written; the
+source sends it cleared. When the source's file has ended, the flag is as it is there: cleared, but
+in MariaDB's files that end without ROTATE or STOP (the server died), whose flag stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
+from tailrace.errors import LogReset, ProtocolError, StorageError, UsageError
+from tailrace.position import Position
+from tailrace.replication.copy_scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
+from tailrace.storage.binlog_file import BinlogFile
+from tailrace.storage.index import LogIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.events import FormatDescription
+    from tailrace.replication.copy_folder import CopyFolder
+
+_log: Final = logging.getLogger("tailrace.receiver")
+_TYPE_AT: Final = 4
+_PIECE: Final = 1 << 22
+_CLOSING: Final = frozenset({EventType.ROTATE, EventType.STOP})
+
+
+class Copy:
+    """The log with a base name in a folder, ``base`` None where it is not known yet.
+
+    `recover` first. Then, as the source says: `begin` or `resume` a file, `write` to it. Nothing
+    that is in the folder is changed before the source has said where it goes on.
+    """
+
+    def __init__(self, folder: CopyFolder, base: str | None) -> None:
+        self.folder = folder
+        self.base = base
+        self.last: CopiedFile | None = None
+        """The last file that is not written now; None in a new copy."""
+        self.form: FormatDescription | None = None
+        self._index: LogIndex | None = None
+        self._file: BinlogFile | None = None
+        self._description = b""
+        self._last_type = 0
+        self._synced = True
+
+    # --- what is there ---------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position | None:
+        """Where the copy ends; None in an empty one."""
+        if self._file is not None:
+            return Position(self._file.name, self._file.position)
+        return None if self.last is None else self.last.position
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is being written."""
+        return self._file is not None
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that was written would outlive a power cut."""
+        return self._synced
+
+    @property
+    def index(self) -> LogIndex:
+        """The log's index."""
+        if self._index is None:
+            raise UsageError("the copy has no file yet, and so no index")
+        return self._index
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the copied files, oldest first."""
+        return self._index.names if self._index is not None else []
+
+    def recover(self, mark: Mark | None = None) -> None:
+        """Find where an earlier receiver ended, from ``mark`` on, and put the index right.
+
+        What is there is synced: the source may take it for acknowledged when reading goes on.
+        Raises StorageError, LogError where the folder holds no copy that can be gone on with.
+        """
+        self.base = self.base or self._only_base()
+        if self.base is None:
+            return
+        self._index = index = LogIndex(self.folder, self.base)
+        index.recover()
+        self.folder.clean(self.base)
+        names = [str(name) for name in self.folder.logs() if name.base == self.base]
+        while names and self.last is None:
+            whole = not self.folder.can_grow(names[-1])
+            found = scan(self.folder, names[-1], mark=mark, whole=whole)
+            if found.description:
+                self.last = found
+            else:
+                self._forget(names.pop())
+        self._list(names)
+        if self.last is not None and self.folder.can_grow(self.last.name):
+            file = BinlogFile(self.folder, self.last.name, buffer=0)
+            file.open()
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+    def _only_base(self) -> str | None:
+        bases = {*self.folder.indexes(), *(name.base for name in self.folder.logs())}
+        if len(bases) > 1:
+            raise StorageError(
+                f"{self.folder.path('')}: it holds several logs ({', '.join(sorted(bases))}); a"
+                " copy needs a folder of its own"
+            )
+        return bases.pop() if bases else None
+
+    def _forget(self, name: str) -> None:
+        """A file without a whole head: nothing of it is lost that the source does not have."""
+        _log.warning("%s: it holds no whole event; it is fetched again", self.folder.path(name))
+        self.folder.remove(name)
+
+    def _list(self, names: list[str]) -> None:
+        """Have the index list the files that are there."""
+        index = self.index
+        listed = index.names
+        for gone in listed:
+            if gone not in names and (not names or _follows(gone, names[-1])):
+                index.drop(gone)
+        last = index.names[-1] if index.names else None
+        for name in names:
+            if name in index:
+                continue
+            if last is not None and not _follows(name, last):
+                raise StorageError(
+                    f"{self.folder.path(name)}: the index {index.file} does not list it, and lists"
+                    f" {last} behind it: it is not of this copy; move it away"
+                )
+            index.add(name)
+            last = name
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def begin(self, name: str, description: bytes) -> None:
+        """The source goes on in a new file, which begins with this format description event.
+
+        Raises LogReset where the name is not behind those that are there, StorageError.
+        """
+        position = self.position
+        if position is not None and not _follows(name, position.file):
+            raise LogReset(
+                f"the source goes on in {name}, and the copy has {position.file} already: the log"
+                " was reset"
+            )
+        path = self.folder.path(name)
+        form = form_of(description, path)
+        self.end_file()
+        base = name.rpartition(".")[0]
+        if self._index is None:
+            self.base = base
+            self._index = LogIndex(self.folder, base)
+        elif base != self.base:
+            raise LogReset(
+                f"the source's log is called {base}, the one in {self.folder.path('')} {self.base}:"
+                " it is another; keep it in another folder"
+            )
+        file = BinlogFile(self.folder, name, buffer=0)
+        with self._told(position):
+            file.create(MAGIC + in_use(description))
+            try:
+                self._index.add(name)
+            except BaseException:
+                file.close()
+                with suppress(StorageError):
+                    self.folder.remove(name)
+                raise
+        self._file, self.form, self._description = file, form, description
+        self._last_type = EventType.FORMAT_DESCRIPTION
+        self._synced = True
+
+    def resume(self) -> bool:
+        """The source goes on in the file in which the copy ended, where it ended: cut its rest.
+
+        False where nothing can be added to that file, an object.
+        """
+        last = self.last
+        if last is None or self._file is not None:
+            return self._file is not None
+        self.form, self._description, self._last_type = last.form, last.description, last.last
+        if not self.folder.can_grow(last.name):
+            return False
+        if last.reason:
+            _log.warning("%s", last)
+        file = BinlogFile(self.folder, last.name, buffer=0)
+        file.open()
+        self._file = file
+        with self._told(last.position):
+            if file.position != last.end:
+                file.truncate(last.end)
+            if not last.closed:
+                self._mark(in_use=True)
+            file.sync()
+        return True
+
+    def mark(self, begun: int) -> Mark | None:
+        """The place where the copy ends, which is synced; ``begun`` as `Mark` has it."""
+        file = self._file
+        if file is None or not self._synced:
+            return None
+        return Mark(file.name, file.position, begun, self._last_type)
+
+    def write(self, data: memoryview, starts: Sequence[int]) -> None:
+        """Append whole events, which begin at ``starts`` in the data. Raises StorageError.
+
+        Events that the store took before it refused stay.
+        """
+        file = self._file
+        if file is None:
+            raise self._cannot_grow()
+        at = file.position
+        self._synced = False
+        try:
+            file.write(data)
+        except StorageError as error:
+            taken = bisect_right(starts, file.position - at)
+            kept = at + (starts[taken - 1] if taken else 0)
+            if taken > 1:
+                self._last_type = data[starts[taken - 2] + _TYPE_AT]
+            with suppress(StorageError):
+                file.truncate(kept)
+            raise self._refused(error, Position(file.name, kept)) from error
+        self._last_type = data[starts[-1] + _TYPE_AT]
+
+    def _cannot_grow(self) -> Exception:
+        if self.last is None:
+            return ProtocolError("the stream gave events before it said of which file")
+        return StorageError(
+            f"{self.folder.path(self.last.name)}: the source has more in this file than it had"
+            " when it was put into the store, and nothing can be added to an object; begin a new"
+            " copy in another folder"
+        )
+
+    def sync(self) -> None:
+        """Return when all that was written would outlive a power cut. Raises StorageError."""
+        if self._file is not None and not self._synced:
+            with self._told(self.position):
+                self._file.sync()
+        self._synced = True
+
+    def end_file(self) -> None:
+        """The source has ended the file that is written, if one is."""
+        file = self._file
+        if file is None:
+            return
+        with self._told(self.position):
+            if self._clears():
+                self._mark(in_use=False)
+            file.sync()
+            self._leave(file)
+            file.close()
+            self.folder.complete(file.name)
+
+    def _leave(self, file: BinlogFile) -> None:
+        """The file is no longer written; all of it was synced."""
+        self._synced = True
+        self._file = None
+        size = file.position
+        self.last = CopiedFile(
+            file.name,
+            file.path,
+            size,
+            size,
+            description=self._description,
+            form=self.form,
+            last=self._last_type,
+        )
+
+    def _clears(self) -> bool:
+        """Whether the source has no IN_USE flag in the file that it has ended."""
+        flavour = self.form.flavour if self.form is not None else None
+        return self._last_type in _CLOSING or flavour is not Flavour.MARIADB
+
+    def _mark(self, *, in_use: bool) -> None:
+        file = self._file
+        if file is None:
+            return
+        at = len(MAGIC) + FLAGS_AT
+        flags = self.folder.read(file.name, at, 1)[0] & ~EventFlag.IN_USE
+        file.update(at, bytes([flags | (EventFlag.IN_USE if in_use else 0)]))
+
+    def close(self) -> None:
+        """Sync, and let go of the file; it stays as one that is being written."""
+        file = self._file
+        if file is None:
+            return
+        try:
+            file.sync()
+        finally:
+            self._leave(file)
+            file.close()
+
+    # --- what was written ------------------------------------------------------------------------
+
+    def events(self, begin: int) -> Iterator[tuple[int, bytes]]:
+        """The events of the file that is written, from an offset on: (offset, bytes)."""
+        position = self.position
+        if position is None:
+            return
+        at, piece, start = begin, b"", begin
+        while at < position.offset:
+            i = at - start
+            length = int.from_bytes(piece[i + 9 : i + 13], "little") if i + 13 <= len(piece) else 0
+            if not length or i + length > len(piece):
+                piece = self.folder.read(position.file, at, max(_PIECE, length))
+                start, i = at, 0
+                length = int.from_bytes(piece[9:13], "little")
+                if length > len(piece):
+                    continue
+            yield at, piece[i : i + length]
+            at += length
+
+    # --- what a store refuses --------------------------------------------------------------------
+
+    @contextmanager
+    def _told(self, position: Position | None) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            if type(error) is not StorageError:  # a missing key says itself what to do
+                raise
+            raise self._refused(error, position) from error
+
+    @staticmethod
+    def _refused(error: StorageError, position: Position | None) -> StorageError:
+        """The same error, and what it means for the copy."""
+        where = "" if position is None else f" at {position}"
+        return StorageError(
+            f"{error}; the copy is whole up to what was written before: put that right, and start"
+            f" the receiver again, it goes on{where}"
+        )
+
+
+def _follows(name: str, before: str) -> bool:
+    return Position(name, 0) > Position(before, 0)

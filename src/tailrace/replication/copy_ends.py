@@ -1,0 +1,100 @@
+"""Where transactions end in a log that arrives in chunks.
+
+A GTID event begins a transaction, so all before it is whole: only what follows the last one in a
+chunk has to be looked into, and that only where somebody wants to know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.replication.copy_scan import GTIDS
+from tailrace.transactions import Boundary, BoundaryParser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tailrace.events import FormatDescription
+
+_TYPE_AT: Final = 4
+_LENGTH_AT: Final = 9
+_ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
+
+
+class TransactionEnds:
+    """The transactions of file after file. `begin` each, then `note` or `cut` its chunks.
+
+    ``begun`` is the offset in the file at which the last transaction begins: its GTID event, in a
+    log without such the first event.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._name = ""
+        self._gtid = b""
+        self._parser = BoundaryParser()
+        self._context = DecodeContext(unknown="opaque")
+
+    def begin(self, name: str, form: FormatDescription, begun: int) -> None:
+        """A file begins, or is gone on with whose last transaction begins at ``begun``."""
+        self._name = name
+        self.begun = begun
+        self._parser = BoundaryParser()
+        self._context = DecodeContext(form, form.checksum_algorithm, unknown="opaque")
+
+    @property
+    def inside(self) -> bool:
+        """Whether what was fed to `cut` and `feed` ends inside a transaction."""
+        return self._parser.inside
+
+    @property
+    def gtid(self) -> str | None:
+        """The last that was seen; None where the log has none."""
+        if not self._gtid:
+            return None
+        event = self._context.decode(self._gtid, verify_checksum=False)
+        found = event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
+        return None if found is None else str(found)
+
+    def note(self, offset: int, data: memoryview, starts: Sequence[int]) -> None:
+        """Look for the last GTID event of a chunk, at ``offset`` of the file, and no further."""
+        for start in reversed(starts):
+            if data[start + _TYPE_AT] in GTIDS:
+                self._begins(offset, data, start)
+                return
+
+    def cut(self, offset: int, data: memoryview, starts: Sequence[int]) -> list[int]:
+        """Offsets in a chunk at which a transaction has ended, ascending."""
+        groups = [start for start in starts if data[start + _TYPE_AT] in GTIDS]
+        ends = [start for start in groups if start]
+        first = 0
+        if groups:
+            first = groups[-1]
+            self._begins(offset, data, first)
+            self._parser = BoundaryParser()
+        for start in starts:
+            if start >= first:
+                end = start + _length(data, start)
+                if self.feed(data[start:end], offset + start):
+                    ends.append(end)
+        return ends
+
+    def feed(self, raw: bytes | memoryview, offset: int) -> bool:
+        """One event; whether it ends a transaction, or stands outside of any."""
+        event = self._context.decode(raw, file=self._name, offset=offset, verify_checksum=False)
+        return self._parser.feed(event) in _ENDS
+
+    def go_over(self, events: Iterable[tuple[int, bytes]]) -> None:
+        """Feed the events from ``begun`` on up to where `cut` is to go on: (offset, bytes)."""
+        self._parser = BoundaryParser()
+        for offset, raw in events:
+            self.feed(raw, offset)
+
+    def _begins(self, offset: int, data: memoryview, start: int) -> None:
+        self.begun = offset + start
+        self._gtid = bytes(data[start : start + _length(data, start)])
+
+
+def _length(data: memoryview, start: int) -> int:
+    return int.from_bytes(data[start + _LENGTH_AT : start + _LENGTH_AT + 4], "little")

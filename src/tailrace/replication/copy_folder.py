@@ -1,0 +1,195 @@
+"""Where a copy of a source's log is kept: a folder on disk, in memory, or in an object store.
+
+Encrypted copies have the form in which MySQL encrypts a whole file, whichever flavour's log is in
+them: every byte of it keeps its offset so. MariaDB's own form puts an event into the file, and so
+moves all those behind it: what was read of such a copy could not be what the source has.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.encryption.folder import EncryptedFolder
+from tailrace.storage.encryption.mysql import MysqlOutput
+from tailrace.storage.encryption.mysql_header import MysqlHeader
+from tailrace.storage.file import local_path
+from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.keyring import open as open_keyring
+from tailrace.storage.memory import memory_folder
+from tailrace.storage.memory_logs import is_memory
+from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.objects.url import names_object
+from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
+from tailrace.storage.target import LogName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.output import LogFolder
+    from tailrace.storage.streams.base import RandomOutput
+
+flock: Callable[[int, int], None] | None = None
+with suppress(ImportError):  # Windows has no such lock
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+LOCK_NAME: Final = "receiver.lock"
+_locked: Final[set[str]] = set()
+_guard: Final = Lock()
+
+
+class CopyFolder(EncryptedFolder):
+    """A `LogFolder` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
+
+    ``complete`` is to be called when a file's source has ended it: in an object store it becomes
+    an object then, and lies in the spool until that.
+    """
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        keyring: Keyring | None,
+        *,
+        encrypting: bool = False,
+        key_id: str | None = None,
+    ) -> None:
+        super().__init__(folder, keyring, encrypting=encrypting, key_id=key_id)
+        self._spool = folder.spool if isinstance(folder, ObjectFolder) else folder
+        """Where files are written."""
+        self._written = EncryptedFolder(self._spool, keyring, encrypting=False)
+
+    @property
+    def encrypting(self) -> bool:
+        """Whether new files are encrypted."""
+        return self._encrypting
+
+    def encrypt(self) -> None:
+        """Encrypt new files from now on. Raises UsageError where there is no keyring."""
+        if self._keyring is None:
+            raise UsageError(
+                f"{self.path('')}: this copy is encrypted; give its keyring (--keyring FILE)"
+            )
+        self._encrypting = True
+
+    def logs(self) -> list[LogName]:
+        """The log files that are there, those of all base names, in the order of their numbers."""
+        found = (LogName.parse(name) for name in self.names())
+        return sorted((name for name in found if name), key=lambda name: (name.base, name.number))
+
+    def indexes(self) -> list[str]:
+        """The base names of the indexes that are there."""
+        names = (name for name in self.names() if name.endswith(INDEX_SUFFIX))
+        return [name.removesuffix(INDEX_SUFFIX) for name in names]
+
+    def create(self, name: str, head: bytes) -> RandomOutput:
+        """A new file that begins with ``head``."""
+        self._open = None
+        if isinstance(self._folder, ObjectFolder) and name in self._folder.names():
+            raise StorageError(f"{self.path(name)}: it is there")
+        if not self._encrypting or self._keyring is None:
+            return self._spool.create(name, head)
+        header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
+        raw = header.encode() + keystream.apply(head, 0)
+        return MysqlOutput(self._spool.create(name, raw), keystream)
+
+    def reopen(self, name: str) -> RandomOutput:
+        """A file to be gone on with. Raises StorageError for an object: it cannot be."""
+        self._open = None
+        if not self.can_grow(name):
+            raise StorageError(
+                f"{self.path(name)}: its source has more in this file than it had when it ended,"
+                " and nothing can be added to an object; begin a new copy in another folder"
+            )
+        return self._written.reopen(name)
+
+    def can_grow(self, name: str) -> bool:
+        """Whether a file may be appended to: it is no object yet."""
+        return self._spool is self._folder or name in self._spool.names()
+
+    def complete(self, name: str) -> None:
+        """The file will not change any more. Returns when it is in the store, if that is one."""
+        if isinstance(self._folder, ObjectFolder) and name in self._spool.names():
+            self._folder.complete(name, again=True)
+
+    def clean(self, base: str) -> None:
+        """Take away drafts of log files that their writer did not live to name."""
+        for name in self.names():
+            if name.startswith(f"{base}.") and name.endswith(DRAFT_SUFFIX):
+                self.remove(name)
+
+    def lock(self) -> Callable[[], None]:
+        """Keep other receivers away, until what is returned is called. Raises StorageError.
+
+        Of an object store the spool is locked: receivers on other machines are not kept away.
+        """
+        if isinstance(self._spool, LocalFolder):
+            return _lock_file(self._spool.folder)
+        return _lock_name(self.path(""))
+
+
+def open_folder(
+    into: str | Path,
+    *,
+    encrypt: bool = False,
+    keyring: Keyring | str | Path | None = None,
+    key_id: str | None = None,
+) -> CopyFolder:
+    """The folder for a copy: a path, ``memory:name`` or an object store's URL.
+
+    What a killed writer left whole in the spool is put into the store. Raises StorageError,
+    UsageError.
+    """
+    if encrypt and keyring is None:
+        raise UsageError("to encrypt the copy a keyring is needed: --keyring FILE")
+    keys = None if keyring is None else open_keyring(keyring)
+    return CopyFolder(_folder(into), keys, encrypting=encrypt, key_id=key_id)
+
+
+def _folder(into: str | Path) -> LogFolder:
+    text = str(into)
+    if is_memory(text):
+        name = text.partition(":")[2].strip("/")
+        if not name or "/" in name:
+            raise UsageError(f"{text}: a folder in memory is memory:name")
+        return memory_folder(name)
+    if names_object(text):
+        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - seldom needed
+
+        return object_place(text.rstrip("/") + "/")[0]
+    path = local_path(into)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{into}: a copy is kept in a folder, and this is a file")
+    return LocalFolder(path)
+
+
+def _lock_file(folder: Path) -> Callable[[], None]:
+    path = folder / LOCK_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror or error}") from None
+    if flock is not None:
+        try:
+            flock(handle, LOCK_EX | LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise _taken(str(folder)) from None
+    return lambda: os.close(handle)
+
+
+def _lock_name(name: str) -> Callable[[], None]:
+    with _guard:
+        if name in _locked:
+            raise _taken(name)
+        _locked.add(name)
+    return lambda: _locked.discard(name)
+
+
+def _taken(folder: str) -> StorageError:
+    return StorageError(f"{folder}: another receiver writes into this folder; give each its own")

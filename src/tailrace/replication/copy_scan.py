@@ -1,0 +1,228 @@
+"""What a file of a copy holds whole: where a receiver goes on that was killed as it wrote.
+
+A byte copy goes on inside a transaction just as well as behind one, so all whole events stay, and
+only a torn one is cut. What lies behind the first that is not whole goes too, whatever it looks
+like: after a power cut pages may be there that come after others that are not, and the source has
+it all still. Without checksums an event is taken for whole by its header alone: its length, and
+where it says that it ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+)
+from tailrace.errors import BadMagic, LogError, StorageError
+from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionEvent
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from tailrace.storage.output import LogFolder
+
+FLAGS_AT: Final = 17
+"""Where an event's header has its flags, two bytes."""
+GTIDS: Final = frozenset(
+    {
+        int(EventType.GTID),
+        int(EventType.ANONYMOUS_GTID),
+        int(EventType.GTID_TAGGED),
+        int(EventType.MARIADB_GTID),
+    }
+)
+"""The events that begin a transaction."""
+_PIECE: Final = 1 << 22
+_HEAD_SIZE: Final = 1 << 16
+"""No format description event has more bytes."""
+_TYPE_AT: Final = 4
+_LENGTH_AND_END: Final = Struct("<II").unpack_from
+_U32: Final = Struct("<I").unpack_from
+_LENGTH_AT: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a file up to which it was synced, between two events: there is no need to walk to
+    it. ``begun`` and ``last`` are those of `CopiedFile` at that place.
+    """
+
+    file: str
+    offset: int
+    begun: int
+    last: int
+
+
+@dataclass(slots=True)
+class CopiedFile:
+    """A file of a copy: ``end`` is where its last whole event ends.
+
+    ``reason`` says why there is more in it than that (empty where there is not). ``description``
+    is its format description event as a source sends it, IN_USE cleared; empty where not even
+    that is whole. ``begun`` is where the last transaction in it begins (its GTID event; the first
+    event where none has one), ``last`` the last whole event's type.
+    """
+
+    name: str
+    path: str
+    size: int
+    end: int = 0
+    reason: str = ""
+    description: bytes = b""
+    form: FormatDescription | None = field(default=None, repr=False)
+    begun: int = 0
+    last: int = EventType.FORMAT_DESCRIPTION
+
+    @property
+    def position(self) -> Position:
+        """Where the copy goes on."""
+        return Position(self.name, self.end)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server ended it: it goes on in the next file, if anywhere."""
+        return self.last in {EventType.ROTATE, EventType.STOP}
+
+    def __str__(self) -> str:
+        left = self.size - self.end
+        return f"{self.path}: {self.reason}; cut back to {self.end} bytes ({left} removed)"
+
+
+def scan(
+    folder: LogFolder, name: str, *, mark: Mark | None = None, whole: bool = False
+) -> CopiedFile:
+    """Walk through a file, from a mark in it on if that is where an event begins or nothing more.
+
+    Of one that is ``whole``, an object, only the begin is looked at.
+
+    Raises StorageError where it cannot be read, BadMagic for no log.
+    """
+    found = CopiedFile(name, folder.path(name), folder.size(name))
+    head = folder.read(name, 0, _HEAD_SIZE)
+    magic = head[: len(MAGIC)]
+    if not MAGIC.startswith(magic):
+        raise BadMagic("not a binary log, so not a copy of one", file=found.path, offset=0)
+    _describe(found, head)
+    if whole and found.form is not None:
+        found.end, found.last = found.size, EventType.ROTATE
+    elif found.form is not None:
+        _walk_from(mark, found, folder)
+    if found.end < found.size and not found.reason:
+        found.reason = "it ends inside an event"
+    return found
+
+
+def as_sent(description: bytes) -> bytes:
+    """A format description event of a file as its server sends it: IN_USE cleared."""
+    made = bytearray(description)
+    made[FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
+    return bytes(made)
+
+
+def in_use(description: bytes) -> bytes:
+    """The same as it stands in a file that is being written."""
+    made = bytearray(description)
+    made[FLAGS_AT] |= EventFlag.IN_USE
+    return bytes(made)
+
+
+def form_of(description: bytes, path: str) -> FormatDescription:
+    """What a format description event says. Raises LogError, StorageError for a relay log's."""
+    event = DecodeContext().decode(description, file=path, offset=len(MAGIC))
+    if not isinstance(event, FormatDescriptionEvent):
+        raise LogError("a log begins with a format description", file=path, offset=len(MAGIC))
+    if event.header.flags & EventFlag.RELAY_LOG:
+        raise StorageError(f"{path}: a relay log is its replica's; no copy goes on with it")
+    return event.description
+
+
+def _describe(found: CopiedFile, head: bytes) -> None:
+    """The file's first event."""
+    start = len(MAGIC)
+    if len(head) < start + HEADER_SIZE:
+        return
+    length = _LENGTH_AND_END(head, start + _LENGTH_AT)[0]
+    if start + length > len(head):
+        return
+    raw = head[start : start + length]
+    try:
+        found.form = form_of(raw, found.path)
+    except LogError as error:
+        found.reason = f"its first event is damaged ({error.message})"
+        return
+    found.description = as_sent(raw)
+    found.end = found.begun = start + length
+
+
+def _walk_from(mark: Mark | None, found: CopiedFile, folder: LogFolder) -> None:
+    begin = found.end
+    if mark is not None and mark.file == found.name and begin <= mark.offset <= found.size:
+        found.end, found.begun, found.last = mark.offset, mark.begun, mark.last
+        _walk(found, folder)
+        if found.end > mark.offset or found.end == found.size:
+            return
+        found.end = found.begun = begin
+        found.last, found.reason = EventType.FORMAT_DESCRIPTION, ""
+    _walk(found, folder)
+
+
+def _walk(found: CopiedFile, folder: LogFolder) -> None:
+    """From one whole event to the next, to the end or the first that is not."""
+    form = found.form
+    checksums = form is not None and form.checksum_algorithm is ChecksumAlgorithm.CRC32
+    least = HEADER_SIZE + CHECKSUM_SIZE * checksums
+    at, size, begun, last = found.end, found.size, found.begun, found.last
+    piece, start = b"", at
+    while size - at >= HEADER_SIZE:
+        i = at - start
+        if i + HEADER_SIZE > len(piece):
+            piece, start, i = folder.read(found.name, at, _PIECE), at, 0
+            if len(piece) < HEADER_SIZE:  # an encrypted file that is torn
+                break
+        length, stated = _LENGTH_AND_END(piece, i + _LENGTH_AT)
+        if not least <= length <= MAX_EVENT_SIZE:
+            found.reason = f"at {at} stands no event: it had {length} bytes"
+            break
+        if length > size - at:
+            break
+        end = i + length
+        if not checksums:
+            if stated not in {0, (at + length) & 0xFFFFFFFF}:
+                found.reason = f"the event at {at} says that it ends at {stated}"
+                break
+        else:
+            if end > len(piece) and length <= _PIECE:
+                piece, start, i, end = folder.read(found.name, at, _PIECE), at, 0, length
+            if end <= len(piece):
+                same = crc32(piece[i : end - CHECKSUM_SIZE]) == _U32(piece, end - CHECKSUM_SIZE)[0]
+            else:
+                same = _is_whole(folder, found.name, at, length)
+            if not same:
+                found.reason = f"the event at {at} is not what its checksum says"
+                break
+        last = piece[i + _TYPE_AT]
+        if last in GTIDS:
+            begun = at
+        at += length
+    found.end, found.begun, found.last = at, begun, last
+
+
+def _is_whole(folder: LogFolder, name: str, at: int, length: int) -> bool:
+    """Whether a large event's checksum is that of its bytes; it is read in pieces."""
+    digest, end = 0, at + length - CHECKSUM_SIZE
+    while at < end:
+        data = folder.read(name, at, min(_PIECE, end - at))
+        if not data:
+            return False
+        digest = crc32(data, digest)
+        at += len(data)
+    return folder.read(name, end, CHECKSUM_SIZE) == digest.to_bytes(CHECKSUM_SIZE, "little")

@@ -1,0 +1,74 @@
+"""Whether a file of a source follows on a copy, where the source no longer has what is in that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import MAGIC, EventType
+from tailrace.errors import LogReset, ServerError, StorageError
+from tailrace.events import DecodeContext, GtidListEvent, PreviousGtidsEvent
+from tailrace.position import Position
+from tailrace.storage.target import LogName
+from tailrace.writing.recover import scan
+
+if TYPE_CHECKING:
+    from tailrace.events import FormatDescription
+    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.live.chunks import Chunk
+    from tailrace.replication.copy_folder import CopyFolder
+    from tailrace.replication.copy_scan import CopiedFile
+
+_TYPE_AT: Final = 4
+_LENGTH_AT: Final = 9
+_LISTS: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.GTID_LIST})
+
+
+@dataclass(slots=True)
+class Follows:
+    """The file behind a copy that ends with a whole one which its source has purged.
+
+    The source cannot be asked whether that was the same log: it is where the next file begins
+    with the list of all GTIDs that the copy holds.
+    """
+
+    start: Position
+    gtids: GtidSet | GtidList
+    form: FormatDescription | None
+    checked: bool = False
+
+    @classmethod
+    def of(cls, folder: CopyFolder, last: CopiedFile, refused: ServerError) -> Follows:
+        """What follows on the copy's last file; raises the refusal where nothing tells."""
+        name = LogName.parse(last.name)
+        if name is None:
+            raise refused
+        try:
+            found = scan(folder, last.name)
+        except StorageError:
+            raise refused from None
+        if not str(found.gtids):
+            raise refused
+        return cls(Position(str(name.next), len(MAGIC)), found.gtids, found.form)
+
+    def check(self, chunk: Chunk) -> None:
+        """Look at the first chunk of that file, before it is written. Raises LogReset."""
+        self.checked = True
+        context = DecodeContext(self.form, unknown="opaque")
+        if self.form is not None:
+            context.checksum_algorithm = self.form.checksum_algorithm
+        for start in chunk.starts:
+            if chunk.data[start + _TYPE_AT] not in _LISTS:
+                continue
+            at = start + _LENGTH_AT
+            length = int.from_bytes(chunk.data[at : at + 4], "little")
+            raw = bytes(chunk.data[start : start + length])
+            event = context.decode(raw, file=chunk.file, offset=chunk.offset + start)
+            if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+                if event.gtids == self.gtids:
+                    return
+                break
+        raise LogReset(
+            f"{chunk.file} does not follow on the copy: the GTIDs before it are not those in the"
+            " copy"
+        )

@@ -1,0 +1,100 @@
+"""What a receiver reports of itself, so often as it is asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tailrace.replication.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.live.feed import Feed
+    from tailrace.replication.copy_writer import CopyWriter
+    from tailrace.replication.source_end import SourceEnd
+
+
+class Meter:
+    """Calls ``report`` every so many seconds: `tick` it often. Without a report it only sums up."""
+
+    def __init__(
+        self,
+        name: str,
+        writer: CopyWriter,
+        end: SourceEnd,
+        report: Callable[[Progress], None] | None,
+        every: float,
+    ) -> None:
+        self._name = name
+        self._writer = writer
+        self._end = end
+        self._report = report
+        self._every = every
+        self._begun = self._last = time.monotonic()
+        self._next = self._begun + every
+        self._written = 0
+        self._reconnects = 0
+
+    def tick(self, feed: Feed, *, waiting: bool) -> None:
+        """Report if it is time. ``waiting``: more has arrived already."""
+        if self._report is None:
+            return
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._every
+        position = self._writer.copy.position
+        behind = None
+        if position is not None:
+            behind = self._end.ahead_of(position, feed.heard)
+        if behind != 0 or self._written != self._writer.written:
+            self._end.want()
+        self._reconnects = feed.reconnects
+        caught_up = behind == 0 and not waiting
+        seconds = 0.0 if caught_up else self._age()
+        made = self._progress(now, self._last, self._written, behind, seconds, feed)
+        self._last, self._written = now, self._writer.written
+        self._report(made)
+
+    def done(self, feed: Feed | None = None) -> Progress:
+        """The sum of it all, reported too."""
+        made = self._progress(time.monotonic(), self._begun, 0, None, None, feed, done=True)
+        if self._report is not None:
+            self._report(made)
+        return made
+
+    @staticmethod
+    def _hears(feed: Feed, now: float) -> bool:
+        """Whether the source has said something in two heartbeat periods."""
+        return feed.session is not None and now - feed.heard_at < 2 * feed.source.heartbeat
+
+    def _age(self) -> float | None:
+        second = self._writer.second
+        return max(time.time() - second, 0.0) if second else None
+
+    def _progress(
+        self,
+        now: float,
+        since: float,
+        before: int,
+        behind: int | None,
+        seconds: float | None,
+        feed: Feed | None,
+        *,
+        done: bool = False,
+    ) -> Progress:
+        writer = self._writer
+        return Progress(
+            name=self._name,
+            position=writer.copy.position,
+            gtid=writer.ends.gtid,
+            received=writer.written,
+            seconds=now - self._begun,
+            rate=(writer.written - before) / max(now - since, 1e-6),
+            lag_bytes=behind,
+            lag_seconds=seconds,
+            reconnects=self._reconnects if feed is None else feed.reconnects,
+            connected=feed is not None and self._hears(feed, now),
+            done=done,
+        )

@@ -1,0 +1,31 @@
+"""How far a receiver is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """``position`` is where the copy ends, ``gtid`` the last transaction in it.
+
+    ``received`` counts bytes since the receiver began, ``seconds`` the time since; ``rate`` is in
+    bytes a second since the last report, of the last (``done``) over all the time.
+    ``lag_bytes`` and ``lag_seconds`` say how far the source is ahead, None where that is not known.
+    """
+
+    name: str
+    position: Position | None
+    gtid: str | None
+    received: int
+    seconds: float
+    rate: float
+    lag_bytes: int | None
+    lag_seconds: float | None
+    reconnects: int = 0
+    connected: bool = True
+    done: bool = False

@@ -1,0 +1,356 @@
+"""A receiver: keeps a byte-identical copy of a source's logs, acknowledged when it is on disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+from tailrace.errors import LogPurged, LogReset, TailraceError, UsageError
+from tailrace.live.chunks import END, Chunk, Expected, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.identity import Identity
+from tailrace.live.url import Source
+from tailrace.observers import RelayIoDelegate
+from tailrace.replication.copy import Copy
+from tailrace.replication.copy_folder import CopyFolder, open_folder
+from tailrace.replication.copy_writer import CopyWriter, SyncFirst
+from tailrace.replication.follows import Follows
+from tailrace.replication.meter import Meter
+from tailrace.replication.retain import Retention
+from tailrace.replication.source_end import SourceEnd
+from tailrace.replication.start import begin_of
+from tailrace.replication.state import ReceiverState
+from tailrace.replication.syncing import SyncPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tailrace.live.chunks import Item
+    from tailrace.observers import RelayIoObserver
+    from tailrace.position import Position
+    from tailrace.replication.progress import Progress
+    from tailrace.storage.keyring.base import Keyring
+
+_log: Final = logging.getLogger("tailrace.receiver")
+_LOOK_SECONDS: Final = 0.1
+"""So often a receiver looks, while nothing comes, whether it is to stop."""
+_PATIENCE: Final = 10.0
+"""How long a receiver that is to stop waits for the end of a transaction while nothing comes."""
+_MARK_BYTES: Final = 64 << 20
+_AGE_SECONDS: Final = 600.0
+"""So often files are purged by their age."""
+
+
+class Receiver:
+    """Copies a source's logs into a folder: `run` it, in any thread, and `stop` it from any.
+
+    ``into`` is a folder on disk, ``memory:name``, or an object store's URL. The copy has the
+    source's file names and bytes, and its index. A folder that holds a copy is gone on with, at
+    exactly the byte at which it ends, also inside a transaction; then what the URL says of a
+    start does not count. A new copy begins where the URL says, at the begin of that file:
+    ``oldest`` (if it says nothing) with the first that the source has, ``now`` with the current.
+
+    ``sync`` says when what was written is synced (`SyncPolicy`), and so acknowledged by
+    ``observers``. With ``encrypt`` new files are encrypted by a key of the ``keyring``, as MySQL
+    does it. ``retain`` purges old files (`Retention`). Without ``follow`` the receiver ends at the
+    source's present end. ``on_progress`` is called every so many seconds (``every``), and at the
+    end.
+
+    Raises UsageError.
+    """
+
+    def __init__(
+        self,
+        source: Source | str,
+        into: str | Path,
+        *,
+        sync: str | float = "group",
+        encrypt: bool = False,
+        keyring: Keyring | str | Path | None = None,
+        key_id: str | None = None,
+        retain: Retention | str | None = None,
+        observers: Sequence[RelayIoObserver] = (),
+        follow: bool = True,
+        on_progress: Callable[[Progress], None] | None = None,
+        every: float = 1.0,
+    ) -> None:
+        self.source = source if isinstance(source, Source) else Source.parse(source)
+        if len(self.source.hosts) > 1:
+            raise UsageError(
+                f"{self.source.name}: a byte copy is of one server's files: give one host, or each"
+                " server a receiver and a folder of its own"
+            )
+        self.into = into
+        self._policy = SyncPolicy.of(sync)
+        self._retain = Retention.parse(retain) if isinstance(retain, str) else retain
+        self._open = partial(open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id)
+        self._first = SyncFirst()
+        self._delegate = RelayIoDelegate([self._first, *observers]) if observers else None
+        self._follow = follow
+        self._on_progress = on_progress
+        self._every = every
+        self._stop = Event()
+        self._at_once = Event()
+        self._feed: Feed | None = None
+        self._next_purge = 0.0
+        self.state = "new"
+        """``new``, ``running``, ``stopped`` (asked to, or at the source's end), ``failed``."""
+        self.position: Position | None = None
+        """Where the copy ends."""
+        self.purged: list[str] = []
+        """The files that were purged."""
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End at the next end of a transaction, or ``at_once``; `run` returns then.
+
+        A source that says nothing for ten seconds in mid-transaction is not waited for any longer:
+        the copy goes on there when it is started again.
+        """
+        self._stop.set()
+        if at_once:
+            self._at_once.set()
+            if self._feed is not None:
+                self._feed.close()
+
+    def run(self) -> Progress:
+        """Receive until `stop`, or the source's present end; gives how far it came.
+
+        Raises what the source, the store and observers raise; the copy is whole then, as far as
+        it goes, and another run goes on with it.
+        """
+        if self.state == "running":
+            raise UsageError("this receiver runs already")
+        self.state = "running"
+        try:
+            folder = self._open()
+            unlock = folder.lock()
+            try:
+                done = self._receive(folder)
+            finally:
+                unlock()
+        except BaseException:
+            self.state = "failed"
+            raise
+        self.state = "stopped"
+        return done
+
+    def _receive(self, folder: CopyFolder) -> Progress:
+        state = ReceiverState.load(folder) or ReceiverState(server_id=self.source.server_id)
+        if state.encrypted and not folder.encrypting:
+            folder.encrypt()
+        copy = Copy(folder, state.base)
+        copy.recover(state.mark)
+        writer = CopyWriter(copy, self._policy, delegate=self._delegate, waiting=self._pending)
+        self._first.writer = writer
+        identity = Identity(self.source.server_id or state.server_id, state.uuid)
+        end = SourceEnd(self.source, identity)
+        meter = Meter(self.source.name, writer, end, self._on_progress, self._every)
+        try:
+            self._run_feed(copy, writer, meter, state, identity)
+        except (LogReset, LogPurged) as error:
+            raise self._explained(error, copy) from error
+        finally:
+            self._first.writer = None
+            self.position = copy.position
+            end.close()
+        return meter.done()
+
+    def _run_feed(
+        self,
+        copy: Copy,
+        writer: CopyWriter,
+        meter: Meter,
+        state: ReceiverState,
+        identity: Identity,
+    ) -> None:
+        """One feed; a second where the file is purged that was copied to its end."""
+        follows: Follows | None = None
+        while True:
+            feed = self._new_feed(copy, state, identity, follows)
+            try:
+                self._loop(feed, copy, writer, meter, state, follows)
+            except (LogPurged, LogReset) as error:
+                self._let_go(feed, copy, writer)
+                last = copy.last
+                if follows is not None or writer.written or last is None or not last.closed:
+                    raise
+                follows = Follows.of(copy.folder, last, error)
+            except BaseException:
+                self._let_go(feed, copy, writer)
+                raise
+            else:
+                self._end(feed, copy, writer)
+                return
+
+    def _new_feed(
+        self, copy: Copy, state: ReceiverState, identity: Identity, follows: Follows | None
+    ) -> Feed:
+        description = copy.last.description if copy.last is not None else None
+        start = copy.position or begin_of(self.source, identity)
+        if follows is not None:
+            start, description = follows.start, None
+        expected = Expected(uuid=state.source_uuid, description=description or None)
+        self._feed = Feed(
+            self.source,
+            start=start,
+            follow=self._follow,
+            delegate=self._delegate,
+            expected=expected,
+            identity=identity,
+        )
+        if self._at_once.is_set():
+            self._feed.close()
+        return self._feed
+
+    def _end(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
+        """Sync, acknowledge as long as there is a connection, and let go of both."""
+        try:
+            writer.sync()
+        finally:
+            self._feed = None
+            try:
+                feed.close()
+            finally:
+                copy.close()
+
+    def _let_go(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
+        """The same, where an error says more than any that comes of it."""
+        with suppress(TailraceError):
+            self._end(feed, copy, writer)
+
+    def _loop(
+        self,
+        feed: Feed,
+        copy: Copy,
+        writer: CopyWriter,
+        meter: Meter,
+        state: ReceiverState,
+        follows: Follows | None,
+    ) -> None:
+        writer.io = feed.io
+        stopping = inside = False
+        heard = time.monotonic()
+        items = self._items(feed, writer, follows)
+        while True:
+            if self._stop.is_set() and not stopping:
+                stopping, inside = True, copy.is_open and writer.look()
+            if stopping and (not inside or time.monotonic() - heard > _PATIENCE):
+                return
+            item = next(items)
+            if item is END:
+                return
+            if isinstance(item, Chunk):
+                heard = time.monotonic()
+                if stopping:
+                    inside = not writer.write_to_end(item)
+                else:
+                    writer.write(item)
+                    state = self._marked(writer, state)
+            elif isinstance(item, FileBegin):
+                heard, inside = time.monotonic(), False
+                state = self._remember(feed, copy.folder, state, item.file)
+                if writer.begin(item):
+                    self._purge(copy)
+            else:
+                writer.idle()
+                if self._next_purge and time.monotonic() > self._next_purge:
+                    self._purge(copy)
+            self.position = copy.position
+            meter.tick(feed, waiting=feed.pending())
+
+    @staticmethod
+    def _items(feed: Feed, writer: CopyWriter, follows: Follows | None) -> Iterator[Item | None]:
+        """What comes; a file that may not follow on the copy waits for its first events."""
+        begin: FileBegin | None = None
+        while True:
+            item = feed.take(writer.patience(_LOOK_SECONDS))
+            if follows is not None and not follows.checked:
+                if isinstance(item, FileBegin):
+                    begin = item
+                    continue
+                if isinstance(item, Chunk) and begin is not None:
+                    follows.check(item)
+                    yield begin
+            yield item
+
+    def _remember(
+        self, feed: Feed, folder: CopyFolder, state: ReceiverState, file: str
+    ) -> ReceiverState:
+        """Write down whose copy it is, before its first file is made."""
+        session = feed.session
+        if session is None:
+            return state
+        known = replace(
+            state,
+            uuid=feed.identity.uuid,
+            server_id=feed.identity.server_id,
+            source_uuid=session.server_uuid,
+            source_id=session.server_id,
+            flavour=str(session.flavour),
+            base=file.rpartition(".")[0],
+            encrypted=folder.encrypting,
+        )
+        if known != state:
+            known.save(folder)
+        return known
+
+    @staticmethod
+    def _marked(writer: CopyWriter, state: ReceiverState) -> ReceiverState:
+        """Note now and then how far the copy need not be looked at when it is gone on with."""
+        before, position = state.mark, writer.copy.position
+        if position is None or not writer.copy.synced:
+            return state
+        start = before.offset if before is not None and before.file == position.file else 0
+        if position.offset - start < _MARK_BYTES:
+            return state
+        state = replace(state, mark=writer.copy.mark(writer.ends.begun))
+        state.save(writer.copy.folder)
+        return state
+
+    def _pending(self) -> bool:
+        return self._feed is not None and self._feed.pending()
+
+    def _purge(self, copy: Copy) -> None:
+        if self._retain is None:
+            return
+        if self._retain.seconds is not None:
+            self._next_purge = time.monotonic() + _AGE_SECONDS
+        gone = self._retain.apply(copy.index, copy.folder)
+        self.purged += gone
+        if gone:
+            _log.info("%s: purged %s", copy.folder.path(""), ", ".join(gone))
+
+    def _explained(self, error: LogReset | LogPurged, copy: Copy) -> TailraceError:
+        """The same error, and what it means for the copy."""
+        text = error.message
+        if copy.position is not None:
+            text += (
+                f". The copy in {copy.folder.path('')} stays as it is, up to {copy.position}; begin"
+                " a new one in another folder (--into)"
+            )
+        return type(error)(text, code=error.code, sqlstate=error.sqlstate)
+
+
+class Options(TypedDict, total=False):
+    """The options of `Receiver`."""
+
+    sync: str | float
+    encrypt: bool
+    keyring: Keyring | str | Path | None
+    key_id: str | None
+    retain: Retention | str | None
+    observers: Sequence[RelayIoObserver]
+    follow: bool
+    on_progress: Callable[[Progress], None] | None
+    every: float
+
+
+def receive(source: Source | str, into: str | Path, **options: Unpack[Options]) -> Progress:
+    """Run a `Receiver` in this thread until it ends; gives how far it came."""
+    return Receiver(source, into, **options).run()

@@ -1,0 +1,69 @@
+"""How much of a copy is kept: old files go by age or by size, whole, and never the current one."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from tailrace.storage.index import LogIndex
+    from tailrace.storage.output import LogFolder
+
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_BYTES: Final = {
+    **{unit: 1000**n for n, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
+    **{unit: 1024**n for n, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
+}
+_FORM: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """``seconds``: files go that were closed longer ago. ``size``: the oldest go while all of them
+    together have more bytes. One of the two is None.
+    """
+
+    seconds: float | None = None
+    size: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """``30d`` (w, d, h, m), ``500GB`` (B, kB to TB, KiB to TiB). Raises UsageError."""
+        match = _FORM.fullmatch(text.strip())
+        unit = match[2].lower() if match else ""
+        number = float(match[1]) if match else 0.0
+        if match and number > 0 and match[2] in _SECONDS:
+            return cls(seconds=number * _SECONDS[match[2]])
+        if number > 0 and unit in _BYTES:
+            return cls(size=int(number * _BYTES[unit]))
+        raise UsageError(f"retain: {text!r} is neither an age (30d, 12h) nor a size (500GB, 64MiB)")
+
+    def apply(self, index: LogIndex, folder: LogFolder) -> list[str]:
+        """Purge what goes; gives the names. Raises StorageError."""
+        names = index.names
+        if len(names) < 2:
+            return []
+        if self.seconds is not None:
+            return index.purge(before=int((time.time() - self.seconds) * 1_000_000))
+        kept, left = 0, (self.size or 0) - _size(folder, names[-1])
+        for name in reversed(names[:-1]):
+            left -= _size(folder, name)
+            if left < 0:
+                break
+            kept += 1
+        first = len(names) - 1 - kept
+        return index.purge(to=names[first]) if first else []
+
+
+def _size(folder: LogFolder, name: str) -> int:
+    """A file's bytes; none where it is not there (`LogIndex.purge` lists it no more)."""
+    try:
+        return folder.size(name)
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return 0
+        raise

@@ -1,0 +1,40 @@
+"""Where a new copy begins: always with a whole file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tailrace.constants import MAGIC
+from tailrace.errors import UsageError
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.session import Session
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from tailrace.live.identity import Identity
+    from tailrace.live.url import Source
+
+
+def begin_of(source: Source, identity: Identity) -> Position | Literal["oldest"]:
+    """Where the copy of a source begins, by what its URL says: the begin of a file.
+
+    A description event that a server makes up for who enters a file in its midst is not that of
+    the file: such a copy could never be what the source has. So a position means the begin of its
+    file, ``now`` that of the file that the source writes. Raises UsageError for GTIDs: files and
+    not transactions are copied.
+    """
+    start = source.start
+    if isinstance(start, (GtidSet, GtidList)):
+        raise UsageError(
+            f"{source.name}: a byte copy begins with a file, not behind GTIDs: say start=oldest,"
+            " start=now or position=FILE:4"
+        )
+    if start is None or start == "oldest":
+        return "oldest"
+    if isinstance(start, Position):
+        return Position(start.file, len(MAGIC))
+    session = Session.open(source, source.hosts[0], identity)
+    try:
+        return Position(session.end().file, len(MAGIC))
+    finally:
+        session.close()

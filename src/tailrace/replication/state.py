@@ -1,0 +1,90 @@
+"""What a receiver remembers beside its copy: whose it is, and as whom it reads.
+
+A small file in the folder, ``receiver.json``. It holds no secret; where the copy goes on is said by
+the log files themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Final, Self
+from uuid import uuid4
+
+from tailrace.constants import Flavour
+from tailrace.errors import StorageError
+from tailrace.replication.copy_scan import Mark
+
+if TYPE_CHECKING:
+    from tailrace.storage.output import LogFolder
+
+STATE_NAME: Final = "receiver.json"
+_VERSION: Final = 1
+_OPTIONAL: Final = frozenset({"source_uuid", "source_id", "flavour", "base", "server_id", "mark"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverState:
+    """``source_uuid`` and ``source_id`` are the source's own, None as long as it is not known.
+
+    ``uuid`` and ``server_id`` are what the source knows the receiver by. ``base`` is the log's
+    name (``binlog``), ``encrypted`` whether the copy is, ``mark`` how far it need not be looked at.
+    """
+
+    uuid: str = field(default_factory=lambda: str(uuid4()))
+    server_id: int | None = None
+    source_uuid: str | None = None
+    source_id: int | None = None
+    flavour: str | None = None
+    base: str | None = None
+    encrypted: bool = False
+    mark: Mark | None = None
+
+    @classmethod
+    def load(cls, folder: LogFolder) -> Self | None:
+        """What the folder's file says, None where there is none. Raises StorageError."""
+        if STATE_NAME not in folder.names():
+            return None
+        path = folder.path(STATE_NAME)
+        raw = folder.read(STATE_NAME, 0, folder.size(STATE_NAME))
+        try:
+            found = json.loads(raw)
+        except ValueError:
+            raise StorageError(f"{path}: it is not JSON; {_WAY_OUT}") from None
+        if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
+            raise StorageError(f"{path}: no receiver's state, version {_VERSION}; {_WAY_OUT}")
+        for each in fields(cls):
+            kinds = _KINDS[each.name]
+            value = found.get(each.name)
+            if not isinstance(value, kinds) and not (value is None and each.name in _OPTIONAL):
+                raise StorageError(f"{path}: {each.name} is {value!r}; {_WAY_OUT}")
+        if found.get("flavour") not in {None, *Flavour}:
+            raise StorageError(f"{path}: flavour is {found['flavour']!r}; {_WAY_OUT}")
+        given = {each.name: found[each.name] for each in fields(cls) if each.name in found}
+        if given.get("mark") is not None:
+            try:
+                given["mark"] = Mark(**given["mark"])
+            except TypeError:
+                raise StorageError(f"{path}: mark is {found['mark']!r}; {_WAY_OUT}") from None
+        return cls(**given)
+
+    def save(self, folder: LogFolder) -> None:
+        """Write it, in one step. Raises StorageError."""
+        text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1)
+        folder.replace(STATE_NAME, f"{text}\n".encode())
+
+
+_KINDS: Final[dict[str, type]] = {
+    "uuid": str,
+    "server_id": int,
+    "source_uuid": str,
+    "source_id": int,
+    "flavour": str,
+    "base": str,
+    "encrypted": bool,
+    "mark": dict,
+}
+_WAY_OUT: Final = (
+    "put the file that was there back, or take it away: the copy then goes on if its source's"
+    " format description is that of its last file"
+)

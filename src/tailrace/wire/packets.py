@@ -1,0 +1,143 @@
+"""Packets: a payload and its framing, and the two that end a dump (facts sheet 4.1, 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import MalformedPacket, UsageError
+from tailrace.wire.fields import PacketCursor, checked, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.wire.fields import Data
+
+HEADER_SIZE: Final = 4
+"""Length, u24, and sequence number, u8."""
+LARGEST: Final = 0xFFFFFF
+"""The payload of one packet at most; one of just this length says that another goes on with it."""
+OK: Final = 0x00
+"""The first byte of every event in a dump; of what goes on in a further packet, not."""
+_ERROR: Final = 0xFF
+_END: Final = 0xFE
+_END_SIZE: Final = 9
+_STATE_SIZE: Final = 5
+
+
+def frame(payload: bytes, sequence: int = 0) -> bytes:
+    """A payload with its headers: split where it is `LARGEST` or more, numbered from ``sequence``.
+
+    Sequence numbers go round at 256.
+    """
+    checked(sequence, "a packet's sequence number", 0, 255)
+    parts = []
+    for at in range(0, len(payload) + 1, LARGEST):
+        piece = payload[at : at + LARGEST]
+        parts += [len(piece).to_bytes(3, "little"), bytes((sequence,)), piece]
+        sequence = (sequence + 1) & 0xFF
+    return b"".join(parts)
+
+
+def payloads(raw: Data) -> Iterator[tuple[int, bytes]]:
+    """`frame`'s mirror: the sequence number of the first packet, and the payload, joined, of each.
+
+    Packets that go on with one payload are numbered on. Raises MalformedPacket, also where ``raw``
+    ends inside a payload.
+    """
+    view = memoryview(raw)
+    at = 0
+    while at < len(view):
+        first, parts, size = view[min(at + 3, len(view) - 1)], list[bytes](), LARGEST
+        while size == LARGEST:
+            head = view[at : at + HEADER_SIZE]
+            size = int.from_bytes(head[:3], "little")
+            end = at + HEADER_SIZE + size
+            if len(head) < HEADER_SIZE or end > len(view):
+                raise MalformedPacket(f"the packet at byte {at} of {len(view)} is not there whole")
+            if head[3] != (first + len(parts)) & 0xFF:
+                raise MalformedPacket(
+                    f"the packet at byte {at} has number {head[3]}, behind {len(parts)} from "
+                    f"{first} on"
+                )
+            parts.append(bytes(view[at + HEADER_SIZE : end]))
+            at = end
+        yield first, b"".join(parts)
+
+
+def is_error(payload: Data) -> bool:
+    """Whether a payload is an ERR packet: `ErrorPacket` reads it."""
+    view = memoryview(payload)
+    return len(view) > 0 and view[0] == _ERROR
+
+
+def is_end(payload: Data) -> bool:
+    """Whether a payload is an EOF packet of the classic form: `EndPacket` reads it."""
+    view = memoryview(payload)
+    return 0 < len(view) < _END_SIZE and view[0] == _END
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPacket:
+    r"""ERR: a server's refusal. ``sqlstate`` has five characters; None where it sends none.
+
+    A message that is not UTF-8 is kept readable: its bytes as ``\xe9``.
+    """
+
+    code: int
+    sqlstate: str | None
+    message: str
+
+    @classmethod
+    def decode(cls, payload: Data) -> Self:
+        """From a payload. Raises MalformedPacket."""
+        cursor = PacketCursor("an ERR packet", bytes(payload))
+        cursor.expect(_ERROR, "its first byte")
+        code = cursor.u16("the error code")
+        state = None
+        if cursor.remaining and cursor.buf[cursor.pos] == ord("#"):
+            cursor.skip(1, "the mark of the SQL state")
+            at = cursor.pos
+            state = cursor.text(_STATE_SIZE, "the SQL state")
+            if not _is_state(state):
+                cursor.error(at, f"{state!r} is no SQL state")
+        return cls(code, state, cursor.rest().decode(errors="backslashreplace"))
+
+    def encode(self) -> bytes:
+        """`decode`'s mirror. Raises UsageError."""
+        state = ""
+        if self.sqlstate is not None:
+            if not _is_state(self.sqlstate):
+                raise UsageError(f"a SQL state has five digits or letters, not {self.sqlstate!r}")
+            state = f"#{self.sqlstate}"
+        elif self.message.startswith("#"):
+            raise UsageError("an error's message that begins with # needs a SQL state before it")
+        text = f"{state}{self.message}".encode(errors="backslashreplace")
+        return bytes((_ERROR,)) + number(self.code, "an error's code", 2) + text
+
+
+def _is_state(text: str) -> bool:
+    return len(text) == _STATE_SIZE and text.isascii() and text.isalnum()
+
+
+@dataclass(frozen=True, slots=True)
+class EndPacket:
+    """EOF: the end of a dump that does not wait. Status bits are the protocol's."""
+
+    warnings: int = 0
+    status: int = 0
+
+    @classmethod
+    def decode(cls, payload: Data) -> Self:
+        """From a payload. Raises MalformedPacket."""
+        cursor = PacketCursor("an EOF packet", bytes(payload))
+        cursor.expect(_END, "its first byte")
+        warnings = cursor.u16("the number of warnings")
+        status = cursor.u16("the status")
+        cursor.finish("the status")
+        return cls(warnings, status)
+
+    def encode(self) -> bytes:
+        """`decode`'s mirror. Raises UsageError."""
+        warnings = number(self.warnings, "the number of warnings", 2)
+        return bytes((_END,)) + warnings + number(self.status, "the status", 2)

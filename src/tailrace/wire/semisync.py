@@ -1,0 +1,67 @@
+"""Semi-synchronous replication on the wire: two bytes before each event, and what comes back.
+
+Facts sheet 5. Once it is agreed on, every record of a dump has the two bytes, also the artificial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import MalformedPacket, UsageError
+from tailrace.wire.commands import LONGEST_NAME
+from tailrace.wire.fields import PacketCursor, name, number
+
+if TYPE_CHECKING:
+    from tailrace.wire.fields import Data
+
+MAGIC: Final = 0xEF
+_HEADER_SIZE: Final = 2
+
+
+def unwrap(packet: memoryview) -> tuple[bool, memoryview]:
+    """Whether a record of a dump (without its OK byte) wants an acknowledgement, and its event.
+
+    The event is a view of the same memory. Raises MalformedPacket.
+    """
+    if len(packet) < _HEADER_SIZE or packet[0] != MAGIC or packet[1] > 1:
+        raise MalformedPacket(
+            f"a record of a semi-synchronous dump begins with EF 00 or EF 01, this one of "
+            f"{len(packet)} bytes with {bytes(packet[:_HEADER_SIZE]).hex(' ').upper() or 'nothing'}"
+        )
+    return packet[1] == 1, packet[_HEADER_SIZE:]
+
+
+def wrap(event: Data, wanted: bool) -> bytes:
+    """`unwrap`'s mirror."""
+    return bytes((MAGIC, wanted)) + bytes(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A replica's answer: all up to the event that ends at ``position`` (u64) of ``file`` is safe.
+
+    Sent in a packet of its own with sequence number 0.
+    """
+
+    file: str
+    position: int
+
+    @classmethod
+    def decode(cls, payload: Data) -> Self:
+        """From a payload. Raises MalformedPacket."""
+        cursor = PacketCursor("an acknowledgement", bytes(payload))
+        cursor.expect(MAGIC, "its first byte")
+        position = cursor.u64("the position")
+        at = cursor.pos
+        file = cursor.text(cursor.remaining, "the log file's name")
+        if not 0 < cursor.pos - at <= LONGEST_NAME or "\0" in file:
+            cursor.error(at, f"no log file's name: {file[:80]!r}")
+        return cls(file, position)
+
+    def encode(self) -> bytes:
+        """`decode`'s mirror. Raises UsageError."""
+        file = name(self.file, "the log file's name", LONGEST_NAME)
+        if not file:
+            raise UsageError("an acknowledgement needs the log file's name")
+        return bytes((MAGIC,)) + number(self.position, "the position", 8) + file

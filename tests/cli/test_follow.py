@@ -1,0 +1,325 @@
+"""`tailrace log --follow`: transactions as they commit, of a server and of the files it writes."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.test_errors import assert_refused
+from tools.servers import NAMES
+
+DEADLINE = 20.0
+"""Seconds that what has to come may take on a busy machine."""
+COMMITTED_WITHIN = 1.0
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def busy(request, fresh_server):
+    """A server of our own: its log is followed from its begin."""
+    server = fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(50))")
+    server.execute("CREATE TABLE d.m (a INT) ENGINE=MyISAM")
+    return server
+
+
+@pytest.fixture(params=["server", "folder"])
+def place(request, busy):
+    return url(busy) if request.param == "server" else str(busy.data)
+
+
+def url(server, options=""):
+    return f"mysql://root@127.0.0.1:{server.port}/{options}"
+
+
+class Follower:
+    """A `tailrace log --follow` that runs, and its lines with the time at which each came."""
+
+    def __init__(self, *arguments, shell=None):
+        command = [sys.executable, "-m", "tailrace.cli", "log", "--follow", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines = queue.Queue()
+        self._errors = []
+        self._threads = [
+            threading.Thread(target=self._read, daemon=True),
+            threading.Thread(target=lambda: self._errors.extend(self.process.stderr), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put((time.monotonic(), line.rstrip("\n")))
+
+    def until(self, test):
+        """The lines up to the first for which the test holds, and when that came."""
+        lines = []
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            try:
+                at, line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"it did not come; before: {lines}; {self.errors}") from None
+            lines.append(line)
+            if test(line):
+                return lines, at
+
+    def end(self, number=signal.SIGTERM):
+        """Its status once it was sent a signal, and the lines that were not asked for."""
+        self.process.send_signal(number)
+        status = self.process.wait(DEADLINE)
+        for thread in self._threads:
+            thread.join(DEADLINE)
+        return status, [self._lines.get_nowait()[1] for _ in range(self._lines.qsize())]
+
+    @property
+    def errors(self):
+        return "".join(self._errors)
+
+
+@contextmanager
+def following(*arguments):
+    follower = Follower(*arguments)
+    try:
+        yield follower
+    finally:
+        follower.process.kill()
+        follower.process.wait()
+        for stream in (follower.process.stdout, follower.process.stderr):
+            stream.close()
+
+
+def row(number, text):
+    return f"REPLACE INTO d.t VALUES ({number}, '{text}')"
+
+
+def holds(text):
+    return lambda line: text in line
+
+
+LAST = {"json": "}}", "text": "insert d.t", "sql": "COMMIT;"}
+
+
+@pytest.mark.parametrize("how", LAST)
+def test_a_commit_comes_within_a_second(busy, place, how):
+    """All of the transaction does, its end too, and not only when the next one comes."""
+    busy.execute("DELETE FROM d.t")
+    busy.execute(row(1, f"first-{how}"))
+    with following("--as", how, place) as follower:
+        follower.until(holds(f"first-{how}"))
+        for number in range(2, 6):
+            text = f"{how}-{number}-{time.monotonic_ns()}"
+            busy.execute(row(number, text))
+            committed = time.monotonic()
+            lines, at = follower.until(lambda line, text=text: text in line and " --" not in line)
+            assert at - committed < COMMITTED_WITHIN
+            if how == "sql":
+                _, at = follower.until(holds("COMMIT;"))
+                assert at - committed < COMMITTED_WITHIN
+            elif how == "json":
+                assert json.loads(lines[-1])["after"] == {"a": number, "b": text}
+            busy.execute("FLUSH BINARY LOGS") if number == 3 else None
+        status, left = follower.end()
+        assert (status, follower.errors) == (0, "")
+        assert not any(f"{how}-" in line for line in left)
+
+
+def test_what_is_followed_is_what_the_files_hold(busy, place, run):
+    """Large and small, over rotations; XA transactions when they are committed."""
+    with following("--as", "json", "--tables", "d.*", place) as follower:
+        for number in range(20):
+            if number % 7 == 0:
+                busy.execute("FLUSH BINARY LOGS")
+            busy.execute(
+                "REPLACE INTO d.t VALUES "
+                + ",".join(f"({100 + each}, '{number}')" for each in range(1 + 40 * number))
+            )
+        mark = f"last-{time.monotonic_ns()}"
+        busy.execute(row(0, mark))
+        lines, _ = follower.until(holds(mark))
+        follower.end()
+    files = run("log", "--as", "json", "--tables", "d.*", busy.data)
+    assert sorted(lines, key=sequence) == files.lines
+    assert len(lines) > 7000
+
+
+def sequence(line):
+    return int(json.loads(line)["_seq"])
+
+
+def test_what_is_taken_back_is_not_printed(busy, place):
+    with (
+        following("--as", "json", place) as follower,
+        busy.connect() as other,
+        other.cursor() as xa,
+    ):
+        mark = str(time.monotonic_ns())
+        for sql in (
+            "XA START 'one'", f"INSERT INTO d.t VALUES (-1, 'one-{mark}')", "XA END 'one'", "XA PREPARE 'one'",
+            "XA ROLLBACK 'one'",
+            "XA START 'two'", f"INSERT INTO d.t VALUES (-2, 'two-{mark}')", "XA END 'two'", "XA PREPARE 'two'",
+        ):  # fmt: skip
+            xa.execute(sql)
+        if busy.flavour == "mariadb":
+            for sql in ("BEGIN", f"INSERT INTO d.t VALUES (-3, 'kept-{mark}')", "SAVEPOINT s", f"INSERT INTO d.t VALUES (-4, 'gone-{mark}')", "INSERT INTO d.m VALUES (1)", "ROLLBACK TO s", "COMMIT"):  # fmt: skip
+                busy.execute(sql)
+        busy.execute(row(0, f"after-{mark}"))
+        lines, _ = follower.until(holds(f"after-{mark}"))
+        told = [line for line in lines if mark in line]
+        assert not any(f"{word}-{mark}" in line for word in ("one", "two", "gone") for line in told)
+        assert any("kept" in line for line in told) is (busy.flavour == "mariadb")
+        xa.execute("XA COMMIT 'two'")
+        committed = time.monotonic()
+        lines, at = follower.until(holds(f"two-{mark}"))
+        assert at - committed < COMMITTED_WITHIN
+        follower.end()
+    busy.execute("DELETE FROM d.t")
+
+
+def test_prepared_and_not_ended(busy):
+    """What is not printed is said when it ends; and a commit whose rows stand before the start."""
+    with busy.connect() as other, other.cursor() as xa:
+        for sql in (
+            "XA START 'x'",
+            "INSERT INTO d.t VALUES (-5, '')",
+            "XA END 'x'",
+            "XA PREPARE 'x'",
+        ):
+            xa.execute(sql)
+        busy.execute(row(0, "prepared"))
+        with following("--as", "json", url(busy)) as follower:
+            follower.until(holds('"prepared"'))
+            assert follower.end()[0] == 0
+            assert (
+                "1 XA transactions are prepared and have not ended: their rows are left out"
+                in follower.errors
+            )
+        with following_from_now(busy, "--as", "json") as follower:
+            xa.execute("XA COMMIT 'x'")
+            busy.execute(row(0, "behind"))
+            follower.until(holds('"behind"'))
+            follower.end()
+            assert (
+                "stand before the part of the log that is read: they are left out"
+                in follower.errors
+            )
+    busy.execute("DELETE FROM d.t")
+
+
+def dumps(server):
+    """The connections that read the log from this server."""
+    return {each[0] for each in server.query("SHOW PROCESSLIST") if "Binlog Dump" in str(each[4])}
+
+
+@contextmanager
+def following_from_now(server, *arguments):
+    """A follower, once the server sends to it."""
+    before = dumps(server)
+    with following(*arguments, url(server, "?start=now")) as follower:
+        deadline = time.monotonic() + DEADLINE
+        while not dumps(server) - before:
+            assert time.monotonic() < deadline, follower.errors
+            time.sleep(0.02)
+        yield follower
+
+
+def test_a_connection_that_breaks(busy):
+    """It is said, and goes on: nothing twice, nothing left out."""
+    with following_from_now(busy, "--as", "json") as follower:
+        marks = []
+        for number in range(6):
+            marks.append(f"mark-{number}-{time.monotonic_ns()}")
+            busy.execute(row(number, marks[-1]))
+            for each in dumps(busy):
+                busy.execute(f"KILL {each}")
+        lines, _ = follower.until(holds(marks[-1]))
+        assert follower.end()[0] == 0
+        found = [json.loads(line)["after"]["b"] for line in lines]
+        assert found == marks
+        assert f"tailrace: mysql://root@127.0.0.1:{busy.port}" in follower.errors
+        assert "Traceback" not in follower.errors
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_signals_end_it_quietly(busy, place, number, status):
+    busy.execute(row(1, "there"))
+    with following("--as", "sql", place) as follower:
+        follower.until(holds("'there'"))
+        begun = time.monotonic()
+        ended, left = follower.end(number)
+        assert ended == status
+        assert time.monotonic() - begun < 5
+        assert follower.errors == ""
+        assert left[-1].endswith(";")
+
+
+def test_until(busy, place):
+    """It ends by itself where it is told to."""
+    one, two = (f"{word}-{time.monotonic_ns()}" for word in ("one", "two"))
+    busy.execute(row(1, one))
+    last = busy.binlogs()[-1]
+    end = f"{last.name}:{last.stat().st_size}"
+    with following("--as", "json", "--until", end, place) as follower:
+        follower.until(holds(one))
+        busy.execute(row(1, two))
+        assert follower.process.wait(DEADLINE) == 0
+        _, left = follower.end()
+        assert not any(two in line for line in left)
+        assert follower.errors == ""
+
+
+def test_through_a_pipe(busy, place):
+    """The reader behind it has each line at once, and may go away."""
+    busy.execute(row(1, "piped"))
+    command = f"{sys.executable} -m tailrace.cli log --follow --as json '{place}' | grep -m1 --line-buffered piped"
+    with subprocess.Popen(
+        ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as shell:  # fmt: skip
+        assert "piped" in shell.stdout.readline()
+        deadline = time.monotonic() + DEADLINE
+        while shell.poll() is None and time.monotonic() < deadline:
+            busy.execute(row(2, "on and on"))
+            time.sleep(0.05)
+        assert shell.poll() is not None
+        assert shell.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--as", "undo"], "--follow has no end, and --as undo needs one"),
+        (["--verify"], "--follow has no end, and --verify needs one"),
+        (["--as", "raw", "--into", "x.000001"], "--follow has no end, and --as raw needs one"),
+    ],
+)
+def test_what_has_no_end(run, shop, arguments, message):
+    assert_refused(run("log", "--follow", *arguments, shop / "mysql"), message)
+
+
+def test_one_log_is_followed(run, shop):
+    assert_refused(
+        run("log", "--follow", shop),
+        "one log is followed, and there are several (mariadb, mysql): give one",
+    )
+    piped = subprocess.run(
+        [sys.executable, "-m", "tailrace.cli", "log", "--follow", "-"],
+        input=(shop / "mysql" / "binlog.000001").read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert (piped.returncode, piped.stdout) == (2, b"")
+    assert b"--follow is for files and servers" in piped.stderr

@@ -1,0 +1,213 @@
+"""``tailrace receive`` as a process, against the real servers."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.cli.conftest import ROOT
+from tests.cli.test_errors import assert_refused
+from tests.replication.conftest import DEADLINE, end_of, insert, same, url_of, wait_for
+from tools.servers import NAMES
+
+COMMAND = [sys.executable, "-m", "tailrace.cli", "receive"]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    made = fresh_server(request.param)
+    made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
+    made.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB) ENGINE=InnoDB")
+    return made
+
+
+@pytest.fixture
+def start():
+    """start(arguments) begins the command; it does not outlive the test."""
+    begun = []
+
+    def start(*arguments, **settings):
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=settings.pop("stderr", subprocess.PIPE),
+            text=True,
+            **settings,
+        )
+        begun.append(process)
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def has(server, folder):
+    """Whether the copy is as long as the source's log."""
+    name, size = end_of(server)
+    path = folder / name
+    return path.exists() and path.stat().st_size == size
+
+
+def finish(process):
+    out, err = process.communicate(timeout=DEADLINE)
+    return process.returncode, out, err
+
+
+class Writing:
+    """A client that writes rows, and goes on in new files now and then."""
+
+    def __init__(self, server, seed):
+        self.server = server
+        self.random = random.Random(seed)
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.thread.join()
+
+    def _run(self):
+        with self.server.connect() as connection, connection.cursor() as cursor:
+            while not self.ending.is_set():
+                for _ in range(self.random.randrange(1, 20)):
+                    size = self.random.choice((10, 200, 5000, 200_000))
+                    cursor.execute("INSERT INTO d.t (b) VALUES (%s)", (b"y" * size,))
+                if self.random.random() < 0.1:
+                    cursor.execute("FLUSH BINARY LOGS")
+                self.ending.wait(0.02)
+
+
+def test_until_now(source, run, tmp_path):
+    insert(source, [10, 2000])
+    ran = run("receive", url_of(source), "--into", tmp_path / "copy", "--until", "now")
+    assert ran.status == 0, ran.err
+    assert f"up to {':'.join(map(str, end_of(source)))}" in ran.out
+    assert "received in" in ran.out
+    same(source, tmp_path / "copy")
+
+
+def test_sigterm_under_load(source, start, tmp_path):
+    folder = tmp_path / "copy"
+    with Writing(source, 1):
+        for _ in range(3):
+            process = start(url_of(source), "--into", folder, "--every", "0.2")
+            wait_for(lambda: has(source, folder) or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            status, out, err = finish(process)
+            assert status == 0, err
+            assert "up to binlog.0" in out
+    process = start(url_of(source), "--into", folder, "--every", "0.2")
+    wait_for(lambda: has(source, folder))
+    process.send_signal(signal.SIGINT)
+    status, _, err = finish(process)
+    assert status == 130
+    assert "Traceback" not in err
+    same(source, folder)
+
+
+def test_sigkill_under_load(source, start, tmp_path):
+    folder = tmp_path / "copy"
+    chance = random.Random(7)
+    with Writing(source, 2):
+        for _ in range(6):
+            process = start(url_of(source), "--into", folder, "--sync", chance.choice(("group", "2")))
+            wait_for(lambda: folder.exists() and any(folder.glob("binlog.0*")))
+            time.sleep(chance.uniform(0, 0.5))
+            assert process.poll() is None, process.communicate()
+            process.kill()
+            process.wait()
+    process = start(url_of(source), "--into", folder, "--until", "now")
+    status, _, err = finish(process)
+    assert status == 0, err
+    same(source, folder)
+
+
+def test_a_signal_while_nothing_comes(source, start, tmp_path):
+    folder = tmp_path / "copy"
+    process = start(url_of(source), "--into", folder, "--every", "0.1")
+    wait_for(lambda: has(source, folder))
+    lines = iter(process.stderr.readline, "")
+    line = next(line for line in lines if "up to date" in line)
+    assert ":".join(map(str, end_of(source))) in line
+    begin = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE) == 0
+    assert time.monotonic() - begin < 5
+
+
+def test_on_a_terminal(source, start, tmp_path):
+    """One line that changes."""
+    folder = tmp_path / "copy"
+    ours, theirs = pty.openpty()
+    settings = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    process = start(url_of(source), "--into", folder, stderr=theirs, env=settings)
+    os.close(theirs)
+    shown = b""
+    while b"up to date" not in shown:
+        shown += os.read(ours, 65536)  # an error (EIO) where the process has ended
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE) == 0
+    os.close(ours)
+    assert f"127.0.0.1_{source.port}".encode() in shown
+
+
+def test_several_sources(source, start, tmp_path):
+    """A folder each; one that fails does not stop the others, and the status tells."""
+    folder = tmp_path / "copies"
+    bad = "mysql://root@127.0.0.1:1/"
+    process = start(
+        url_of(source), f"there={url_of(source)}", f"bad={bad}", "--into", folder, "--until", "now"
+    )
+    status, out, err = finish(process)
+    assert status == 2
+    assert "bad: mysql://root@127.0.0.1:1" in err
+    assert "Traceback" not in err
+    assert "there: " in out
+    same(source, folder / "there")
+    same(source, folder / f"127.0.0.1_{source.port}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give a server"),
+        (["/some/folder"], "server's URL"),
+        (["mysql://root@h/", "mysql://root@h/"], "two sources would have this folder"),
+        (["mysql://root@h,i/"], "one host"),
+        (["mysql://root@h/", "--sync", "never"], "sync"),
+        (["mysql://root@h/", "--retain", "2 parsecs"], "retain"),
+        (["mysql://root@h/", "--encrypt"], "keyring"),
+        (["mysql://root@h/", "--plugin", "none"], "no observer is called 'none'"),
+        (["mysql://root@h/", "--every", "0"], "--every"),
+        (["mysql://root:s3cret@127.0.0.1:1/"], "127.0.0.1:1"),
+    ],
+)
+def test_refusals(run, tmp_path, arguments, message):
+    ran = run("receive", *arguments, "--into", tmp_path / "copy")
+    assert_refused(ran, message)
+    assert "s3cret" not in ran.err
+
+
+def test_into_is_needed(run):
+    assert_refused(run("receive", "mysql://root@h/"), "--into")
+
+
+def test_the_help_names_what_there_is(run):
+    ran = run("receive", "--help")
+    for option in ("--into", "--encrypt", "--retain", "--sync", "--plugin", "--until", "--every"):
+        assert option in ran.out

@@ -1,0 +1,205 @@
+"""`changes` of a running server gives what it gives of the server's files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace import changes
+from tailrace.errors import AccessDenied, StatementChange, UsageError
+from tailrace.live.url import Source
+from tailrace.position import Position
+from tailrace.storage import find
+from tests.columns.oracle import by_table
+from tests.live.feeding import source_of
+from tests.live.work import run_cases
+from tools.load import Load
+from tools.servers import NAMES
+
+WORDS = ("-min", "-full", "xa", "savepoints", "statements", "mixed", "load-data", "compress")
+WORDS += ("replace", "domains", "two-phase", "displayed", "small-events", "network", "ddl", "wide")
+
+
+def plain(batches):
+    """The rows, table by table and in order of _seq; batches' borders and the source aside."""
+    found = {}
+    for (name, schema), table in by_table(batches).items():
+        metadata = {k: v for k, v in schema.metadata.items() if k != b"tailrace.source"}
+        key = (name, str(schema.remove_metadata()), tuple(sorted(metadata.items())))
+        found.setdefault(key, []).extend(map(str, table.to_pylist()))
+    return found
+
+
+def assert_same(found, expected):
+    found, expected = plain(found), plain(expected)
+    assert set(found) == set(expected)
+    for key, rows in expected.items():
+        assert found[key] == rows, key[0]
+    return sum(map(len, expected.values()))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def worked(request, fresh_server):
+    """A server that has run cases of the corpus and some random load."""
+    server = fresh_server(request.param, {"max_binlog_size": 1 << 20})
+    ran = run_cases(server, WORDS)
+    assert len(ran) > 20
+    with Load(server, seed=7, clients=3, rate=150, huge=0, large=2.0):
+        run_cases(server, ("integers", "savepoints", "xa"))
+    server.rotate()
+    return server
+
+
+def files(server):
+    (series,) = find(server.data / "binlog.index")
+    return series
+
+
+def test_all_of_a_log(worked):
+    options = {"statements": "skip"}
+    found = changes(source_of(worked), **options)
+    assert assert_same(found, changes(files(worked), **options)) > 500
+
+
+def test_some_tables_and_columns(worked):
+    options = {"statements": "skip", "tables": ["random_load.*"], "columns": ["n", "client", "id"]}
+    found = changes(source_of(worked), **options)
+    assert assert_same(found, changes(files(worked), **options)) > 20
+
+
+def test_from_a_position(server):
+    """What stands before it is not given, also where the position is not a file's begin."""
+    server.execute("create database placed")
+    server.execute("create table placed.t (id int primary key)")
+    server.execute("insert into placed.t values (1), (2)")
+    column = server.query("show binary log status" if server.name == "mysql-9.7" else "show master status")
+    begin = Position(column[0][0], int(column[0][1]))
+    server.execute("insert into placed.t values (3)")
+    server.rotate()
+    server.execute("insert into placed.t values (4)")
+    found = changes(source_of(server), start=begin, tables=["placed.*"])
+    rows = [row for batch in found for row in batch.to_pylist()]
+    expected = [row for batch in changes(files(server), tables=["placed.*"]) for row in batch.to_pylist()]
+    server.execute("drop database placed")
+    assert [str(row) for row in rows] == [str(row) for row in expected[2:]]
+    assert [tuple(row["after"].values()) for row in rows] == [(3,), (4,)]
+
+
+def test_statements_are_an_error(worked):
+    with pytest.raises(StatementChange):
+        list(changes(files(worked)))
+    with pytest.raises(StatementChange):
+        list(changes(source_of(worked)))
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7"])
+def test_compressed_transactions(name, fresh_server):
+    options = {"binlog_transaction_compression": "ON", "binlog_row_metadata": "FULL"}
+    server = fresh_server(name, options)
+    run_cases(server, ("xa", "savepoints", "integers-full", "small-events"))
+    server.execute("create database big")
+    server.execute("create table big.t (id int primary key auto_increment, v longtext)")
+    server.execute("insert into big.t (v) values (repeat('abc', 8000000)), (repeat('x', 30))")
+    server.rotate()
+    rows = assert_same(
+        changes(source_of(server), statements="skip"), changes(files(server), statements="skip")
+    )
+    assert rows > 20
+
+
+def test_a_large_transaction_is_spooled(fresh_server):
+    """One of more than is held in memory, taken back to a savepoint in the middle where the server
+    logs that.
+    """
+    server = fresh_server("mariadb-11.8", {"max_binlog_size": 1 << 30})
+    server.execute("create database big")
+    server.execute("create table big.t (id int primary key auto_increment, v longtext) engine innodb")
+    server.execute("create table big.m (id int primary key auto_increment, v longtext) engine myisam")
+    with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        cursor.execute("insert into big.t (v) values (repeat('a', 40000000))")
+        cursor.execute("savepoint s")
+        cursor.execute("insert into big.t (v) values (repeat('b', 40000000))")
+        cursor.execute("insert into big.m (v) values ('m')")
+        cursor.execute("rollback to s")
+        cursor.execute("insert into big.t (v) values (repeat('c', 5000000)), ('d')")
+        connection.commit()
+    server.execute("insert into big.t (v) values ('e')")
+    server.rotate()
+    found = [
+        (row["_table"], row["after"]["id"], row["after"]["v"][:1])
+        for batch in changes(source_of(server))
+        for row in batch.to_pylist()
+    ]
+    expected = [("t", *row) for row in server.query("select id, left(v, 1) from big.t")]
+    expected += [("m", *row) for row in server.query("select id, left(v, 1) from big.m")]
+    assert sorted(found) == sorted(expected)
+
+
+def test_xa_comes_when_it_is_committed(server):
+    """Following: not when it is prepared; nothing of one that is rolled back."""
+    server.execute("create database if not exists live_xa")
+    server.execute("create or replace table live_xa.t (id int primary key)") if (
+        server.flavour == "mariadb"
+    ) else server.execute("create table live_xa.t (id int primary key)")
+    server.rotate()
+    begin = Position(server.binlogs()[-1].name, 4)
+
+    def prepare(name, number):
+        connection = server.connect()
+        with connection.cursor() as cursor:
+            cursor.execute(f"xa start '{name}'")
+            cursor.execute(f"insert into live_xa.t values ({number})")
+            cursor.execute(f"xa end '{name}'")
+            cursor.execute(f"xa prepare '{name}'")
+        return connection
+
+    def end(connection, sql):
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+        connection.close()
+
+    kept, gone, left = prepare("kept", 1), prepare("gone", 2), prepare("left", 3)
+    server.execute("insert into live_xa.t values (4)")
+    batches = changes(source_of(server), start=begin, follow=True, tables=["live_xa.*"])
+
+    def following():
+        return [row["after"]["id"] for row in next(batches).to_pylist()]
+
+    try:
+        assert following() == [4]
+        end(gone, "xa rollback 'gone'")
+        end(kept, "xa commit 'kept'")
+        assert following() == [1]
+        server.execute("insert into live_xa.t values (5)")
+        assert following() == [5]
+        batches.close()
+        found = changes(source_of(server), start=begin, tables=["live_xa.*"])
+        # What is prepared and not decided when the log ends: as of files.
+        assert [r["after"]["id"] for b in found for r in b.to_pylist()] == [4, 1, 5, 3]
+    finally:
+        batches.close()
+        end(left, "xa rollback 'left'")
+        server.execute("drop database live_xa")
+
+
+def test_a_schema_of_the_users(mysql97, tmp_path):
+    """Names that the log does not have, and that no statement in what is read tells."""
+    mysql97.execute("create database named")
+    mysql97.execute("create table named.t (number int primary key, said varchar(20))")
+    mysql97.rotate()
+    begin = Position(mysql97.binlogs()[-1].name, 4)
+    mysql97.execute("insert into named.t values (1, 'x')")
+    schema = tmp_path / "schema.sql"
+    schema.write_text("create table named.t (number int primary key, said varchar(20));")
+    (batch,) = changes(source_of(mysql97), start=begin, tables=["named.t"], schema=schema)
+    assert batch.to_pylist()[0]["after"] == {"number": 1, "said": "x"}
+    mysql97.execute("drop database named")
+
+
+def test_refusals(mysql97, tmp_path):
+    source = source_of(mysql97)
+    with pytest.raises(UsageError, match="keyring"):
+        list(changes(source, keyring=tmp_path))
+    with pytest.raises(UsageError, match="server's log"):
+        list(changes(mysql97.binlogs()[0], follow=True))
+    with pytest.raises(AccessDenied):
+        list(changes(Source.parse(f"mysql://nobody@127.0.0.1:{mysql97.port}/", password="x")))

@@ -1,0 +1,102 @@
+"""What a stream is decoded to is what its files are decoded to: every recorded log, in chunks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tailrace.columns.decoder import LogDecoder
+from tailrace.columns.layout import PADDING
+from tailrace.columns.live import LiveDecoder
+from tailrace.columns.prepared import Prepared
+from tailrace.columns.read import changes
+from tailrace.columns.unfinished import Unfinished
+from tailrace.errors import TailraceError
+from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.storage import EventReader, find
+from tests.columns.oracle import by_table
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
+FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
+REFUSED = ("encrypted", "incident", "old-temporal-fractions", "json-partial-minimal")
+NO_STREAM = ("relay-log",)
+SIZES = (1, 3000, 100_000, 1 << 30)
+
+
+def chunks(file, size):
+    """A file as a feed gives it: chunks of at least so many bytes, in memory that is used again."""
+    events = iter(EventReader(file))
+    _, description = next(events)
+    begin = 4 + len(description)
+    yield FileBegin(file.name, begin, bytes(description), artificial=False)
+    memory = np.zeros(0, np.uint8)
+    held, starts, offset = bytearray(), [], begin
+
+    def chunk():
+        nonlocal memory
+        if len(memory) < len(held) + PADDING:
+            memory = np.zeros(2 * len(held) + PADDING, np.uint8)
+        memory[:] = 0xA5
+        memory[: len(held)] = np.frombuffer(bytes(held), np.uint8)
+        return Chunk(file.name, offset, memoryview(memory)[: len(held)], list(starts))
+
+    for _, raw in events:
+        starts.append(len(held))
+        held += raw
+        if len(held) >= size:
+            yield chunk()
+            offset += len(held)
+            held.clear()
+            starts.clear()
+    if held:
+        yield chunk()
+
+
+def decode(series, size, most=None, **options):
+    live = LiveDecoder(LogDecoder(series.name, statements="skip", **options))
+    if most is not None:
+        live._held, live._prepared = Unfinished(most), Prepared(most)
+    for file in series.files:
+        for item in chunks(file, size):
+            if isinstance(item, FileBegin):
+                live.begin_file(item)
+            else:
+                yield from live.decode(item)
+    yield from live.finish()
+    live.close()
+
+
+def assert_same(found, expected):
+    found, expected = by_table(found), by_table(expected)
+    assert set(found) == set(expected)
+    for key, table in expected.items():
+        if not found[key].equals(table):  # NaN is not equal to itself
+            assert str(found[key].to_pylist()) == str(table.to_pylist()), key[0]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_corpus(folder):
+    if folder.name.endswith(NO_STREAM):
+        pytest.skip("no source sends a log of that form")
+    size = random.Random(folder.name).choice(SIZES)
+    for series in find(folder):
+        if folder.name.endswith(REFUSED):
+            with pytest.raises(TailraceError):
+                list(decode(series, size))
+        else:
+            assert_same(decode(series, size), changes(series, statements="skip"))
+
+
+TAKES_BACK = [path for path in FOLDERS if path.name.endswith((".xa", ".savepoints", "-format"))]
+
+
+@pytest.mark.parametrize("folder", TAKES_BACK, ids=lambda path: path.name)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("most", [100, 2000, None])
+def test_what_is_taken_back(folder, size, most):
+    for series in find(folder):
+        assert_same(decode(series, size, most), changes(series, statements="skip"))

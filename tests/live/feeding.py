@@ -1,0 +1,203 @@
+"""What tests of the feed share: a copy made of what it gives, and the files it has to equal."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tailrace.constants import MAGIC
+from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.url import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from tools.proxy import Proxy
+    from tools.servers import Server
+
+DEADLINE = 60.0
+HEARTBEAT = 1.0
+
+
+def source_of(server: Server | int, **options: Any) -> Source:
+    port = server if isinstance(server, int) else server.port
+    settings = {"heartbeat": HEARTBEAT, "ssl_mode": "DISABLED", **options}
+    return Source.parse(f"mysql://root@127.0.0.1:{port}/", **settings)
+
+
+def plain(content: bytes) -> bytes:
+    """A log's bytes with IN_USE cleared, as a source sends it."""
+    clear = bytearray(content)
+    clear[4 + 17] &= 0xFE
+    return bytes(clear)
+
+
+def files_of(server: Server) -> dict[str, bytes]:
+    return {path.name: plain(path.read_bytes()) for path in server.binlogs()}
+
+
+def events_of(content: bytes, offset: int = 4) -> list[tuple[int, int, bytes]]:
+    """Offset, type and bytes of each event."""
+    events = []
+    while offset < len(content):
+        size = struct.unpack_from("<I", content, offset + 9)[0]
+        events.append((offset, content[offset + 4], content[offset : offset + size]))
+        offset += size
+    return events
+
+
+def _behind(data: memoryview) -> int:
+    """Bytes of the buffer behind a part of it."""
+    whole = np.frombuffer(data.obj, np.uint8)
+    part = np.frombuffer(data, np.uint8)
+    end = part.ctypes.data + len(part)
+    return whole.ctypes.data + len(whole) - end
+
+
+class Copy:
+    """Files made of what a feed gives; each item is checked against what its type promises."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytearray] = {}
+        self.start: dict[str, int] = {}
+        self.begins: list[FileBegin] = []
+        self.chunks = 0
+
+    def add(self, item: FileBegin | Chunk) -> None:
+        if isinstance(item, FileBegin):
+            assert item.file not in self.files, "a file was begun twice"
+            assert item.description[4] == 15
+            self.begins.append(item)
+            self.files[item.file] = bytearray()
+            if item.artificial:
+                self.start[item.file] = item.offset
+            else:
+                self.start[item.file] = 0
+                self.files[item.file] += MAGIC + item.description
+                assert len(self.files[item.file]) == item.offset
+            return
+        self.chunks += 1
+        file = self.files[item.file]
+        assert item.offset == self.start[item.file] + len(file), "bytes are missing, or doubled"
+        assert not item.data.readonly
+        starts = list(item.starts)
+        assert starts[0] == 0
+        ends = [*starts[1:], len(item.data)]
+        for start, end in zip(starts, ends, strict=True):
+            assert struct.unpack_from("<I", item.data, start + 9)[0] == end - start
+        assert _behind(item.data) >= PADDING
+        file += item.data
+        assert item.end == self.start[item.file] + len(file)
+
+    def is_as(self, files: dict[str, bytes]) -> bool:
+        """Whether it is the same as the server's files, from where it begins on."""
+        return bool(self.files) and list(self.files) == list(files)[-len(self.files) :] and all(
+            bytes(content) == files[name][self.start[name] :]
+            for name, content in self.files.items()
+        )
+
+    def equals(self, files: dict[str, bytes]) -> None:
+        assert list(self.files) == list(files)[len(files) - len(self.files) :]
+        for name, content in self.files.items():
+            assert bytes(content) == files[name][self.start[name] :], name
+
+
+def drain(feed: Feed, copy: Copy | None = None) -> Copy:
+    """All that a feed that does not follow gives."""
+    copy = copy or Copy()
+    until = monotonic() + DEADLINE
+    while (item := feed.take(DEADLINE)) is not END:
+        assert item is not None, "nothing came"
+        assert monotonic() < until
+        copy.add(item)
+    return copy
+
+
+def take_until(
+    feed: Feed, copy: Copy, done: Callable[[], bool], *, seconds: float = DEADLINE
+) -> Copy:
+    """Take from a feed that follows until a condition holds."""
+    until = monotonic() + seconds
+    while not done():
+        assert monotonic() < until, f"it stands at {feed.position}"
+        item = feed.take(0.2)
+        assert item is not END
+        if item is not None:
+            copy.add(item)
+    return copy
+
+
+def fill(server: Server, rows: int = 20, size: int = 200) -> None:
+    """DDL, small transactions, one of several statements, a rollback."""
+    server.execute("CREATE DATABASE IF NOT EXISTS feed")
+    server.execute("CREATE TABLE IF NOT EXISTS feed.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+    for _ in range(rows):
+        server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('x', %s))", (size,))
+    server.execute("BEGIN")
+    for _ in range(rows):
+        server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('y', %s)), ('z')", (size,))
+    server.execute("COMMIT")
+    server.execute("BEGIN")
+    server.execute("DELETE FROM feed.t")
+    server.execute("ROLLBACK")
+
+
+def end_of(server: Server) -> tuple[str, int]:
+    status = "SHOW BINARY LOG STATUS" if server.flavour == "mysql" else "SHOW MASTER STATUS"
+    row = server.query(status)[0]
+    return str(row[0]), int(row[1])
+
+
+def at_end(feed: Feed, server: Server) -> Callable[[], bool]:
+    return lambda: (feed.position.file, feed.position.offset) == end_of(server)
+
+
+def catch_up(feed: Feed, copy: Copy, server: Server, *, seconds: float = DEADLINE) -> Copy:
+    """Take until the copy is as the server's files (MariaDB writes on a little behind a commit)."""
+    return take_until(feed, copy, lambda: copy.is_as(files_of(server)), seconds=seconds)
+
+
+def settle(server: Server) -> None:
+    """Wait for what MariaDB writes by itself, a little behind the begin of a file."""
+    until = monotonic() + DEADLINE
+    while server.flavour == "mariadb":
+        file = end_of(server)[0]
+        events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
+        if any(row[2] == "Binlog_checkpoint" and row[5] == file for row in events):
+            return
+        assert monotonic() < until
+        sleep(0.05)
+
+
+@contextmanager
+def cuts(proxy: Proxy, counts: Iterable[int]) -> Iterator[list[int]]:
+    """Cut connections after each of these counts of bytes, one behind the other; gives those done.
+
+    The next one is armed as soon as one is done, before the reader can have come back.
+    """
+    done: list[int] = []
+    stop = Event()
+
+    def arm() -> None:
+        for count in counts:
+            cut = proxy.cut_after(count, reset=count % 2 == 0)
+            while not cut.wait(0.005):
+                if stop.is_set():
+                    return
+            done.append(count)
+        proxy.go_on()
+
+    thread = Thread(target=arm)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,137 @@
+"""Live reading through forced breaks, against the server's files; and the witnesses themselves.
+
+`tools.campaign.live` does it; ``python -m tools.campaign.live --size full`` breaks 100 times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.campaign import live, live_files
+from tools.load.actions import choose
+from tools.load.client import Plan
+from tools.load.load import Load
+from tools.servers import NAMES, available
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SEED = 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_what_arrives_through_breaks_is_what_the_files_hold(name: str) -> None:
+    if reason := available(name):
+        if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    report = live.run(name, live.SIZES["small"], SEED)
+    assert report.failures == []
+    assert report.breaks.total() == live.SIZES["small"].breaks
+    assert len(report.breaks) == 7, "each kind of break"
+    assert report.reconnections >= 4 * report.breaks.total() // 2, "breaks that nobody felt"
+    assert report.noticed < 2 * live.HEARTBEAT + 2
+    assert report.transactions > 100
+    assert report.rows > 100
+
+
+# --- the comparison finds what it is there to find -----------------------------------------------
+
+
+def _event(kind: int, body: bytes, flags: int = 0) -> bytes:
+    length = 19 + len(body)
+    fixed = b"\0\0\0\0" + bytes((kind,)) + b"\1\0\0\0" + length.to_bytes(4, "little")
+    return fixed + b"\0\0\0\0" + flags.to_bytes(2, "little") + body
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "binlog.000001"
+    kinds = (15, 35, 33, 2, 16, 4)
+    path.write_bytes(b"\xfebin" + b"".join(_event(kind, bytes((kind,))) for kind in kinds))
+    return path
+
+
+def test_events_are_walked_to_a_torn_tail(log: Path) -> None:
+    whole = list(live_files.events(log))
+    assert [event.type for event in whole] == [15, 35, 33, 2, 16, 4]
+    assert [event.offset for event in whole] == [4, 24, 44, 64, 84, 104]
+    log.write_bytes(log.read_bytes()[:-1])
+    assert list(live_files.events(log)) == whole[:-1]
+
+
+def test_only_the_flag_of_a_log_in_use_is_overlooked() -> None:
+    at = ("binlog.000001", 4)
+    assert live_files.seen(*at, _event(15, b"x", 1)) == live_files.seen(*at, _event(15, b"x"))
+    assert live_files.seen(*at, _event(15, b"x", 2)) != live_files.seen(*at, _event(15, b"x"))
+    assert live_files.seen(*at, _event(2, b"x", 1)) != live_files.seen(*at, _event(2, b"x"))
+
+
+def test_events_lost_doubled_and_changed_are_told(log: Path) -> None:
+    wanted = list(live_files.events(log))
+    assert live_files.difference("read", wanted, wanted) is None
+    lost = live_files.difference("read", wanted[:3] + wanted[4:], wanted)
+    assert lost is not None
+    assert "event 3" in lost
+    doubled = live_files.difference("read", [*wanted[:4], wanted[3], *wanted[4:]], wanted)
+    assert doubled is not None
+    assert "event 4" in doubled
+    other = wanted[2]._replace(digest=wanted[2].digest + 1)
+    changed = live_files.difference("read", [*wanted[:2], other, *wanted[3:]], wanted)
+    assert changed is not None
+    assert "with other bytes" in changed
+    short = live_files.difference("read", wanted[:-1], wanted)
+    assert short is not None
+    assert "5 events, the files have 6" in short
+
+
+def test_transactions_begin_at_gtids_and_hold_no_control_events(log: Path) -> None:
+    found = list(live_files.events(log))
+    assert live_files.transactions(found) == [tuple(event.digest for event in found[2:5])]
+
+
+# --- the load --------------------------------------------------------------------------------------
+
+
+def test_a_load_chooses_by_its_seed() -> None:
+    plan = Plan("load", 4, large=1.0, huge=1 << 20, statements=True, flush=True)
+    numbers = range(3000)
+    first = [choose(random.Random(f"1/0/{n}"), plan) for n in numbers]
+    assert first == [choose(random.Random(f"1/0/{n}"), plan) for n in numbers]
+    assert first != [choose(random.Random(f"2/0/{n}"), plan) for n in numbers]
+    named = {action.__name__ for action in first}
+    assert {"huge", "large", "flush_logs", "as_statement", "xa_left", "own_alter"} <= named
+    plain = Plan("load", 4, large=0.0, huge=0, statements=False, flush=False)
+    named = {choose(random.Random(f"1/0/{n}"), plain).__name__ for n in numbers}
+    assert not {"huge", "large", "flush_logs", "as_statement"} & named
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline, "the load does not go on"
+        time.sleep(0.01)
+
+
+def test_a_load_outlives_its_server(fresh_server) -> None:
+    server = fresh_server("mariadb-10.11", {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1})
+    load = Load(server, seed=SEED, clients=3, huge=0)
+    with load:
+        for _ in range(2):
+            _until(lambda: load.counts["small"] > 20)
+            server.kill()
+            server.start()
+            enough = load.counts["small"] + 20
+            _until(lambda enough=enough: load.counts["small"] > enough)
+    assert load.counts["connections"] >= 3 * 3
+    assert server.query("XA RECOVER") == []
+    marks = set(server.query("SELECT client, n FROM random_load.marks"))
+    assert load.acknowledged() <= marks
+    assert len(load.acknowledged()) > 40

@@ -1,0 +1,284 @@
+"""Connections to real servers: ways of authentication, and typed errors where there is none."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from tailrace.errors import AccessDenied, ConnectionLost, ProtocolError, TlsError, UsageError
+from tailrace.live.connect import connect
+from tailrace.live.url import Source
+
+PASSWORD = "s3cret-Wörd'\"\\ €"
+
+
+@pytest.fixture(autouse=True)
+def _no_home(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def account(server, name, how, password=PASSWORD):
+    """An account made anew; ``how`` stands behind IDENTIFIED, %s in it is the password."""
+    server.execute(f"DROP USER IF EXISTS {name}@'127.0.0.1'")
+    server.execute(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED {how}", (password,))
+
+
+def source(server, user="root", **options) -> Source:
+    said = "&".join(f"{name.replace('_', '-')}={value}" for name, value in options.items())
+    return Source.parse(f"mysql://{user}@127.0.0.1:{server.port}/?{said}")
+
+
+def who(given: Source) -> str:
+    with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        return cursor.fetchone()[0]
+
+
+def refused(given: Source, kind=AccessDenied):
+    with pytest.raises(kind) as caught:
+        connect(given, given.hosts[0])
+    error = caught.value
+    for shown in (str(error), repr(error), str(error.__cause__), repr(error.__cause__)):
+        assert "s3cret" not in shown
+    assert "mysql://" in str(error)
+    return error
+
+
+# --- ways in -------------------------------------------------------------------------------------
+
+
+def test_a_socket(server):
+    given = Source.parse(f"mysql://root@/?socket={server.folder / 'socket'}")
+    assert who(given) == "root@localhost"
+
+
+@pytest.mark.parametrize("mode", ["DISABLED", "REQUIRED"])
+def test_mysqls_ways(mysql97, mode):
+    """Each from scratch: with no TLS the password goes encrypted by the server's RSA key."""
+    for plugin in ("caching_sha2_password", "sha256_password"):
+        account(mysql97, "auth", f"WITH {plugin} BY %s")
+        given = source(mysql97, "auth", ssl_mode=mode).with_password(PASSWORD)
+        assert who(given) == "auth@127.0.0.1"
+        assert who(given) == "auth@127.0.0.1"  # from the server's cache
+        refused(given.with_password("s3cret-another"))
+        refused(source(mysql97, "auth", ssl_mode=mode))
+    account(mysql97, "auth", "WITH caching_sha2_password BY %s", "")
+    assert who(source(mysql97, "auth", ssl_mode=mode)) == "auth@127.0.0.1"
+
+
+@pytest.mark.parametrize("name", ["mariadb118", "mariadb1011"])
+def test_mariadbs_way(name, request):
+    server = request.getfixturevalue(name)
+    account(server, "auth", "BY %s")
+    given = source(server, "auth").with_password(PASSWORD)
+    assert who(given) == "auth@127.0.0.1"
+    error = refused(given.with_password("s3cret-another"))
+    assert (error.code, error.sqlstate) == (1045, None)
+    assert "TAILRACE_PASSWORD" in str(error)
+    refused(source(server, "auth"))
+
+
+def test_ed25519(mariadb118):
+    """PyMySQL does it with PyNaCl; without, it says so."""
+    mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
+    try:
+        account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
+        given = source(mariadb118, "auth").with_password(PASSWORD)
+        try:
+            import nacl  # noqa: F401, PLC0415
+        except ModuleNotFoundError:
+            assert "pynacl" in str(refused(given))
+        else:
+            assert who(given) == "auth@127.0.0.1"
+    finally:
+        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
+        mariadb118.execute("UNINSTALL SONAME 'auth_ed25519'")
+
+
+def test_a_way_that_is_not_known(mariadb118):
+    mariadb118.execute("INSTALL SONAME 'auth_parsec'")
+    try:
+        account(mariadb118, "auth", "VIA parsec USING PASSWORD(%s)")
+        error = refused(source(mariadb118, "auth").with_password(PASSWORD))
+        assert "parsec" in str(error)
+    finally:
+        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
+        mariadb118.execute("UNINSTALL SONAME 'auth_parsec'")
+
+
+def test_the_password_of_the_environment_and_of_an_option_file(server, tmp_path, monkeypatch):
+    account(server, "auth", "BY %s")
+    monkeypatch.setenv("MYSQL_PWD", PASSWORD)
+    assert who(source(server, "auth")) == "auth@127.0.0.1"
+    monkeypatch.setenv("TAILRACE_PASSWORD", "another")
+    refused(source(server, "auth"))
+    monkeypatch.delenv("TAILRACE_PASSWORD")
+    monkeypatch.setenv("MYSQL_PWD", "another")
+    quoted = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    path = tmp_path / ".my.cnf"
+    path.write_text(
+        f'[client]\nuser=auth\nport={server.port}\nhost=127.0.0.1\npassword="{quoted}"\n'
+    )
+    path.chmod(0o600)
+    assert who(Source.parse("mysql:///")) == "auth@127.0.0.1"
+
+
+# --- what a connection is ------------------------------------------------------------------------
+
+
+def test_the_session(server):
+    given = source(server)
+    with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@autocommit, @@character_set_client, @@character_set_results")
+        assert cursor.fetchone() == (1, "utf8mb4", "utf8mb4")
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_what_the_server_is_told_of_us(fresh_server, name):
+    server = fresh_server(name, ["--performance-schema=ON"])
+    given = source(server)
+    with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT attr_name, attr_value FROM performance_schema.session_connect_attrs"
+            " WHERE processlist_id = CONNECTION_ID()"
+        )
+        said = dict(cursor.fetchall())
+    assert said["_client_role"] == "binary_log_listener"
+    assert said["program_name"] == "tailrace"
+
+
+# --- no connection -------------------------------------------------------------------------------
+
+
+def test_nobody_there():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    error = refused(Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}"), ConnectionLost)
+    assert "refused" in str(error)
+
+
+def test_a_host_that_is_not_known():
+    refused(Source.parse("mysql://u:s3cret@nix.invalid"), ConnectionLost)
+
+
+def test_a_host_whose_name_is_none():
+    refused(Source.parse(f"mysql://u:s3cret@{'x' * 70}.de"), UsageError)
+
+
+def test_a_socket_that_is_not_there(tmp_path):
+    error = refused(Source.parse(f"mysql://u:s3cret@/?socket={tmp_path / 'no'}"), ConnectionLost)
+    assert str(tmp_path / "no") in str(error)
+
+
+def test_a_host_that_may_not(server):
+    """An account for another machine only."""
+    server.execute("DROP USER IF EXISTS elsewhere@'192.0.2.1'")
+    server.execute("CREATE USER elsewhere@'192.0.2.1' IDENTIFIED BY 's3cret'")
+    refused(source(server, "elsewhere").with_password("s3cret"))
+
+
+def test_a_locked_account(server):
+    account(server, "locked", "BY %s")
+    server.execute("ALTER USER locked@'127.0.0.1' ACCOUNT LOCK")
+    error = refused(source(server, "locked").with_password(PASSWORD))
+    assert "ACCOUNT UNLOCK" in str(error)
+
+
+def test_too_many_connections_are_worth_a_retry(server):
+    account(server, "few", "BY %s")
+    server.execute("ALTER USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS 1")
+    given = source(server, "few").with_password(PASSWORD)
+    with connect(given, given.hosts[0]):
+        error = refused(given, ConnectionLost)
+    assert "1226" in str(error)
+
+
+# --- what is no server ---------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(*answers: bytes):
+    """A port that answers each connection with these, one more after each that it hears."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    link, _ = listener.accept()
+                except OSError:
+                    return
+                with link:
+                    link.settimeout(10)
+                    for answer in answers:
+                        link.sendall(answer)
+                        heard.append(link.recv(65536))
+
+        heard: list[bytes] = []
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], heard
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"SSH-2.0-OpenSSH_9.2p1\r\n" * 9,
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        b"\x05\x00\x00\x00hello",
+        b"\x00\x00\x00\x00",
+        b"\x07\x00\x00\x00\x0ax.y\x00\x01\x02",
+    ],
+)
+def test_what_is_no_server(greeting):
+    with listening(greeting) as (port, _):
+        given = Source.parse(
+            f"mysql://u:s3cret@127.0.0.1:{port}/?connect_timeout=0.3&heartbeat=0.1"
+        )
+        assert "no MySQL or MariaDB" in str(refused(given, ProtocolError))
+
+
+def test_a_server_that_says_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        given = Source.parse(
+            f"mysql://u:s3cret@127.0.0.1:{port}/?connect_timeout=0.3&heartbeat=0.1"
+        )
+        began = time.monotonic()
+        error = refused(given, ConnectionLost)
+        assert time.monotonic() - began < 5
+        assert "in time" in str(error)
+
+
+def greeting_of(server) -> bytes:
+    """What a real server begins with."""
+    with socket.create_connection(("127.0.0.1", server.port)) as link:
+        head = link.recv(4, socket.MSG_WAITALL)
+        return head + link.recv(int.from_bytes(head[:3], "little"), socket.MSG_WAITALL)
+
+
+def without_tls(greeting: bytes) -> bytes:
+    """The greeting with its offer of TLS taken out, as one in the middle would."""
+    low = greeting.index(b"\0", 5) + 1 + 4 + 8 + 1
+    (flags,) = struct.unpack_from("<H", greeting, low)
+    return greeting[:low] + struct.pack("<H", flags & ~0x0800) + greeting[low + 2 :]
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
+def test_no_password_goes_in_clear(mysql97, plugin):
+    """Where one in the middle takes TLS away and asks for the password."""
+    switch = b"\xfe" + plugin + b"\0" + b"x" * 20 + b"\0"
+    ask = len(switch).to_bytes(3, "little") + b"\2" + switch
+    with listening(without_tls(greeting_of(mysql97)), ask) as (port, heard):
+        given = Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}")
+        assert "in clear" in str(refused(given))
+        strict = Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}/?ssl-mode=REQUIRED")
+        assert "offers no TLS" in str(refused(strict, TlsError))
+    assert not any(b"s3cret" in each for each in heard)

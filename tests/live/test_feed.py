@@ -1,0 +1,241 @@
+"""The feed by position, on a connection that holds: against the servers' files."""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+
+import pytest
+
+from tailrace.errors import AccessDenied, ConnectionLost, LogReset, UsageError
+from tailrace.gtid import GtidSet
+from tailrace.live.chunks import END, Chunk, Expected, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.identity import Identity
+from tailrace.live.url import Host, Source
+from tailrace.position import Position
+from tests.live.feeding import (
+    DEADLINE,
+    Copy,
+    catch_up,
+    drain,
+    end_of,
+    events_of,
+    files_of,
+    fill,
+    settle,
+    source_of,
+    take_until,
+)
+
+
+@pytest.fixture(scope="module")
+def filled(server):
+    """A server with several files, one with events of 17 and 40 MB, and one of just 16 MiB - 1."""
+    fill(server)
+    server.rotate()
+    fill(server, 5)
+    for size in (17 << 20, 40 << 20, 1):
+        server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('l', %s))", (size,))
+    server.rotate()
+    fill(server, 5)
+    settle(server)
+    return server
+
+
+@pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED"])
+def test_whole_files_from_the_oldest_on(filled, mode):
+    with Feed(source_of(filled, ssl_mode=mode), follow=False) as feed:
+        copy = drain(feed)
+        assert (feed.position.file, feed.position.offset) == end_of(filled)
+        assert feed.take() is END
+        assert feed.reconnects == 0
+        assert feed.gtids is None
+    copy.equals(files_of(filled))
+    assert not any(begin.artificial for begin in copy.begins)
+
+
+def test_from_each_event_of_a_file(filled):
+    files = files_of(filled)
+    name = list(files)[-1]
+    for offset, code, _ in events_of(files[name]):
+        with Feed(source_of(filled), start=Position(name, offset), follow=False) as feed:
+            copy = drain(feed)
+        copy.equals(files)
+        assert copy.begins[0].artificial == (code != 15)
+
+
+def test_from_the_end(filled):
+    end = Position(*end_of(filled))
+    with Feed(source_of(filled), start="now", follow=False) as feed:
+        copy = drain(feed)
+        assert feed.position == end
+        assert feed.session is not None
+        assert feed.session.server_id == filled.server_id
+    assert [(begin.file, begin.offset, begin.artificial) for begin in copy.begins] == [
+        (end.file, end.offset, True)
+    ]
+    assert copy.chunks == 0
+
+
+def test_the_end_of_a_file_that_was_rotated_leads_to_the_next(filled):
+    files = files_of(filled)
+    first, second = list(files)[-2:]
+    with Feed(source_of(filled), start=Position(first, len(files[first])), follow=False) as feed:
+        copy = drain(feed)
+    assert [(begin.file, begin.artificial) for begin in copy.begins] == [
+        (first, True),
+        (second, False),
+    ]
+    assert bytes(copy.files[second]) == files[second]
+
+
+@pytest.mark.parametrize("size", [0xFFFFFF, 0xFFFFFF - 1, 0xFFFFFF + 1, 2 * 0xFFFFFF])
+def test_packets_that_fill_16_mib_to_the_byte(mysql97, size):
+    """The packet is the event and its 00; the event holds the row and 8 + 2 + 2 + … other bytes."""
+    mysql97.execute("CREATE DATABASE IF NOT EXISTS feed")
+    mysql97.execute("CREATE TABLE IF NOT EXISTS feed.e (b LONGBLOB)")
+    file, start = end_of(mysql97)
+    mysql97.execute("INSERT INTO feed.e VALUES (REPEAT('e', 1000))")
+    content = mysql97.binlogs()[-1].read_bytes()
+    row = next(raw for at, code, raw in events_of(content) if at > start and code == 30)
+    mysql97.execute("INSERT INTO feed.e VALUES (REPEAT('e', %s))", (size - 1 - len(row) + 1000,))
+    with Feed(source_of(mysql97), start=Position(file, start), follow=False) as feed:
+        copy = drain(feed)
+    rows = [raw for _, code, raw in events_of(bytes(copy.files[file]), 0) if code == 30]
+    assert len(rows[1]) + 1 == size
+    copy.equals(files_of(mysql97))
+
+
+def test_what_comes_is_given_at_once_also_over_a_rotation(server):
+    with Feed(source_of(server), start="now") as feed:
+        copy = Copy()
+        take_until(feed, copy, lambda: bool(copy.begins))
+        for _ in range(3):
+            fill(server, 3)
+            catch_up(feed, copy, server, seconds=10)
+            server.rotate()
+            catch_up(feed, copy, server, seconds=10)
+        assert len(copy.begins) == 4
+
+
+def test_nothing_comes_in_time(server):
+    with Feed(source_of(server), start="now") as feed:
+        assert isinstance(feed.take(DEADLINE), FileBegin)
+        before = monotonic()
+        assert feed.take(0.3) is None
+        assert 0.2 < monotonic() - before < 5
+
+
+def test_a_heartbeat_says_where_the_source_stands(server):
+    with Feed(source_of(server, heartbeat=0.2), start="now") as feed:
+        assert isinstance(feed.take(DEADLINE), FileBegin)
+        first = feed.heard_at
+        until = monotonic() + 10
+        while feed.heard_at <= first + 0.3:
+            assert monotonic() < until
+            feed.take(0.1)
+        assert feed.heard == Position(*end_of(server))
+        assert feed.reconnects == 0
+
+
+def test_close_ends_a_take_that_waits(server):
+    feed = Feed(source_of(server), start="now")
+    assert isinstance(feed.take(DEADLINE), FileBegin)
+    given = []
+    waits = threading.Thread(target=lambda: given.append(feed.take()))
+    waits.start()
+    waits.join(0.3)
+    assert waits.is_alive()
+    feed.close()
+    waits.join(DEADLINE)
+    assert given == [END]
+    assert feed.take() is END
+    feed.close()
+
+
+def test_a_chunk_may_be_written_to(server):
+    fill(server, 3)
+    with Feed(source_of(server), follow=False) as feed:
+        while (item := feed.take(DEADLINE)) is not END:
+            if isinstance(item, Chunk):
+                item.data[:] = bytes(len(item.data))
+
+
+def test_small_buffers_give_the_same(filled, monkeypatch):
+    monkeypatch.setattr("tailrace.live.arrivals.SIZE", 1 << 10)
+    monkeypatch.setattr("tailrace.live.dump.EVENTS", 3)
+    with Feed(source_of(filled), follow=False) as feed:
+        copy = drain(feed)
+    copy.equals(files_of(filled))
+
+
+def test_the_identity_is_kept(server):
+    identity = Identity()
+    with Feed(source_of(server), follow=False, start="now", identity=identity) as feed:
+        drain(feed)
+        assert feed.identity is identity
+    assert identity.server_id
+
+
+def test_another_file_than_expected_is_refused(filled):
+    files = files_of(filled)
+    first, second = list(files)[-2:]
+    description = {name: events_of(files[name])[0][2] for name in (first, second)}
+    start = Position(second, len(files[second]))
+    with Feed(
+        source_of(filled), start=start, follow=False, expected=Expected(None, description[second])
+    ) as feed:
+        drain(feed)
+        assert feed.expected.description is not None
+        assert feed.expected.description[:13] == description[second][:13]
+    other = bytearray(description[second])
+    other[0] ^= 1  # another second
+    with (
+        Feed(
+            source_of(filled), start=start, follow=False, expected=Expected(None, bytes(other))
+        ) as feed,
+        pytest.raises(LogReset, match="not the file that was read before"),
+    ):
+        drain(feed)
+
+
+def test_another_server_than_expected_is_refused(mysql97):
+    uuid = mysql97.query("SELECT @@server_uuid")[0][0]
+    with Feed(source_of(mysql97), start="now", follow=False, expected=Expected(uuid)) as feed:
+        drain(feed)
+        assert feed.expected.uuid == uuid
+    other = Expected("11111111-2222-3333-4444-555555555555")
+    with (
+        Feed(source_of(mysql97), start="now", follow=False, expected=other) as feed,
+        pytest.raises(LogReset, match="another server answers"),
+    ):
+        drain(feed)
+
+
+def test_a_position_that_is_none(server):
+    file, end = end_of(server)
+    for start in (Position(file, end + 1000), Position(file, end + 1), Position("binlog.999999", 4)):
+        with Feed(source_of(server), start=start) as feed:
+            with pytest.raises(LogReset):
+                feed.take(DEADLINE)
+            with pytest.raises(LogReset):  # it stays
+                feed.take(DEADLINE)
+
+
+def test_the_first_connection_fails_at_once(server):
+    before = monotonic()
+    with Feed(source_of(1)) as feed, pytest.raises(ConnectionLost):
+        feed.take()
+    wrong = Source.parse(f"mysql://nobody:no@127.0.0.1:{server.port}/?ssl_mode=DISABLED")
+    with Feed(wrong) as feed, pytest.raises(AccessDenied):
+        feed.take()
+    assert monotonic() - before < 5
+
+
+def test_a_position_is_of_one_host():
+    hosts = (Host("a", 1), Host("b", 2))
+    source = Source(hosts=hosts, user="root", start=Position("binlog.000001", 4))
+    with pytest.raises(UsageError, match="a position is of one server"):
+        Feed(source)
+    Feed(Source(hosts=hosts, user="root", start=GtidSet())).close()

@@ -1,0 +1,235 @@
+"""The feed by position over breaks: what it gives are the files' bytes all the same."""
+
+from __future__ import annotations
+
+import random
+import time
+from time import monotonic
+
+import pytest
+
+from tailrace.errors import ConnectionLost, LogPurged, LogReset
+from tailrace.live.chunks import END, FileBegin
+from tailrace.live.feed import Feed
+from tests.live.feeding import (
+    DEADLINE,
+    HEARTBEAT,
+    Copy,
+    catch_up,
+    cuts,
+    drain,
+    end_of,
+    files_of,
+    fill,
+    source_of,
+    take_until,
+)
+from tools.proxy import Proxy
+from tools.servers import NAMES
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def own(request, fresh_server):
+    """A server whose logs may be reset."""
+    return fresh_server(request.param)
+
+
+@pytest.fixture
+def proxy(own):
+    with Proxy(lambda: own.port) as proxy:
+        yield proxy
+
+
+def next_second() -> None:
+    """Wait until the clock shows another second: a file's description says the second only."""
+    now = int(time.time())
+    while int(time.time()) == now:
+        time.sleep(0.02)
+
+
+def test_cut_at_random_bytes(own, proxy):
+    fill(own, 50, 2000)
+    own.rotate()
+    fill(own, 20, 2000)
+    pick = random.Random(6)
+    files = files_of(own)
+    with (
+        cuts(proxy, [pick.randrange(3000, 30_000) for _ in range(12)]) as done,
+        Feed(source_of(proxy.port), follow=False) as feed,
+    ):
+        copy = drain(feed)
+        assert len(done) >= 5
+        assert feed.reconnects >= 5
+    copy.equals(files)
+
+
+def test_cut_inside_large_events(own, proxy):
+    own.execute("CREATE DATABASE IF NOT EXISTS feed")
+    own.execute("CREATE TABLE IF NOT EXISTS feed.big (b LONGBLOB)")
+    own.rotate()
+    start = end_of(own)[0]
+    for size in (17 << 20, 40 << 20):
+        own.execute("INSERT INTO feed.big VALUES (REPEAT('b', %s))", (size,))
+    counts = [18 << 20, 20 << 20, 33 << 20]
+    with (
+        cuts(proxy, counts) as done,
+        Feed(source_of(proxy.port), start="oldest", follow=False) as feed,
+    ):
+        copy = drain(feed)
+        assert done == counts
+        assert feed.reconnects == len(counts)
+    assert start in copy.files
+    copy.equals(files_of(own))
+
+
+def test_killed_by_the_server(own):
+    copy = Copy()
+    with Feed(source_of(own), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        for times in range(1, 4):
+            fill(own, 2)
+            own.execute(f"KILL {feed.session.connection.thread_id()}")
+            fill(own, 2)
+            catch_up(feed, copy, own, seconds=10)
+            assert feed.reconnects == times
+    assert len(copy.begins) == 1
+
+
+def test_the_server_is_shut_down_and_started(own, proxy):
+    copy = Copy()
+    with Feed(source_of(proxy.port), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        fill(own, 2)
+        own.restart()
+        fill(own, 2)
+        catch_up(feed, copy, own)
+        assert feed.reconnects >= 1
+    assert [begin.artificial for begin in copy.begins] == [True, False]
+    first, _ = copy.files.values()
+    assert first[-23 + 4] == 3, "STOP ends the first file"
+
+
+def test_the_server_is_killed_and_started(own, proxy):
+    copy = Copy()
+    with Feed(source_of(proxy.port), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        fill(own, 2)
+        catch_up(feed, copy, own)
+        own.kill()
+        own.start()
+        fill(own, 2)
+        catch_up(feed, copy, own)
+    assert [begin.artificial for begin in copy.begins] == [True, False]
+
+
+def test_a_stall_is_noticed_within_two_periods(own, proxy):
+    copy = Copy()
+    with Feed(source_of(proxy.port), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        fill(own, 2)
+        catch_up(feed, copy, own)
+        proxy.stall()
+        began = monotonic()
+        take_until(feed, copy, lambda: feed.reconnects == 1, seconds=10)
+        assert monotonic() - began < 2 * HEARTBEAT + 1.5
+        fill(own, 2)
+        catch_up(feed, copy, own)
+        assert feed.reconnects == 1
+
+
+def test_who_does_not_listen_finds_no_silence(own):
+    copy = Copy()
+    with Feed(source_of(own, heartbeat=0.3), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        time.sleep(1)
+        for _ in range(5):
+            feed.take(0.3)
+        assert feed.reconnects == 0
+
+
+def test_a_source_that_stays_away(own, proxy):
+    with Feed(source_of(proxy.port, retry=1), start="now") as feed:
+        assert isinstance(feed.take(DEADLINE), FileBegin)
+        proxy.refuse()
+        began = monotonic()
+        assert feed.take(0.3) is None
+        with pytest.raises(ConnectionLost, match="retry allows for 1"):
+            feed.take()
+        assert 0.9 < monotonic() - began < 5
+    proxy.go_on()
+    with Feed(source_of(proxy.port, retry=0), start="now") as feed:
+        assert isinstance(feed.take(DEADLINE), FileBegin)
+        proxy.cut()
+        with pytest.raises(ConnectionLost):
+            feed.take(DEADLINE)
+
+
+def test_purged_while_we_were_away(own, proxy):
+    with Feed(source_of(proxy.port), start="now") as feed:
+        take_until(feed, Copy(), lambda: feed.position.offset > 4)
+        proxy.refuse()
+        assert feed.take(0.1) is None
+        own.rotate()
+        own.rotate()
+        last = end_of(own)[0]
+        purge_to(own, last)
+        proxy.go_on()
+        with pytest.raises(LogPurged, match=f"the oldest log is {last}"):
+            take_until(feed, Copy(), lambda: False)
+        with pytest.raises(LogPurged):
+            feed.take()
+
+
+def purge_to(server, last: str) -> None:
+    """The server leaves logs that are read from: it takes a moment to see that nobody does."""
+    until = monotonic() + 20
+    while server.binlogs()[0].name != last:
+        assert monotonic() < until
+        server.execute(f"PURGE BINARY LOGS TO '{last}'")
+        time.sleep(0.1)
+
+
+def reset(server) -> None:
+    server.execute(
+        "RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER"
+    )
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_reset_while_we_were_away(own, proxy, grown):
+    reset(own)
+    fill(own, 5)
+    next_second()
+    copy = Copy()
+    with Feed(source_of(proxy.port)) as feed:
+        catch_up(feed, copy, own)
+        proxy.refuse()
+        assert feed.take(0.1) is None
+        until = monotonic() + 20
+        while True:
+            try:
+                reset(own)
+                break
+            except Exception:  # noqa: BLE001 - MariaDB refuses while a log is read
+                assert monotonic() < until
+                time.sleep(0.1)
+        if grown:
+            fill(own, 5)
+            fill(own, 5)
+            assert end_of(own)[1] > feed.position.offset
+        proxy.go_on()
+        with pytest.raises(LogReset):
+            take_until(feed, Copy(), lambda: False)
+
+
+def test_the_pauses_can_be_waited_for_by_others(own, proxy):
+    """While it waits to reconnect, take keeps its timeout, and close ends it."""
+    feed = Feed(source_of(proxy.port), start="now")
+    assert isinstance(feed.take(DEADLINE), FileBegin)
+    proxy.refuse()
+    for _ in range(5):
+        began = monotonic()
+        assert feed.take(0.2) is None
+        assert monotonic() - began < 2
+    feed.close()
+    assert feed.take() is END

@@ -1,0 +1,382 @@
+"""The feed by GTID: whole transactions, each once, on whichever server has them."""
+
+from __future__ import annotations
+
+import random
+from threading import Event
+from time import monotonic, sleep
+
+import pytest
+
+from tailrace.errors import GtidsAhead, LogPurged, UsageError
+from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live import whole
+from tailrace.live.chunks import END, Chunk, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.url import Host, Source
+from tailrace.transactions import TransactionAssembler
+from tests.live.feeding import DEADLINE, HEARTBEAT, cuts, events_of, fill, source_of
+from tools.proxy import Proxy
+from tools.servers import NAMES
+
+GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
+CLOSED = 1
+
+
+def options_of(name):
+    return GTIDS if name.startswith("mysql") else {"log_slave_updates": "ON"}
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def own(request, fresh_server):
+    return fresh_server(request.param, options_of(request.param))
+
+
+def empty(server):
+    return GtidSet() if server.flavour == "mysql" else GtidList()
+
+
+def executed(server):
+    if server.flavour == "mysql":
+        return GtidSet.parse(server.query("SELECT @@gtid_executed")[0][0])
+    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
+
+
+def written(server) -> dict[str, bytes]:
+    """The bytes of each transaction in the server's files but for ``log_pos``, by GTID."""
+    found = {}
+    for path in server.binlogs():
+        context, held, gtid = DecodeContext(), b"", None
+        assembler = TransactionAssembler()
+        for offset, _, raw in events_of(path.read_bytes()):
+            event = context.decode(raw, file=path.name, offset=offset)
+            if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+                held, gtid = b"", str(event.gtid)
+            done = assembler.feed(event)
+            if not assembler.control:
+                held += raw
+            if done is not None and gtid is not None:
+                found[gtid], gtid = held, None
+    return found
+
+
+class Given:
+    """The transactions that a feed gave, by GTID, in order; each has to come whole and once."""
+
+    def __init__(self):
+        self.transactions: dict[str, bytes] = {}
+        self.files: list[tuple[str, bool]] = []
+        self.controls: list[tuple[str, int, int]] = []
+        self._context = DecodeContext()
+        self._assembler = TransactionAssembler()
+        self._held = b""
+
+    @property
+    def inside(self):
+        return bool(self._held)
+
+    def add(self, item):
+        if isinstance(item, FileBegin):
+            assert not self.inside, "a file begins inside a transaction"
+            self.files.append((item.file, item.artificial))
+            self._context = DecodeContext()
+            self._assembler.feed(self._context.decode(item.description, file=item.file))
+            return
+        for start, end in zip(item.starts, [*item.starts[1:], len(item.data)], strict=True):
+            raw = bytes(item.data[start:end])
+            event = self._context.decode(raw, file=item.file, offset=item.offset + start)
+            done = self._assembler.feed(event)
+            if self._assembler.control:
+                self.controls.append((item.file, item.offset + start, raw[4]))
+                continue
+            self._held += raw
+            if done is not None:
+                gtid = str(done.gtid)
+                assert gtid not in self.transactions, f"{gtid} came twice"
+                self.transactions[gtid] = self._held
+                self._held = b""
+
+    def equals(self, wanted: dict[str, bytes]) -> None:
+        assert list(self.transactions) == list(wanted)
+        assert self.transactions == wanted
+        assert not self.inside
+        assert len(set(self.controls)) == len(self.controls), "a control event came twice"
+
+
+def drain(feed, given=None):
+    given = given or Given()
+    while (item := feed.take(DEADLINE)) is not END:
+        assert item is not None
+        given.add(item)
+    return given
+
+
+def take_all(feed, given, server, *, seconds=DEADLINE):
+    until = monotonic() + seconds
+    while feed.gtids is None or str(feed.gtids) != str(executed(server)):
+        assert monotonic() < until, (feed.gtids, executed(server))
+        item = feed.take(0.2)
+        if item is not None:
+            given.add(item)
+    return given
+
+
+def test_all_transactions_of_a_server(own):
+    fill(own, 5)
+    own.rotate()
+    fill(own, 5)
+    with Feed(source_of(own), start=empty(own), follow=False) as feed:
+        given = drain(feed)
+        assert str(feed.gtids) == str(executed(own))
+    given.equals(written(own))
+    assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
+    # MariaDB 11.8 finds the first transaction by an index, and enters its file there
+    assert [artificial for _, artificial in given.files[1:]] == [False] * (len(given.files) - 1)
+
+
+def test_what_the_set_holds_is_left_out_gaps_and_all(fresh_server):
+    server = fresh_server("mysql-9.7", GTIDS)
+    fill(server, 8)
+    server.rotate()
+    fill(server, 8)
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET GTID_NEXT = 'AUTOMATIC:tag'")
+        cursor.execute("INSERT INTO feed.t (b) VALUES ('tagged')")
+    wanted = written(server)
+    uuid = server.query("SELECT @@server_uuid")[0][0]
+    for runs in ("1-3:5-6:9", "2", "1-16:18-19", "1-2:4-30", "7:tag:1"):
+        had = GtidSet.parse(f"{uuid}:{runs}") & executed(server)
+        with Feed(source_of(server), start=had, follow=False) as feed:
+            given = drain(feed)
+            assert feed.gtids == executed(server)
+        given.equals(
+            {gtid: raw for gtid, raw in wanted.items() if not GtidSet.parse(gtid) <= had}
+        )
+
+
+def test_domains_of_mariadb_each_from_its_own_place(mariadb118):
+    server = mariadb118
+    fill(server, 2)
+    for domain in (0, 1, 2, 1, 0, 2):
+        server.execute(f"SET SESSION gtid_domain_id = {domain}")
+        server.execute("INSERT INTO feed.t (b) VALUES ('d')")
+        server.rotate()
+    server.execute("SET SESSION gtid_domain_id = 0")
+    wanted = written(server)
+    last = {}
+    for gtid in wanted:
+        last.setdefault(gtid.split("-")[0], []).append(gtid)
+    start = GtidList.parse(f"{last['0'][-2]},{last['1'][-2]}")  # and all of domain 2
+    with Feed(source_of(server), start=start, follow=False) as feed:
+        given = drain(feed)
+        assert feed.gtids.position == executed(server).position
+    left_out = {*last["0"][:-1], *last["1"][:-1]}
+    given.equals({gtid: raw for gtid, raw in wanted.items() if gtid not in left_out})
+
+
+def test_oldest_and_now_with_several_hosts(own):
+    hosts = (Host("127.0.0.1", own.port), Host("localhost", own.port))
+    settings = source_of(own)
+    fill(own, 1)
+    for start, wanted in (("oldest", written(own)), ("now", {})):
+        source = Source(hosts=hosts, user="root", tls=settings.tls, start=start)
+        with Feed(source, follow=False) as feed:
+            drain(feed).equals(wanted)
+
+
+def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
+    """Small buffers, so that transactions are held over chunks, and large ones on disk."""
+    monkeypatch.setattr("tailrace.live.arrivals.SIZE", 4 << 10)
+    monkeypatch.setattr(whole, "HELD", 8 << 10)
+    monkeypatch.setattr(whole, "_PIECE", 1 << 10)
+    for _ in range(3):
+        fill(own, 40, 700)
+        own.rotate()
+    fill(own, 10, 300)
+    pick = random.Random(7)
+    given = Given()
+    with (
+        Proxy(own.port) as proxy,
+        cuts(proxy, [pick.randrange(4000, 60_000) for _ in range(8)]) as done,
+        Feed(source_of(proxy.port), start=empty(own), follow=False) as feed,
+    ):
+        drain(feed, given)
+        assert len(done) >= 5
+        assert feed.reconnects >= 5
+        assert str(feed.gtids) == str(executed(own))
+    given.equals(written(own))
+    assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
+
+
+def test_the_server_is_killed_and_started(own):
+    given = Given()
+    with (
+        Proxy(lambda: own.port) as proxy,
+        Feed(source_of(proxy.port), start=executed(own)) as feed,
+    ):
+        before = executed(own)
+        fill(own, 2)
+        take_all(feed, given, own)
+        for stop in (own.kill, lambda: own.stop(keep=True)):
+            stop()
+            own.start()
+            fill(own, 2)
+            take_all(feed, given, own)
+        assert feed.reconnects >= 2
+    skipped = {str(gtid) for gtid in expand(before, written(own))}
+    given.equals({gtid: raw for gtid, raw in written(own).items() if gtid not in skipped})
+
+
+def expand(gtids, wanted):
+    """Those of the GTIDs that a set holds."""
+    if isinstance(gtids, GtidSet):
+        return [gtid for gtid in wanted if GtidSet.parse(gtid) <= gtids]
+    position = gtids.position
+    return [
+        gtid
+        for gtid in wanted
+        if (at := position.get(int(gtid.split("-")[0]))) and int(gtid.split("-")[2]) <= at.seq_no
+    ]
+
+
+def replicate(replica, source) -> None:
+    if source.flavour == "mysql":
+        replica.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='root',"
+            f" SOURCE_PORT={source.port}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1,"
+            " SOURCE_CONNECT_RETRY=1"
+        )
+        replica.execute("START REPLICA")
+    else:
+        replica.execute(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='root',"
+            f" MASTER_PORT={source.port}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1,"
+            " MASTER_SSL=0"
+        )
+        replica.execute("START SLAVE")
+
+
+def wait_for(replica, source) -> None:
+    until = monotonic() + DEADLINE
+    while executed(replica) != executed(source):
+        assert monotonic() < until, (executed(replica), executed(source))
+        sleep(0.05)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def pair(request, fresh_server):
+    """A source and its replica, which logs what it applies; the replica's files are its own."""
+    source = fresh_server(request.param, options_of(request.param), server_id=1)
+    replica = fresh_server(request.param, options_of(request.param), server_id=2)
+    replicate(replica, source)
+    fill(source, 5)
+    wait_for(replica, source)
+    replica.rotate()
+    replica.rotate()
+    return source, replica
+
+
+def test_it_moves_to_the_next_host_in_mid_transaction(pair):
+    source, replica = pair
+    fill(source, 5)
+    source.execute("INSERT INTO feed.t (b) VALUES (REPEAT('m', 6000000))")
+    fill(source, 5)
+    wait_for(replica, source)
+    given = Given()
+    cut = Event()
+    with (
+        Proxy(lambda: CLOSED if cut.is_set() else source.port) as first,
+        Proxy(replica.port) as second,
+    ):
+        hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", second.port))
+        settings = source_of(source)
+        feed = Feed(
+            Source(hosts=hosts, user="root", tls=settings.tls, heartbeat=HEARTBEAT),
+            start=empty(source),
+        )
+        with feed:
+            cut = first.cut_after(4 << 20)  # inside the large one
+            while not cut.is_set():
+                item = feed.take(0.2)
+                if item is not None:
+                    given.add(item)
+            assert len(given.transactions) < len(written(source))
+            take_all(feed, given, source)
+            assert feed.session.server_id == replica.server_id
+            on_source = len(given.files)
+            second.refuse()
+            cut = Event()
+            fill(source, 3)
+            take_all(feed, given, source)
+            assert feed.session.server_id == source.server_id
+            assert len(given.files) > on_source
+        assert str(feed.gtids) == str(executed(source))
+    assert list(given.transactions) == list(written(source))
+
+
+def test_a_host_that_lags_is_passed_over(pair):
+    source, replica = pair
+    stop, start = (
+        ("STOP REPLICA", "START REPLICA")
+        if source.flavour == "mysql"
+        else ("STOP SLAVE", "START SLAVE")
+    )
+    given = Given()
+    with Proxy(source.port) as first:
+        hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", replica.port))
+        settings = source_of(source)
+        feed = Feed(
+            Source(hosts=hosts, user="root", tls=settings.tls, heartbeat=HEARTBEAT), start="now"
+        )
+        with feed:
+            while not given.files:
+                given.add(feed.take(DEADLINE))
+            replica.execute(stop)
+            fill(source, 2)
+            take_all(feed, given, source)
+            first.refuse()
+            for _ in range(3):
+                assert feed.take(0.3) is None
+            replica.execute(start)
+            wait_for(replica, source)
+            fill(source, 2)
+            wait_for(replica, source)
+            take_all(feed, given, source)
+            assert feed.session.server_id == replica.server_id
+    wanted = list(written(source))
+    assert list(given.transactions) == wanted[-len(given.transactions) :]
+
+
+def test_gtids_that_the_source_has_not(own):
+    ahead = (
+        GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
+        if own.flavour == "mysql"
+        else GtidList.parse("0-77-999999999")
+    )
+    with Feed(source_of(own), start=ahead) as feed, pytest.raises(GtidsAhead):
+        drain(feed)
+
+
+def test_gtids_of_the_other_flavour(own):
+    other = (
+        GtidList.parse("0-1-5")
+        if own.flavour == "mysql"
+        else GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
+    )
+    with Feed(source_of(own), start=other) as feed, pytest.raises(UsageError):
+        drain(feed)
+
+
+def test_transactions_that_were_purged(own):
+    fill(own, 1)
+    own.rotate()
+    fill(own, 1)
+    last = own.binlogs()[-1].name
+    until = monotonic() + 20
+    while own.binlogs()[0].name != last:
+        assert monotonic() < until
+        own.execute(f"PURGE BINARY LOGS TO '{last}'")
+        sleep(0.1)
+    with Feed(source_of(own), start=empty(own)) as feed, pytest.raises(LogPurged):
+        drain(feed)

@@ -1,0 +1,139 @@
+"""The feed of logs that are encrypted, without checksums or with both kinds, and compressed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.live.chunks import Expected
+from tailrace.live.feed import Feed
+from tailrace.position import Position
+from tests.conftest import _require
+from tests.encryption.servers import mariadb_with_keys, mysql_with_keyring
+from tests.live.feeding import (
+    DEADLINE,
+    Copy,
+    catch_up,
+    drain,
+    events_of,
+    files_of,
+    fill,
+    plain,
+    settle,
+    source_of,
+    take_until,
+)
+from tools.proxy import Proxy
+
+START_ENCRYPTION = 164
+
+
+def in_clear(server, folder):
+    """Each log as the server's own client gets it, decrypted by the server."""
+    names = [path.name for path in server.binlogs()]
+    server.mysqlbinlog(
+        "--read-from-remote-server",
+        "--host=127.0.0.1",
+        "--user=root",
+        f"--port={server.port}",
+        "--raw",
+        f"--result-file={folder}/",
+        *names,
+    )
+    return {name: plain((folder / name).read_bytes()) for name in names}
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def encrypting(request, tmp_path_factory):
+    _require(request.param)
+    folder = tmp_path_factory.mktemp(request.param)
+    start = mysql_with_keyring if request.param.startswith("mysql") else None
+    server = start(folder) if start else mariadb_with_keys(request.param, folder)
+    fill(server, 5)
+    server.rotate()
+    fill(server, 5)
+    settle(server)
+    yield server
+    server.stop()
+
+
+def test_an_encrypted_log_comes_in_clear(encrypting, tmp_path):
+    with Feed(source_of(encrypting), follow=False) as feed:
+        copy = drain(feed)
+    clear = in_clear(encrypting, tmp_path)
+    assert not any(clear[path.name] in path.read_bytes() for path in encrypting.binlogs())
+    copy.equals(clear)
+
+
+def test_an_encrypted_log_from_each_event(encrypting, tmp_path):
+    settle(encrypting)
+    clear = in_clear(encrypting, tmp_path)
+    name = list(clear)[-1]
+    events = events_of(clear[name])
+    expected = Expected(None, events[0][2])  # without it, MariaDB cannot be read from event 2 on
+    for offset, _, _ in events[1:]:
+        start = Position(name, offset)
+        with Feed(source_of(encrypting), start=start, follow=False, expected=expected) as feed:
+            copy = drain(feed)
+        copy.equals(clear)
+        assert [begin.artificial for begin in copy.begins] == [True]
+
+
+def test_an_encrypted_log_goes_on_behind_breaks(encrypting, tmp_path):
+    copy = Copy()
+
+    def is_all():
+        return copy.is_as(in_clear(encrypting, tmp_path))
+
+    with (
+        Proxy(encrypting.port) as proxy,
+        Feed(source_of(proxy.port), start="oldest") as feed,
+    ):
+        while len(copy.begins) < len(encrypting.binlogs()):  # one by one, a break behind each
+            item = feed.take(DEADLINE)
+            assert item is not None
+            copy.add(item)
+            proxy.cut()
+        take_until(feed, copy, is_all)
+        for times in range(feed.reconnects + 1, feed.reconnects + 4):
+            proxy.cut()
+            fill(encrypting, 2)
+            take_until(feed, copy, lambda times=times: feed.reconnects == times)
+            take_until(feed, copy, is_all)
+
+
+@pytest.mark.parametrize("announced", ["NONE", "CRC32"])
+def test_checksums_are_switched_while_it_is_read(server, announced):
+    other = "CRC32" if announced == "NONE" else "NONE"
+    server.execute(f"SET GLOBAL binlog_checksum = {announced}")
+    copy = Copy()
+    with Feed(source_of(server), start="now") as feed:
+        take_until(feed, copy, lambda: bool(copy.begins))
+        for algorithm in (announced, other, announced):
+            server.execute(f"SET GLOBAL binlog_checksum = {algorithm}")  # begins a file
+            fill(server, 2)
+            catch_up(feed, copy, server)
+        assert feed.reconnects == 0
+    with Feed(source_of(server), start="oldest", follow=False) as feed:
+        drain(feed).equals(files_of(server))
+
+
+def test_compressed_transactions(mysql97):
+    mysql97.execute("SET SESSION binlog_transaction_compression = ON")
+    fill(mysql97, 10, 5000)
+    mysql97.execute("SET SESSION binlog_transaction_compression = OFF")
+    content = files_of(mysql97)[mysql97.binlogs()[-1].name]
+    assert any(code == 40 for _, code, _ in events_of(content))
+    with Feed(source_of(mysql97), follow=False) as feed:
+        drain(feed).equals(files_of(mysql97))
+
+
+@pytest.mark.parametrize("which", ["mariadb118", "mariadb1011"])
+def test_compressed_events(which, request):
+    server = request.getfixturevalue(which)
+    server.execute("SET GLOBAL log_bin_compress = ON")
+    fill(server, 10, 5000)
+    server.execute("SET GLOBAL log_bin_compress = OFF")
+    content = files_of(server)[server.binlogs()[-1].name]
+    assert any(code == 166 for _, code, _ in events_of(content))
+    with Feed(source_of(server), follow=False) as feed:
+        drain(feed).equals(files_of(server))

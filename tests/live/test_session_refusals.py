@@ -1,0 +1,363 @@
+"""Every refusal of a source, provoked on real servers: its type, and that it says what to do."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from contextlib import contextmanager
+
+import pymysql
+import pytest
+
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    DuplicateServerId,
+    GtidsAhead,
+    LogPurged,
+    LogReset,
+    ServerError,
+    TailraceError,
+    TlsError,
+    UsageError,
+)
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.connect import connect
+from tailrace.live.identity import Identity
+from tailrace.live.refusals import refusal
+from tailrace.live.session import OLDEST, Session
+from tailrace.live.stream import RPL_GTID, BinlogStream
+from tailrace.live.url import Source
+from tailrace.position import Position
+
+SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
+GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def log(request, fresh_server):
+    """A server whose log begins behind what it purged."""
+    server = fresh_server(request.param, GTIDS.get(request.param))
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (a INT)")
+    server.execute("INSERT INTO d.t VALUES (1)")
+    server.rotate()
+    server.execute("INSERT INTO d.t VALUES (2)")
+    deadline = time.monotonic() + 15
+    while len(server.binlogs()) > 1:  # MariaDB purges what no checkpoint needs any more
+        assert time.monotonic() < deadline
+        server.execute(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    server.rotate()
+    server.execute("INSERT INTO d.t VALUES (3)")
+    return server
+
+
+def source(server, user="root", **options) -> Source:
+    said = "&".join(f"{name}={value}" for name, value in options.items())
+    return Source.parse(f"mysql://{user}@127.0.0.1:{server.port}/?{said}")
+
+
+@contextmanager
+def prepared(server, start=OLDEST, identity=None, user="root", **options):
+    given = source(server, user, **options)
+    with Session.open(given, given.hosts[0], identity or Identity()) as session:
+        session.prepare(start)
+        yield session
+
+
+def refused(server, start, **options) -> TailraceError:
+    """What a dump from there ends with."""
+    with prepared(server, start, **options) as session:
+        return ending(session.request(start, block=False))
+
+
+def ending(stream: BinlogStream) -> TailraceError:
+    with pytest.raises(TailraceError) as caught:
+        for _ in stream:
+            pass
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def meets(error: TailraceError, kind: type[TailraceError], *texts: str, code=1236) -> None:
+    assert type(error) is kind, error
+    if code is not None:
+        assert error.code == code
+    for text in texts:
+        assert text in str(error)
+
+
+# --- logs and places -----------------------------------------------------------------------------
+
+
+def test_a_log_that_was_never_there(log):
+    meets(refused(log, Position("nix.000001", 4)), LogReset, "Could not find", "begin from oldest")
+
+
+def test_a_log_that_was_purged(log):
+    """The text is the same; the oldest log's name tells which it is."""
+    meets(refused(log, Position("binlog.000001", 4)), LogReset, "it was purged")
+    with prepared(log) as session:
+        assert session.oldest_log() == "binlog.000002"
+
+
+def test_a_place_past_the_end(log):
+    file = log.binlogs()[-1]
+    place = Position(file.name, file.stat().st_size + 1000)
+    meets(refused(log, place), LogReset, "reset", "oldest")
+
+
+def test_a_place_that_is_no_events_beginning(log):
+    file = log.binlogs()[-1]
+    size = file.stat().st_size
+    for offset in (5, 150, size - 3):
+        error = refused(log, Position(file.name, offset))
+        meets(error, LogReset, f"no event begins at {file.name}:{offset}")
+
+
+def test_the_end_itself_is_a_place(log):
+    file = log.binlogs()[-1]
+    place = Position(file.name, file.stat().st_size)
+    with prepared(log, place) as session:
+        assert len(list(session.request(place, block=False))) == 2
+
+
+def test_a_place_in_the_magic(log):
+    """`BinlogStream` refuses to ask for it, so it is asked for by hand."""
+    with prepared(log) as session:
+        command = struct.pack("<IHI", 2, 1, 99) + log.binlogs()[-1].name.encode()
+        session.connection._execute_command(0x12, command)
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            session.connection._read_packet()
+    code, text = caught.value.args
+    meets(refusal(code, None, text, "here"), LogReset)
+
+
+def test_a_damaged_log(fresh_server):
+    for name in SERVERS[:2]:
+        server = fresh_server(name)
+        for value in range(3):
+            server.execute(f"CREATE DATABASE d{value}")
+        whole = server.rotate()
+        raw = bytearray(whole.read_bytes())
+        starts = [4]
+        while starts[-1] < len(raw):
+            starts.append(
+                starts[-1] + int.from_bytes(raw[starts[-1] + 9 : starts[-1] + 13], "little")
+            )
+        length = starts[-3] + 9  # of the last event before ROTATE
+        raw[length : length + 4] = (7).to_bytes(4, "little")
+        whole.write_bytes(raw)
+        meets(refused(server, Position(whole.name, 4)), ServerError, "damaged")
+        server.stop()
+
+
+def test_no_log_at_all(fresh_server):
+    for name in SERVERS[:2]:
+        server = fresh_server(name, ["--skip-log-bin"])
+        given = source(server)
+        with Session.open(given, given.hosts[0], Identity()) as session:
+            with pytest.raises(ServerError, match="log_bin"):
+                session.end()
+            session.prepare(OLDEST)
+            error = ending(session.request(OLDEST, block=False))
+            meets(error, ServerError, "Binary log is not open", "log_bin")
+        server.stop()
+
+
+# --- GTIDs ---------------------------------------------------------------------------------------
+
+
+def test_gtids_that_were_purged(log):
+    start = GtidSet() if log.flavour == "mysql" else GtidList()
+    meets(refused(log, start), LogPurged, "purged", "copy the data anew")
+
+
+def test_gtids_ahead_of_the_source(log):
+    if log.flavour == "mysql":
+        own = log.query("SELECT @@server_uuid")[0][0]
+        ahead = GtidSet.parse(f"{own}:1-1000")
+        with prepared(log) as session:
+            error = ending(session.request(ahead, block=False))
+        meets(error, GtidsAhead, "more GTIDs than the source has", "make sure")
+        with pytest.raises(GtidsAhead, match="1000"):
+            refused(log, ahead)
+        return
+    meets(refused(log, GtidList.parse("0-1-1000")), GtidsAhead, "0-1-1000", "right server")
+    log.execute("SET gtid_seq_no = 100")
+    log.execute("INSERT INTO d.t VALUES (4)")
+    meets(refused(log, GtidList.parse("0-1-50")), GtidsAhead, "hole", "strict mode")
+    diverged = refused(log, GtidList.parse("0-9-2"))
+    meets(diverged, GtidsAhead, "0-9-2", "right server")
+
+
+def test_a_source_without_gtids(fresh_server):
+    server = fresh_server("mysql-9.7", ["--gtid-mode=OFF", "--enforce-gtid-consistency=ON"])
+    given = source(server)
+    with Session.open(given, given.hosts[0], Identity()) as session:
+        assert not session.has_gtids
+        with pytest.raises(UsageError, match="gtid_mode"):
+            session.prepare(GtidSet())
+    with connect(given, given.hosts[0]) as connection:
+        stream = BinlogStream.open(connection, server_id=9, flags=RPL_GTID | 1)
+        meets(ending(stream), ServerError, "GTID_MODE = OFF", "gtid_mode=ON")
+    for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE"):
+        server.execute(f"SET GLOBAL gtid_mode = {mode}")
+    server.execute("CREATE DATABASE with_gtid")
+    for mode in ("OFF_PERMISSIVE", "OFF"):
+        server.execute(f"SET GLOBAL gtid_mode = {mode}")
+    meets(refused(server, OLDEST), ServerError, "GTID-transaction", "OFF_PERMISSIVE")
+
+
+def test_transactions_without_gtids(fresh_server):
+    """Behind one that has a GTID: logs that begin with others a source leaves out in silence."""
+    server = fresh_server("mysql-9.7", GTIDS["mysql-9.7"])
+    server.execute("CREATE DATABASE with_gtid")
+    for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):
+        server.execute(f"SET GLOBAL gtid_mode = {mode}")
+    server.execute("CREATE DATABASE without_gtid")
+    for mode in ("ON_PERMISSIVE", "ON"):
+        server.execute(f"SET GLOBAL gtid_mode = {mode}")
+    meets(refused(server, GtidSet()), ServerError, "anonymous transaction", "by position")
+
+
+def test_no_checksum_announced(log):
+    given = source(log)
+    with connect(given, given.hosts[0]) as connection:
+        stream = BinlogStream.open(connection, server_id=9, flags=1)
+        meets(ending(stream), ServerError, "SET @source_binlog_checksum")
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+
+def reading(session: Session) -> tuple[threading.Thread, list[BaseException | None]]:
+    """A thread that reads a dump to its end; what it ended with, None without an error."""
+    stream = session.request(OLDEST, block=True)
+    ends: list[BaseException | None] = []
+
+    def read() -> None:
+        try:
+            for _ in stream:
+                arrived.set()
+            ends.append(None)
+        except TailraceError as error:
+            ends.append(error)
+
+    arrived = threading.Event()
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert arrived.wait(10)
+    return thread, ends
+
+
+def test_two_with_one_server_id(log):
+    """The later one takes over; MariaDB tells by the id, MySQL by the UUID."""
+    identity = Identity(server_id=4713)
+    with prepared(log, identity=identity, heartbeat=0.2) as first:
+        thread, ends = reading(first)
+        with prepared(log, identity=identity) as second:
+            second.request(OLDEST, block=False).fetch()
+            thread.join(15)
+    code = 1236 if log.flavour == "mysql" else 4052
+    meets(ends[0], DuplicateServerId, "of its own", code=code)
+
+
+def test_killed_by_the_server(log):
+    with prepared(log) as session:
+        thread, ends = reading(session)
+        log.execute(f"KILL {session.connection.thread_id()}")
+        thread.join(15)
+    assert isinstance(ends[0], ConnectionLost)
+
+
+def test_a_statement_that_was_killed(log):
+    """KILL QUERY and KILL CONNECTION, both in the midst of a statement."""
+    heavy = "SELECT COUNT(*) FROM information_schema.collations a, information_schema.collations b,"
+    heavy += " information_schema.collations c, information_schema.collations d"
+    for kill in ("KILL QUERY", "KILL"):
+        with prepared(log) as session:
+            ends: list[TailraceError] = []
+
+            def run(session=session, ends=ends) -> None:
+                try:
+                    session.query(heavy)
+                except TailraceError as error:
+                    ends.append(error)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            number = session.connection.thread_id()
+            deadline = time.monotonic() + 15
+            while "COUNT" not in str(
+                log.query(f"SELECT info FROM information_schema.processlist WHERE id = {number}")
+            ):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            log.execute(f"{kill} {number}")
+            thread.join(30)
+            assert type(ends[0]) is ConnectionLost
+
+
+def test_a_server_that_shuts_down(fresh_server):
+    """A dump that waits may end as if the log had ended; the connection is gone in any case."""
+    for name in SERVERS[:2]:
+        server = fresh_server(name)
+        with prepared(server) as session, prepared(server) as idle:
+            thread, ends = reading(session)
+            server.stop()
+            thread.join(15)
+            assert not thread.is_alive()
+            assert ends[0] is None or isinstance(ends[0], ConnectionLost)
+            with pytest.raises(ConnectionLost):
+                idle.query("SELECT 1")
+
+
+def test_without_the_privilege(log):
+    log.execute("CREATE USER IF NOT EXISTS nobody@'127.0.0.1'")
+    given = source(log, "nobody")
+    with connect(given, given.hosts[0]) as connection:
+        error = ending(BinlogStream.open(connection, server_id=9, flags=1))
+    meets(error, AccessDenied, "REPLICATION SLAVE", "GRANT", code=1227)
+
+
+# --- codes that are not provoked here ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (1040, ConnectionLost), (1053, ConnectionLost), (1158, ConnectionLost), (1159, ConnectionLost),
+        (1160, ConnectionLost), (1161, ConnectionLost), (1317, ConnectionLost), (1927, ConnectionLost),
+        (2003, ConnectionLost), (2006, ConnectionLost), (2013, ConnectionLost), (4031, ConnectionLost),
+        (1044, AccessDenied), (1045, AccessDenied), (1130, AccessDenied), (1227, AccessDenied), (1698, AccessDenied),
+        (1862, AccessDenied), (2059, AccessDenied), (2061, AccessDenied), (3159, TlsError), (4052, DuplicateServerId),
+        (1064, ServerError), (1105, ServerError), (1153, ServerError), (1236, ServerError),
+    ],
+)  # fmt: skip
+def test_codes(code, kind):
+    error = refusal(code, "HY000", "one line\n  and another", "mysql://u@h:1")
+    assert type(error) is kind
+    assert "mysql://u@h:1: one line and another" in str(error)
+    assert str(code) in str(error)
+
+
+def test_what_was_asked_for():
+    error = refusal(1236, None, "Could not find first log file name", "here", asked="b.000007:4")
+    assert "(asked for b.000007:4)" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        # as MySQL 5.7 and 8.0 say it
+        ("A slave with the same server_uuid/server_id as this slave has connected to the master", DuplicateServerId),
+        ("Slave has more GTIDs than the master has, using the master's SERVER_UUID.", GtidsAhead),
+        ("Client requested master to start replication from position > file size", LogReset),
+        ("The slave is connecting using CHANGE MASTER TO MASTER_AUTO_POSITION = 1, but the master has purged binary logs containing GTIDs that the slave requires.", LogPurged),
+        ("Cannot replicate because the master purged required binary logs.", LogPurged),
+    ],
+)  # fmt: skip
+def test_texts_of_older_servers(text, kind):
+    assert type(refusal(1236, "HY000", text, "here")) is kind

@@ -1,0 +1,204 @@
+"""A stream whose connection goes: what it says, and what the connection can do then."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket
+from tailrace.live.stream import BinlogStream
+from tailrace.wire.commands import DumpFlag
+from tailrace.wire.packets import LARGEST, frame
+from tests.live.dumps import connect, events_of, is_artificial, write_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.servers import Server
+
+ID = 4713
+ALL = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS
+
+
+@pytest.fixture
+def waiting(server: Server) -> Iterator[BinlogStream]:
+    """A stream at the end of the log, which waits for more."""
+    connection = connect(server)
+    yield at_the_end(server, connection)
+    if connection.open:
+        connection.close()
+
+
+def at_the_end(server: Server, connection: Any) -> BinlogStream:
+    current = server.binlogs()[-1]
+    stream = BinlogStream.open(
+        connection, filename=current.name, position=current.stat().st_size, server_id=ID
+    )
+    assert [stream.fetch()[4], stream.fetch()[4]] == [4, 15]
+    return stream
+
+
+def check_is_lost(stream: BinlogStream) -> None:
+    """Nothing more can be had; nothing else can be sent; the close is clean."""
+    assert (stream.buffer, stream.size) == (None, -1)
+    with pytest.raises(LocalProtocolError, match="fetch: the stream ended with an error"):
+        stream.fetch()
+    with pytest.raises(LocalProtocolError):
+        stream.connection.query("SELECT 1")
+    assert not stream.connection.open
+    stream.close()
+    stream.connection.close()
+
+
+def test_killed_by_the_server(server: Server, waiting: BinlogStream):
+    server.execute(f"KILL {waiting.connection.thread_id()}")
+    with pytest.raises(ConnectionLost, match=f"127.0.0.1:{server.port}"):
+        list(waiting)
+    check_is_lost(waiting)
+
+
+def test_nothing_came_in_time(server: Server):
+    connection = connect(server, read_timeout=0.3)
+    stream = at_the_end(server, connection)
+    began = time.monotonic()
+    with pytest.raises(ConnectionLost, match=r"sent nothing for 0\.3 s \(the connection's read_t"):
+        stream.fetch()
+    assert 0.25 < time.monotonic() - began < 5
+    check_is_lost(stream)
+
+
+def test_the_socket_is_cut(waiting: BinlogStream):
+    threading.Timer(0.2, waiting.connection._sock.shutdown, [socket.SHUT_RDWR]).start()
+    with pytest.raises(ConnectionLost):
+        waiting.fetch()
+    check_is_lost(waiting)
+
+
+def test_the_command_cannot_be_sent(server: Server):
+    connection = connect(server)
+    connection._sock.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(ConnectionLost, match="the dump was not asked for"):
+        BinlogStream.open(connection, server_id=ID)
+    assert not connection.open
+    connection.close()
+
+
+def test_closed_by_another_thread(waiting: BinlogStream):
+    """As PyMySQL has it: the close shuts the socket's door, and fetch meets that."""
+    connection = waiting.connection
+
+    def close():
+        connection._sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
+
+    threading.Timer(0.2, close).start()
+    with pytest.raises((ConnectionLost, LocalProtocolError)):
+        waiting.fetch()
+    with pytest.raises(LocalProtocolError):
+        waiting.fetch()
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_the_server_shuts_down(fresh_server, name: str):
+    server = fresh_server(name)
+    stream = at_the_end(server, connect(server))
+    stopped = threading.Thread(target=server.stop, kwargs={"keep": True})
+    stopped.start()
+    with pytest.raises(ConnectionLost):
+        list(stream)
+    check_is_lost(stream)
+    server.kill()  # MySQL goes on waiting for its dump threads for some seconds
+    stopped.join()
+
+
+# --- what no server sends ------------------------------------------------------------------------
+
+
+def fed(server: Server, *packets: bytes) -> BinlogStream:
+    """A stream that is sent these bytes in place of a server's; then the connection ends."""
+    connection = connect(server, ssl_disabled=True)
+    ours, theirs = socket.socketpair()
+    connection._sock.close()
+    connection._rfile.close()
+    connection._sock, connection._rfile = ours, ours.makefile("rb")
+    stream = BinlogStream.open(connection, server_id=ID, flags=ALL)
+
+    def send():
+        with theirs:
+            theirs.recv(100)  # the command; what is not read would reset the connection
+            theirs.sendall(b"".join(packets))
+
+    threading.Thread(target=send, daemon=True).start()
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("packet", "what"),
+    [
+        (frame(b""), "a record of 0 bytes that begins with nothing"),
+        (frame(b"\x01abc"), "a record of 4 bytes that begins with 01 61 62 63 is neither an ev"),
+        (frame(b"\xfe" + bytes(8)), "a record of 9 bytes"),
+        (frame(b"\xff\x01"), "a record of 2 bytes that begins with ff 01 is neither"),
+        (frame(bytes(LARGEST))[:-1] + b"\x05", r"packet 5 does not go on with packet 0"),
+    ],
+    ids=["nothing", "neither", "long end", "short error", "out of order"],
+)
+def test_what_is_no_record(mysql97: Server, packet: bytes, what: str):
+    stream = fed(mysql97, packet)
+    with pytest.raises(MalformedPacket, match=what):
+        stream.fetch()
+    check_is_lost(stream)
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4, 10])
+def test_ended_in_mid_packet(mysql97: Server, cut: int):
+    event = bytes(19)
+    stream = fed(mysql97, frame(b"\0" + event), frame(b"\0" + event, 1)[:cut])
+    assert stream.fetch() == event
+    with pytest.raises(ConnectionLost, match="ended the connection without a word"):
+        stream.fetch()
+    check_is_lost(stream)
+
+
+# --- detach --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_detach_hands_over_the_socket_with_all_that_comes(server: Server, tls: bool):
+    log = write_log(server)
+    connection = connect(server, read_timeout=9, ssl_disabled=not tls)
+    stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
+    sock = stream.detach()
+    assert sock.gettimeout() == 9
+    came = bytearray()
+    while came[-9:-6] + came[-5:-4] != b"\5\0\0\xfe":  # the EOF packet, with any number
+        more = sock.recv(1 << 16)
+        assert more
+        came += more
+    events, at = [], 0
+    while at < len(came):
+        size = int.from_bytes(came[at : at + 3], "little")
+        events.append(bytes(came[at + 5 : at + 4 + size]))
+        at += 4 + size
+    assert is_artificial(events[0])
+    assert events[1 : len(events_of(log)) + 1] == events_of(log)
+    with pytest.raises(LocalProtocolError, match="fetch: the stream was detached"):
+        stream.fetch()
+    with pytest.raises(LocalProtocolError, match="detach: the stream was detached"):
+        stream.detach()
+    with pytest.raises(LocalProtocolError, match="a binary log dump runs"):
+        connection.ping()
+    stream.close()
+    connection.close()
+
+
+def test_detach_is_for_the_beginning(waiting: BinlogStream):
+    with pytest.raises(LocalProtocolError, match="detach: the stream was fetched from"):
+        waiting.detach()
+    waiting.close()
+    with pytest.raises(LocalProtocolError, match="detach: the stream was closed"):
+        waiting.detach()

@@ -1,0 +1,210 @@
+"""Delegates: order, registration, what a call sees, and what an observer that raises does."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tailrace.errors import ObserverError, SemisyncError, UsageError
+from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
+
+POINTS = {
+    "thread_start": lambda delegate, io: delegate.thread_start(io),
+    "thread_stop": lambda delegate, io: delegate.thread_stop(io),
+    "before_request_transmit": lambda delegate, io: delegate.before_request_transmit(io, 2),
+    "after_read_event": lambda delegate, io: delegate.after_read_event(io, memoryview(b"packet")),
+    "after_queue_event": lambda delegate, io: delegate.after_queue_event(
+        io, memoryview(b"event"), RelayFlag.SYNCED
+    ),
+    "after_reset_replica": lambda delegate, io: delegate.after_reset_replica(io),
+}
+ENDS_AT_FIRST = ("thread_start", "before_request_transmit", "after_read_event", "after_queue_event")
+CALLS_ALL = ("thread_stop", "after_reset_replica")
+
+
+class Notes(RelayIoObserver):
+    """Notes each call in a list that it shares with others; raises what it was told to."""
+
+    def __init__(self, name, calls, error=None):
+        self.name, self.calls, self.error = name, calls, error
+
+    def _note(self, *call):
+        self.calls.append((self.name, *call))
+        if self.error is not None:
+            raise self.error
+
+    def thread_start(self, io):
+        self._note("thread_start", io)
+
+    def thread_stop(self, io):
+        self._note("thread_stop", io)
+
+    def before_request_transmit(self, io, flags):
+        self._note("before_request_transmit", io, flags)
+        return flags | 1 << self.name
+
+    def after_read_event(self, io, packet):
+        self._note("after_read_event", io, bytes(packet))
+        return packet[1:]
+
+    def after_queue_event(self, io, event, flags):
+        self._note("after_queue_event", io, bytes(event), flags)
+
+    def after_reset_replica(self, io):
+        self._note("after_reset_replica", io)
+
+
+def test_each_point_is_told_in_order_with_what_the_one_before_left():
+    calls = []
+    delegate = RelayIoDelegate(Notes(at, calls) for at in (3, 1, 2))
+    io = RelayIo(server_id=7, host="h", user="u", port=1, log_name="binlog.000001", log_pos=4)
+    assert delegate.thread_start(io) is None
+    assert delegate.before_request_transmit(io, 1) == 0b1111
+    assert bytes(delegate.after_read_event(io, memoryview(b"abcdef"))) == b"def"
+    delegate.after_queue_event(io, memoryview(b"event"), RelayFlag.SYNCED)
+    delegate.after_reset_replica(io)
+    delegate.thread_stop(io)
+    assert calls == [
+        *((at, "thread_start", io) for at in (3, 1, 2)),
+        (3, "before_request_transmit", io, 0b0001),
+        (1, "before_request_transmit", io, 0b1001),
+        (2, "before_request_transmit", io, 0b1011),
+        (3, "after_read_event", io, b"abcdef"),
+        (1, "after_read_event", io, b"bcdef"),
+        (2, "after_read_event", io, b"cdef"),
+        *((at, "after_queue_event", io, b"event", RelayFlag.SYNCED) for at in (3, 1, 2)),
+        *((at, "after_reset_replica", io) for at in (3, 1, 2)),
+        *((at, "thread_stop", io) for at in (3, 1, 2)),
+    ]
+
+
+def test_without_observers_everything_is_left_as_it_is():
+    delegate, io = RelayIoDelegate(), RelayIo()
+    assert delegate.is_empty
+    packet = memoryview(b"packet")
+    assert delegate.before_request_transmit(io, 5) == 5
+    assert delegate.after_read_event(io, packet) is packet
+    for call in POINTS.values():
+        call(delegate, io)
+
+
+def test_the_base_observer_changes_nothing():
+    delegate, io = RelayIoDelegate([RelayIoObserver()]), RelayIo()
+    packet = memoryview(b"packet")
+    assert delegate.before_request_transmit(io, 5) == 5
+    assert delegate.after_read_event(io, packet) is packet
+    for call in POINTS.values():
+        call(delegate, io)
+
+
+def test_the_same_observer_is_refused_and_an_equal_one_is_not():
+    class Equal(RelayIoObserver):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    one, other = Equal(), Equal()
+    delegate = RelayIoDelegate([one])
+    delegate.add(other)
+    for each in (one, other):
+        with pytest.raises(UsageError, match=r"Equal is registered already"):
+            delegate.add(each)
+    delegate.remove(one)
+    assert not delegate.is_empty
+    with pytest.raises(UsageError, match=r"Equal is not registered"):
+        delegate.remove(one)
+    delegate.remove(other)
+    assert delegate.is_empty
+    delegate.add(one)
+    assert not delegate.is_empty
+
+
+@pytest.mark.parametrize("point", ENDS_AT_FIRST)
+def test_the_first_that_raises_ends_the_call(point):
+    calls = []
+    broken = Notes(2, calls, ValueError("it broke"))
+    delegate = RelayIoDelegate([Notes(1, calls), broken, Notes(3, calls)])
+    with pytest.raises(ObserverError) as caught:
+        POINTS[point](delegate, RelayIo())
+    assert caught.value.__cause__ is broken.error
+    assert (
+        str(caught.value)
+        == f"the observer {__name__}.Notes failed in {point}: ValueError: it broke"
+    )
+    assert [call[:2] for call in calls] == [(1, point), (2, point)]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    delegate.remove(broken)  # the call that failed is over: this does not wait
+    POINTS[point](delegate, RelayIo())
+    assert [call[:2] for call in calls[2:]] == [(1, point), (3, point)]
+
+
+@pytest.mark.parametrize("point", CALLS_ALL)
+def test_where_all_are_called_the_first_error_comes_behind_them(point, caplog):
+    calls = []
+    errors = [ValueError("first"), KeyError("second")]
+    delegate = RelayIoDelegate(
+        [Notes(1, calls), Notes(2, calls, errors[0]), Notes(3, calls, errors[1]), Notes(4, calls)]
+    )
+    with pytest.raises(
+        ObserverError, match=f"Notes failed in {point}: ValueError: first"
+    ) as caught:
+        POINTS[point](delegate, RelayIo())
+    assert caught.value.__cause__ is errors[0]
+    assert [call[0] for call in calls] == [1, 2, 3, 4]
+    (note,) = caught.value.__notes__
+    assert note == f"the observer {__name__}.Notes failed too, in {point}: KeyError('second')"
+    assert caplog.messages == [note]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_error_of_the_tree_passes_as_it_is(point):
+    error = SemisyncError("no semi-sync")
+    error.__cause__ = OSError("why")
+    delegate = RelayIoDelegate([Notes(1, [], error)])
+    with pytest.raises(SemisyncError) as caught:
+        POINTS[point](delegate, RelayIo())
+    assert caught.value is error
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_interrupt_is_not_an_observers_error(point):
+    delegate = RelayIoDelegate([Notes(1, [], KeyboardInterrupt())])
+    with pytest.raises(KeyboardInterrupt):
+        POINTS[point](delegate, RelayIo())
+
+
+@pytest.mark.parametrize(
+    ("point", "kind"), [("before_request_transmit", "int"), ("after_read_event", "memoryview")]
+)
+def test_what_returns_nothing_is_an_error(point, kind):
+    class Silent(RelayIoObserver):
+        def before_request_transmit(self, io, flags):
+            """Forgets to return."""
+
+        def after_read_event(self, io, packet):
+            """Likewise."""
+
+    with pytest.raises(
+        ObserverError, match=rf"Silent failed in {point}.*returned NoneType.*{kind}"
+    ):
+        POINTS[point](RelayIoDelegate([Silent()]), RelayIo())
+
+
+def test_an_observer_may_change_the_list_from_inside_a_call():
+    calls = []
+
+    class Changes(Notes):
+        def thread_start(self, io):
+            super().thread_start(io)
+            delegate.remove(self)
+            delegate.add(late)
+
+    first, late = Changes(1, calls), Notes(3, calls)
+    delegate = RelayIoDelegate([first, Notes(2, calls)])
+    delegate.thread_start(RelayIo())
+    assert [call[0] for call in calls] == [1, 2]  # as it stood when the call began
+    delegate.thread_start(RelayIo())
+    assert [call[0] for call in calls[2:]] == [2, 3]

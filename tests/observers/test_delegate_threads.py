@@ -1,0 +1,204 @@
+"""Delegates under load: observers come and go while calls run in several threads."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from tailrace.errors import UsageError
+from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
+from tests.semisync.loop import wait_for
+
+WAIT = 20.0
+
+
+class Gate(RelayIoObserver):
+    """Stands still in a call until it is let go."""
+
+    def __init__(self):
+        self.entered, self.go = threading.Event(), threading.Event()
+
+    def thread_start(self, io):
+        self.entered.set()
+        assert self.go.wait(WAIT)
+
+
+def _in_thread(act):
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_remove_waits_for_the_calls_that_see_the_observer():
+    gate = Gate()
+    delegate = RelayIoDelegate([gate])
+    call = _in_thread(lambda: delegate.thread_start(RelayIo()))
+    assert gate.entered.wait(WAIT)
+    removed = threading.Event()
+    remove = _in_thread(lambda: (delegate.remove(gate), removed.set()))
+    while not delegate.is_empty:  # it is out of the list at once, for calls that begin now
+        assert remove.is_alive()
+    delegate.thread_start(RelayIo())
+    assert not removed.wait(0.05)
+    gate.go.set()
+    assert removed.wait(WAIT)
+    call.join(WAIT)
+    assert not call.is_alive()
+
+
+def test_remove_does_not_wait_for_calls_that_began_behind_it():
+    gate, other = RelayIoObserver(), Gate()
+    delegate = RelayIoDelegate([gate, other])
+    delegate.remove(gate)
+    call = _in_thread(lambda: delegate.thread_start(RelayIo()))
+    assert other.entered.wait(WAIT)
+    delegate.add(gate)  # another list than that of the call that runs
+    delegate.remove(gate)
+    other.go.set()
+    call.join(WAIT)
+    assert not call.is_alive()
+
+
+def test_remove_inside_a_call_returns_while_another_call_stands_still():
+    gate = Gate()
+
+    class Removes(RelayIoObserver):
+        def after_reset_replica(self, io):
+            delegate.remove(gate)
+            done.set()
+
+    done = threading.Event()
+    delegate = RelayIoDelegate([gate, Removes()])
+    call = _in_thread(lambda: delegate.thread_start(RelayIo()))
+    assert gate.entered.wait(WAIT)
+    inside = _in_thread(lambda: delegate.after_reset_replica(RelayIo()))
+    assert done.wait(WAIT)
+    gate.go.set()
+    for thread in (call, inside):
+        thread.join(WAIT)
+        assert not thread.is_alive()
+
+
+class Counted(RelayIoObserver):
+    """Knows whether it may be called, and what it was called with."""
+
+    def __init__(self, name):
+        self.name = name
+        self.gone = False
+        self.wrong = []
+        self.calls = 0
+
+    def after_queue_event(self, io, event, flags):
+        self.calls += 1
+        if self.gone:
+            self.wrong.append("called after remove had returned")
+        io.flags.append(self.name)  # the thread's own list
+
+
+@pytest.fixture
+def _many_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("seed", range(3))
+def test_observers_come_and_go_under_load(seed):
+    """Three threads call without pause while four add and remove: at no time is one called that
+    `remove` has given back, is one called twice in a call, or is the order another.
+    """
+    numbers = itertools.count()
+    fixed = [Counted(next(numbers)) for _ in range(2)]
+    delegate = RelayIoDelegate(fixed)
+    stop = threading.Event()
+    wrong: list[str] = []
+    rounds = [0, 0, 0]
+    came: list[Counted] = []
+
+    def call(slot):
+        while not stop.is_set():
+            io = RelayIo(flags=[])
+            delegate.after_queue_event(io, memoryview(b""), RelayFlag.NONE)
+            names = io.flags
+            if names[:2] != [0, 1]:
+                wrong.append(f"the fixed ones are not the first: {names}")
+            if len(set(names)) != len(names):
+                wrong.append(f"called twice: {names}")
+            rounds[slot] += 1
+
+    def change(number):
+        chance = random.Random(seed * 100 + number)
+        mine: list[Counted] = []
+        for turn in range(400):
+            if turn % 8 == 0:  # calls go on between changes
+                before = sum(rounds)
+                wait_for(lambda before=before: sum(rounds) > before, "a call")
+            if mine and chance.random() < 0.5:
+                observer = mine.pop(chance.randrange(len(mine)))
+                delegate.remove(observer)
+                observer.gone = True
+                with suppress(UsageError):
+                    delegate.remove(observer)
+                    wrong.append("removed twice")
+            else:
+                observer = Counted(next(numbers))
+                delegate.add(observer)
+                mine.append(observer)
+                came.append(observer)
+        for observer in mine:
+            delegate.remove(observer)
+            observer.gone = True
+
+    callers = [_in_thread(lambda slot=slot: call(slot)) for slot in range(3)]
+    changers = [_in_thread(lambda number=number: change(number)) for number in range(4)]
+    for thread in changers:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+    stop.set()
+    for thread in callers:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+    assert not wrong
+    assert not [each.wrong for each in came if each.wrong]
+    assert sum(each.calls for each in came) > 0
+    assert fixed[0].calls == fixed[1].calls == sum(rounds)
+    for observer in fixed:
+        delegate.remove(observer)
+    assert delegate.is_empty
+
+
+def test_order_is_that_of_adding_under_load():
+    """One thread adds and removes in a known order; what each call saw is a stretch of it."""
+    delegate = RelayIoDelegate()
+    stop, called = threading.Event(), threading.Event()
+    seen: set[tuple[int, ...]] = set()
+
+    def call():
+        while not stop.is_set():
+            io = RelayIo(flags=[])
+            delegate.after_queue_event(io, memoryview(b""), RelayFlag.NONE)
+            seen.add(tuple(io.flags))
+            called.set()
+
+    caller = _in_thread(call)
+    held: list[Counted] = []
+    for number in range(500):
+        if number % 10 == 0:
+            called.clear()
+            assert called.wait(WAIT)
+        held.append(Counted(number))
+        delegate.add(held[-1])
+        if len(held) > 5:
+            delegate.remove(held.pop(0))
+    stop.set()
+    caller.join(WAIT)
+    assert not caller.is_alive()
+    assert len(seen) > 40
+    assert all(names == tuple(range(names[0], names[-1] + 1)) for names in seen if names)

@@ -1,0 +1,39 @@
+"""Observers by entry point."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+from tailrace.errors import UsageError
+from tailrace.observers import RelayIoObserver, find
+from tailrace.replication.semisync.replica import SemisyncReplica
+
+
+def test_semisync_is_found_by_its_name():
+    one, other = find(["semisync.replica", "semisync.replica"])
+    assert type(one) is type(other) is SemisyncReplica
+    assert one is not other
+    assert find([]) == []
+
+
+def test_a_name_that_nobody_has():
+    with pytest.raises(UsageError, match=r"'semisync.source'; known are .*semisync\.replica"):
+        find(["semisync.replica", "semisync.source"])
+
+
+def test_an_entry_point_of_something_else(monkeypatch):
+    point = importlib.metadata.EntryPoint("odd", "builtins:dict", "tailrace.observers")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    with pytest.raises(UsageError, match="odd is a dict, not a relay I/O observer"):
+        find(["odd"])
+
+
+def test_one_of_another_package(monkeypatch):
+    point = importlib.metadata.EntryPoint(
+        "own", "tailrace.observers:RelayIoObserver", "tailrace.observers"
+    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    (found,) = find(["own"])
+    assert type(found) is RelayIoObserver

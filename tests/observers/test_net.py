@@ -1,0 +1,162 @@
+"""The connection service: on real connections, before and while a dump runs; and its sending."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
+from tailrace.live.net import NetService
+from tailrace.live.stream import BinlogStream
+from tailrace.wire.packets import payloads
+from tests.semisync.loop import wait_for
+
+WAIT = 20.0
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def _service(sock, **settings):
+    connection = SimpleNamespace(_sock=sock, _rfile=None, open=True, thread_id=lambda: 1)
+    return NetService(connection, "the source", **settings)
+
+
+def test_queries_and_packets_before_a_dump(server):
+    with server.connect() as connection:
+        service = NetService(connection, "the source")
+        assert list(service.query("SELECT 1, 'a' UNION SELECT 2, 'b'")) == [(1, "a"), (2, "b")]
+        assert list(service.query("SET @x = 5")) == []
+        with pytest.raises(ServerError, match="the source: ") as caught:
+            service.query("SELECT @@global.no_such_variable")
+        assert caught.value.code == 1193
+        connection._next_seq_id = 1
+        service.write(b"\x0e")  # COM_PING
+        service.flush()
+        assert service.read()[0] == 0
+        connection._next_seq_id = 1
+        service.write(b"\x03SELECT nonsense nonsense nonsense")
+        service.flush()
+        with pytest.raises(ServerError, match="the source: ") as caught:
+            service.read()
+        assert caught.value.code == 1064
+
+
+def test_while_a_dump_runs_only_writing(server):
+    with server.connect() as connection:
+        service = NetService(connection, "the source")
+        service.query("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
+        stream = BinlogStream.open(connection, server_id=77)
+        assert stream.fetch()
+        with pytest.raises(LocalProtocolError):
+            service.query("SELECT 1")
+        with pytest.raises(LocalProtocolError):
+            service.read()
+        service.write(b"\xef")
+        service.flush()
+        stream.close()
+
+
+def test_kill_ends_the_servers_thread(server):
+    with server.connect() as connection:
+        service = NetService(connection, "the source")
+        service.query("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
+        thread = connection.thread_id()
+        stream = BinlogStream.open(connection, server_id=77)
+        assert thread in {row[0] for row in server.query("SHOW PROCESSLIST")}
+        service.kill()
+        with pytest.raises(ConnectionLost):
+            for _ in stream:
+                pass
+        wait_for(
+            lambda: thread not in {row[0] for row in server.query("SHOW PROCESSLIST")},
+            "the thread's end",
+        )
+        stream.close()
+    service.kill()  # gone already, and the connection closed
+
+
+def test_kill_at_a_server_that_is_gone(fresh_server):
+    source = fresh_server("mariadb-11.8")
+    service = NetService(source.connect(), "the source")
+    source.stop()
+    with pytest.raises(ConnectionLost, match="the source"):
+        service.kill()
+
+
+def test_a_closed_connection_has_no_service(server):
+    connection = server.connect()
+    connection.close()
+    with pytest.raises(LocalProtocolError, match="the connection to the source is closed"):
+        NetService(connection, "the source")
+
+
+def test_writing_waits_for_flush_or_a_full_buffer():
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    service = _service(ours)
+    service.write(b"one")
+    service.write(b"two", 5)
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
+    service.flush()
+    assert list(payloads(theirs.recv(100))) == [(0, b"one"), (5, b"two")]
+    service.flush()
+    for _ in range(200):
+        service.write(b"x" * 96)
+    assert theirs.recv(1)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("timeout", [None, 0.0, 20.0])
+def test_all_is_sent_whatever_the_sockets_timeout(pair, timeout):
+    ours, theirs = pair
+    ours.settimeout(timeout)
+    service = _service(ours)
+    got = bytearray()
+
+    def read():
+        while data := theirs.recv(1000):
+            got.extend(data)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    packet = bytes(range(256)) * 4000
+    service.write(packet)
+    service.flush()
+    ours.shutdown(socket.SHUT_WR)
+    thread.join(WAIT)
+    assert list(payloads(got)) == [(0, packet)]
+    assert ours.gettimeout() == timeout
+
+
+def test_a_source_that_takes_nothing_is_lost_and_its_reader_finds_out(pair):
+    ours, theirs = pair
+    ours.setblocking(False)
+    service = _service(ours, patience=0.05)
+    service.write(b"x" * (8 << 20))
+    with pytest.raises(ConnectionLost, match=r"the source: .*took nothing for 0.05 seconds"):
+        service.flush()
+    assert ours.recv(1) == b""  # the stream's end, for whoever reads
+    del theirs
+
+
+def test_a_source_that_is_gone_is_lost(pair):
+    ours, theirs = pair
+    theirs.close()
+    service = _service(ours)
+    with pytest.raises(ConnectionLost, match="the source: cannot be written to"):  # noqa: PT012
+        for _ in range(3):
+            service.write(b"x")
+            service.flush()

@@ -1,0 +1,138 @@
+"""A server for the tests of a file, and what its receiver's folder must be like."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.replication.receiver import Receiver
+from tools.servers import NAMES
+
+if TYPE_CHECKING:
+    from tools.servers import Server
+
+DEADLINE = 60.0
+
+
+def url_of(server, options=""):
+    scheme = "mysql" if server.flavour == "mysql" else "mariadb"
+    return f"{scheme}://root@127.0.0.1:{server.port}/{options}"
+
+
+def wait_for(what, seconds=DEADLINE):
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def rotate(server):
+    """Go on in a new file, and wait for what MariaDB writes into that by itself."""
+    server.rotate()
+    file = server.binlogs()[-1]
+    wait_for(lambda: server.flavour == "mysql" or checkpoint(file.read_bytes()) == file.name)
+
+
+def checkpoint(raw):
+    """The file that the last BINLOG_CHECKPOINT event of a MariaDB log names."""
+    found, at = "", 4
+    while at + 19 < len(raw):
+        length = int.from_bytes(raw[at + 9 : at + 13], "little")
+        if raw[at + 4] == 161:
+            found = raw[at + 23 : at + length - 4].decode("ascii", "replace")
+        at += length
+    return found
+
+
+def end_of(server):
+    """File and size of the source's log now."""
+    last = server.binlogs()[-1]
+    return last.name, last.stat().st_size
+
+
+def same(server, folder, first=0):
+    """Whether the copy has the server's files from the number ``first`` on, byte by byte."""
+    logs = server.binlogs()[first:]
+    for log in logs:
+        assert (folder / log.name).read_bytes() == log.read_bytes(), log.name
+    listed = (server.data / "binlog.index").read_text().splitlines()[first:]
+    assert (folder / "binlog.index").read_text().splitlines() == listed
+    others = {"binlog.index", "receiver.json", "receiver.lock"}
+    assert {path.name for path in folder.iterdir()} == others | {log.name for log in logs}
+
+
+@dataclass
+class Running:
+    """A receiver in a thread."""
+
+    receiver: Receiver
+    errors: list = field(default_factory=list)
+    thread: threading.Thread | None = None
+    done: object = None
+
+    def start(self):
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        return self
+
+    def _run(self):
+        try:
+            self.done = self.receiver.run()
+        except Exception as error:
+            self.errors.append(error)
+
+    def has(self, server):
+        """Whether the copy is where the source is."""
+        place = self.receiver.position
+        assert not self.errors, self.errors
+        return place is not None and (place.file, place.offset) == end_of(server)
+
+    def stop(self, **how):
+        self.receiver.stop(**how)
+        self.thread.join(DEADLINE)
+        assert not self.thread.is_alive()
+        if self.errors:
+            raise self.errors[0]
+        return self.done
+
+
+@pytest.fixture
+def receiving():
+    """receiving(server, folder, ...) runs a receiver in a thread; it ends with the test."""
+    runs = []
+
+    def start(server, folder, *, options="", **settings):
+        run = Running(Receiver(url_of(server, options), folder, **settings)).start()
+        runs.append(run)
+        return run
+
+    yield start
+    for run in runs:
+        run.receiver.stop(at_once=True)
+        run.thread.join(DEADLINE)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return tmp_path / "copy"
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server) -> Server:
+    """Each server in turn, one for the tests of the file."""
+    made = fresh_server(request.param)
+    made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
+    made.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB) ENGINE=InnoDB")
+    return made
+
+
+def insert(server, sizes):
+    """A transaction for each size."""
+    for size in sizes:
+        server.execute("INSERT INTO d.t (b) VALUES (%s)", (b"x" * size,))

@@ -1,0 +1,52 @@
+"""Real servers' logs of the corpus, whole and plain, for what needs no running server."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.replication.copy_scan import as_sent
+
+CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+_NOT_PLAIN = ("encrypted", "relay-log", "torn")
+
+
+def files(*cases):
+    """The log files of these cases of all servers; of all cases without any."""
+    folders = sorted(CORPUS.iterdir()) if not cases else []
+    for case in cases:
+        folders += sorted(CORPUS.glob(f"*.{case}"))
+    return [
+        path
+        for folder in folders
+        if folder.is_dir() and not folder.name.endswith(_NOT_PLAIN)
+        for path in sorted(folder.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]"))
+    ]
+
+
+def split(raw):
+    """Offsets of the events, and the end."""
+    at, starts = 4, []
+    while at < len(raw):
+        starts.append(at)
+        at += int.from_bytes(raw[at + 9 : at + 13], "little")
+    assert at == len(raw)
+    return [*starts, at]
+
+
+def begin_of(name, raw):
+    """A file's begin as a feed gives it."""
+    starts = split(raw)
+    return FileBegin(name, starts[1], as_sent(raw[4 : starts[1]]), artificial=False)
+
+
+def chunks_of(name, raw, count=7, start=None):
+    """The events behind the format description in chunks of so many events."""
+    starts = split(raw)
+    first = 1 if start is None else starts.index(start)
+    for number in range(first, len(starts) - 1, count):
+        part = starts[number : number + count + 1]
+        begin, end = part[0], part[-1]
+        own = memoryview(array("q", [each - begin for each in part[:-1]]))
+        yield Chunk(name, begin, memoryview(bytearray(raw[begin:end])), own)

@@ -1,0 +1,103 @@
+"""What is whole of a file that its writer left: real files, cut and damaged at every place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.constants import EventType
+from tailrace.errors import BadMagic, StorageError
+from tailrace.replication.copy_scan import GTIDS, scan
+from tailrace.storage.memory import MemoryFolder
+from tests.replication.logs import CORPUS, files, split
+
+NAME = "binlog.000001"
+
+
+def scanned(raw):
+    folder = MemoryFolder("scan")
+    folder.files[NAME] = bytearray(raw)
+    return scan(folder, NAME)
+
+
+@pytest.mark.parametrize(
+    "path",
+    files("several-tables", "checksum-none", "clean-shutdown", "in-use", "legacy-positions"),
+    ids=lambda path: path.parent.name,
+)
+def test_a_whole_file(path):
+    raw = path.read_bytes()
+    found = scanned(raw)
+    assert (found.end, found.reason) == (len(raw), "")
+    assert found.last == raw[split(raw)[-2] + 4]
+    assert found.closed == (found.last in {EventType.ROTATE, EventType.STOP})
+    gtids = [at for at in split(raw)[:-1] if raw[at + 4] in GTIDS]
+    assert found.begun == gtids[-1]
+    assert found.description[:17] == raw[4:21]
+    assert not found.description[17] & 1
+
+
+@pytest.mark.parametrize(
+    "path", files("several-tables", "checksum-none"), ids=lambda path: path.parent.name
+)
+def test_cut_at_every_byte(path):
+    raw = path.read_bytes()
+    starts = split(raw)
+    for size in range(starts[1], len(raw), 1 if len(raw) < 6000 else 7):
+        found = scanned(raw[:size])
+        assert found.end == max(at for at in starts if at <= size)
+        assert bool(found.reason) == (size not in starts)
+
+
+@pytest.mark.parametrize(
+    "path", files("several-tables", "checksum-none"), ids=lambda path: path.parent.name
+)
+def test_a_head_that_is_not_whole(path):
+    raw = path.read_bytes()
+    for size in range(split(raw)[1]):
+        assert scanned(raw[:size]).description == b""
+
+
+@pytest.mark.parametrize("path", files("checksum-crc32"), ids=lambda path: path.parent.name)
+def test_a_tail_of_garbage(path):
+    raw = path.read_bytes()
+    starts = split(raw)
+    assert scanned(raw + bytes(4096)).end == len(raw)
+    assert scanned(raw + b"\xff" * 4096).end == len(raw)
+    for number, at in enumerate(starts[1:-1], 1):
+        damaged = bytearray(raw)
+        damaged[starts[number + 1] - 1] ^= 1
+        found = scanned(damaged)
+        assert found.end == at
+        assert "checksum" in found.reason
+        zeros = raw[: at + 19] + bytes(len(raw) - at - 19)  # pages that were not written
+        assert scanned(zeros).end == at
+
+
+@pytest.mark.parametrize("path", files("checksum-none"), ids=lambda path: path.parent.name)
+def test_without_checksums_the_header_tells(path):
+    raw = path.read_bytes()
+    assert scanned(raw + bytes(4096)).end == len(raw)
+    last = split(raw)[-2]
+    damaged = bytearray(raw)
+    damaged[last + 13] ^= 1
+    found = scanned(damaged)
+    assert found.end == last
+    assert "says that it ends at" in found.reason
+
+
+def test_events_larger_than_a_piece():
+    for path in files("big-values", "big-statements", "payload-big"):
+        raw = path.read_bytes()
+        assert scanned(raw).end == len(raw)
+        damaged = bytearray(raw)
+        damaged[-1] ^= 1
+        if scanned(raw).form.checksum_algorithm:
+            assert scanned(damaged).end == split(raw)[-2]
+
+
+def test_what_is_no_copy():
+    with pytest.raises(BadMagic, match="not a binary log"):
+        scanned(b"SQLite format 3\0")
+    relay = next(CORPUS.glob("mariadb-11.8.relay-log/*.0*"))
+    with pytest.raises(StorageError, match="relay log"):
+        scanned(relay.read_bytes())

@@ -1,0 +1,284 @@
+"""The receiver against the three real servers: names, bytes, index, and when it syncs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError, UsageError
+from tailrace.observers import RelayFlag, RelayIoObserver
+from tailrace.position import Position
+from tailrace.replication.receiver import Receiver
+from tailrace.storage.keyring import make
+from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.transactions import BoundaryParser
+from tests.replication.conftest import end_of, insert, rotate, same, url_of, wait_for
+
+
+def test_all_that_is_there(source, folder):
+    insert(source, range(0, 4000, 97))
+    rotate(source)
+    insert(source, [1, 100_000, 3])
+    done = tailrace.receive(url_of(source), folder, follow=False)
+    same(source, folder)
+    assert done.done
+    assert (done.position.file, done.position.offset) == end_of(source)
+    assert done.received > 100_000
+
+
+def test_it_goes_on_where_it_ended(source, folder):
+    for _ in range(3):
+        insert(source, [10, 20])
+        received = Receiver(url_of(source), folder, follow=False).run().received
+        same(source, folder)
+    rotate(source)
+    insert(source, [30])
+    assert Receiver(url_of(source), folder, follow=False).run().received < received + 2000
+    same(source, folder)
+    assert Receiver(url_of(source), folder, follow=False).run().received == 0
+    same(source, folder)
+
+
+def test_following(source, folder, receiving):
+    run = receiving(source, folder)
+    for size in (5, 50_000, 5):
+        insert(source, [size] * 5)
+        wait_for(lambda: run.has(source))
+        rotate(source)
+    insert(source, [7])
+    wait_for(lambda: run.has(source))
+    done = run.stop()
+    assert run.receiver.state == "stopped"
+    same(source, folder)
+    assert done.gtid == last_gtid(source)
+
+
+def last_gtid(server):
+    if server.flavour == "mariadb":
+        return server.query("SELECT @@gtid_binlog_pos")[0][0]
+    found = server.query("SELECT @@gtid_executed")[0][0]
+    if not found:
+        return None
+    uuid, *intervals = found.split(":")
+    return f"{uuid}:{intervals[-1].rpartition('-')[2]}"
+
+
+def test_large_events(source, folder):
+    insert(source, [17 << 20, 40 << 20, 1])
+    Receiver(url_of(source), folder, follow=False).run()
+    same(source, folder)
+
+
+@pytest.mark.parametrize("start", ["now", "position"])
+def test_another_start_is_the_begin_of_a_file(source, folder, start):
+    insert(source, [1])
+    rotate(source)
+    insert(source, [2, 3])
+    file, size = end_of(source)
+    options = "?start=now" if start == "now" else f"?position={file}:{size}"
+    insert(source, [4])
+    Receiver(url_of(source, options), folder, follow=False).run()
+    same(source, folder, first=len(source.binlogs()) - 1)
+    rotate(source)
+    Receiver(url_of(source, "?start=oldest"), folder, follow=False).run()  # there is a copy
+    same(source, folder, first=len(source.binlogs()) - 2)
+
+
+class Watcher(RelayIoObserver):
+    """Notes what it is told, and what was synced then."""
+
+    def __init__(self, folder, synced):
+        self.folder = folder
+        self.synced = synced
+        self.ends = []
+        self.flags = []
+        self.wrong = []
+
+    def after_queue_event(self, io, event, flags):
+        self.ends.append((io.log_name, io.log_pos))
+        self.flags.append(flags)
+        raw = (self.folder / io.log_name).read_bytes()
+        if raw[io.log_pos - len(event) : io.log_pos] != bytes(event):
+            self.wrong.append(("bytes", io.log_name, io.log_pos))
+        if self.synced.get((self.folder / io.log_name).stat().st_ino, [0])[-1] < io.log_pos:
+            self.wrong.append(("not synced", io.log_name, io.log_pos))
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """How much of each file (by its number) was given to fsync, each time."""
+    found: dict[int, list[int]] = {}
+    fsync = os.fsync
+
+    def noting(handle):
+        file = os.fstat(handle)
+        fsync(handle)
+        found.setdefault(file.st_ino, []).append(file.st_size)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return found
+
+
+@pytest.mark.parametrize("sync", ["group", "transaction", 0.2])
+def test_observers_are_told_of_what_is_synced(source, folder, receiving, synced, sync):
+    rotate(source)
+    watcher = Watcher(folder, synced)
+    run = receiving(source, folder, options="?start=now", sync=sync, observers=[watcher])
+    insert(source, [10] * 20)
+    wait_for(lambda: run.has(source) and watcher.ends and watcher.ends[-1] == end_of(source))
+    run.stop()
+    assert not watcher.wrong
+    assert watcher.flags[-1] is RelayFlag.SYNCED
+    begin = int.from_bytes((folder / end_of(source)[0]).read_bytes()[13:17], "little") + 4
+    ends = [end for _, end in watcher.ends]
+    assert ends == ends_of_events(folder / end_of(source)[0], begin)
+
+
+def ends_of_events(path, begin):
+    raw, ends, at = path.read_bytes(), [], 4
+    while at < len(raw):
+        at += int.from_bytes(raw[at + 9 : at + 13], "little")
+        ends.append(at)
+    return ends[1:]
+
+
+def test_each_transaction_is_synced_by_itself(source, folder, synced):
+    rotate(source)
+    insert(source, [10] * 30)
+    Receiver(url_of(source, "?start=now"), folder, follow=False, sync="transaction").run()
+    same(source, folder, first=len(source.binlogs()) - 1)
+    assert len(synced[(folder / end_of(source)[0]).stat().st_ino]) >= 30
+
+
+def test_encrypted(source, folder, tmp_path):
+    keyring = make(tmp_path / "keys", "copies")
+    rotate(source)
+    insert(source, [10, 100_000])
+    file = source.binlogs()[-1]
+
+    def run():
+        url = url_of(source, f"?position={file.name}:4")
+        Receiver(url, folder, follow=False, encrypt=True, keyring=keyring.path).run()
+
+    run()
+    insert(source, [11])
+    run()
+    rotate(source)
+    insert(source, [12])
+    run()
+    for log in source.binlogs()[-2:]:
+        copied = (folder / log.name).read_bytes()
+        assert copied.startswith(b"\xfdbin")
+        assert b"x" * 50 not in copied
+        expected = [bytes(event.encode()) for event in tailrace.open(str(log))]
+        found = [
+            bytes(event.encode())
+            for event in tailrace.open(str(folder / log.name), keyring=keyring.path)
+        ]
+        assert found[1:] == expected[1:]
+    # What is encrypted stays so, and cannot be gone on with without its keys.
+    with pytest.raises(UsageError, match="keyring"):
+        Receiver(url_of(source), folder, follow=False).run()
+    insert(source, [13])
+    Receiver(url_of(source), folder, follow=False, keyring=keyring.path).run()
+    rotate(source)
+    Receiver(url_of(source), folder, follow=False, keyring=keyring.path).run()
+    assert all(path.read_bytes().startswith(b"\xfdbin") for path in folder.glob("binlog.0*"))
+
+
+def test_in_memory(source):
+    try:
+        Receiver(url_of(source), "memory:received", follow=False).run()
+        files = memory_folder("received").files
+        assert all(bytes(files[log.name]) == log.read_bytes() for log in source.binlogs())
+    finally:
+        forget_memory("received")
+
+
+def test_retain_by_size(source, folder):
+    for _ in range(4):
+        rotate(source)
+        insert(source, [100_000])
+    limit = sum(log.stat().st_size for log in source.binlogs()[-3:]) + 1000
+    receiver = Receiver(url_of(source), folder, follow=False, retain=f"{limit}B")
+    receiver.run()
+    logs = [log.name for log in source.binlogs()]
+    kept = sorted(path.name for path in folder.glob("binlog.0*"))
+    assert kept == logs[-len(kept) :]
+    assert receiver.purged == logs[: -len(kept)]
+    sizes = [log.stat().st_size for log in source.binlogs()[:-1]]  # the last had not grown yet
+    assert sum(sizes[-len(kept) + 1 :]) <= limit < sum(sizes[-len(kept) :])
+    same(source, folder, first=len(logs) - len(kept))
+
+
+def test_retain_by_age(source, folder, receiving):
+    rotate(source)
+    run = receiving(source, folder, retain="30d")
+    wait_for(lambda: run.has(source))
+    run.stop()
+    assert run.receiver.purged == []
+    same(source, folder)
+
+
+def test_two_receivers_never_write_one_folder(source, folder, receiving):
+    run = receiving(source, folder)
+    wait_for(lambda: run.has(source))
+    with pytest.raises(StorageError, match="another receiver"):
+        Receiver(url_of(source), folder, follow=False).run()
+    run.stop()
+    Receiver(url_of(source), folder, follow=False).run()
+    same(source, folder)
+
+
+def test_it_stops_at_a_transaction_s_end(source, folder, receiving):
+    rotate(source)
+    run = receiving(source, folder, options="?start=now")
+    for _ in range(3):
+        insert(source, [200_000] * 10)
+        run.stop()
+        file = run.receiver.position.file
+        parser = BoundaryParser()
+        for event in tailrace.open(str(folder / file)):
+            parser.feed(event)
+        assert not parser.inside
+        run = receiving(source, folder)
+    wait_for(lambda: run.has(source))
+    run.stop()
+    same(source, folder, first=len(source.binlogs()) - 1)
+
+
+def test_usage(source, folder):
+    with pytest.raises(UsageError, match="one host"):
+        Receiver("mysql://root@one,two/", folder)
+    with pytest.raises(UsageError, match="sync"):
+        Receiver(url_of(source), folder, sync="seldom")
+    with pytest.raises(UsageError, match="retain"):
+        Receiver(url_of(source), folder, retain="much")
+    with pytest.raises(UsageError, match="keyring"):
+        Receiver(url_of(source), folder, encrypt=True).run()
+    gtid = "0-1-1" if source.flavour == "mariadb" else f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"
+    with pytest.raises(UsageError, match="begins with a file"):
+        Receiver(url_of(source, f"?gtid={gtid}"), folder).run()
+    assert not folder.exists() or not list(folder.glob("binlog*"))
+    path = folder.parent / "file"
+    path.touch()
+    with pytest.raises(UsageError, match="this is a file"):
+        Receiver(url_of(source), path).run()
+
+
+def test_progress(source, folder, receiving):
+    reports = []
+    run = receiving(source, folder, on_progress=reports.append, every=0.05)
+    wait_for(lambda: run.has(source))
+    insert(source, [10] * 5)
+    wait_for(lambda: run.has(source))
+    position = Position(*end_of(source))
+    wait_for(lambda: reports and reports[-1].position == position and reports[-1].lag_bytes == 0)
+    last = reports[-1]
+    assert last.lag_seconds == 0.0
+    assert last.connected
+    assert last.gtid == last_gtid(source)
+    assert run.stop().received == reports[-1].received
+    assert reports[-1].done

@@ -1,0 +1,244 @@
+"""Sources that go, die, are purged, reset or replaced, and a disk that is full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import LogPurged, LogReset, TailraceError
+from tailrace.replication.receiver import Receiver
+from tests.replication.conftest import Running, insert, rotate, same, url_of, wait_for
+from tools.proxy import Proxy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(source, folder, **settings):
+    return Receiver(url_of(source), folder, follow=False, **settings).run()
+
+
+def kept(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def purge(source, to):
+    name = source.binlogs()[to].name
+    wait_for(lambda: not dumps(source))
+    source.execute(f"PURGE BINARY LOGS TO '{name}'")
+    assert source.binlogs()[0].name == name
+
+
+def dumps(source):
+    return [row for row in source.query("SHOW PROCESSLIST") if "Binlog Dump" in str(row[4])]
+
+
+def reset(source):
+    wait_for(lambda: not dumps(source))
+    source.execute(
+        "RESET MASTER" if source.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
+    )
+
+
+def test_the_source_restarts_and_dies(source, folder):
+    insert(source, [10])
+    run(source, folder)
+    source.restart()  # its log ends with STOP
+    insert(source, [20])
+    run(source, folder)
+    insert(source, [30])
+    run(source, folder)
+    source.kill()  # this one with nothing
+    source.start()
+    insert(source, [40])
+    run(source, folder)
+    same(source, folder)
+    source.kill()
+    source.start()
+    run(source, folder.parent / "later")  # all at once
+    same(source, folder.parent / "later")
+
+
+@pytest.mark.parametrize("how", ["restarted", "killed", "cut", "cut in mid-event"])
+def test_the_source_goes_and_comes_back(source, folder, how):
+    with Proxy(lambda: source.port) as proxy:
+        url = url_of(source).replace(f":{source.port}/", f":{proxy.port}/")
+        run = Running(Receiver(url, folder)).start()
+        wait_for(lambda: run.has(source))
+        if how == "restarted":
+            source.restart()
+        elif how == "killed":
+            source.kill()
+            source.start()
+        elif how == "cut":
+            proxy.cut()
+        else:
+            done = proxy.cut_after(150_000)
+            insert(source, [100_000] * 3)
+            assert done.wait(30)
+        insert(source, [10])
+        wait_for(lambda: run.has(source))
+        run.stop()
+    same(source, folder)
+
+
+def test_files_that_are_purged_at_the_source_stay(source, folder):
+    rotate(source)
+    insert(source, [10])
+    run(source, folder)
+    before = set(kept(folder))
+    purge(source, -1)
+    insert(source, [20])
+    run(source, folder)
+    assert set(kept(folder)) == before
+    last = source.binlogs()[-1]
+    assert (folder / last.name).read_bytes() == last.read_bytes()
+
+
+def test_purged_behind_a_file_that_we_have_whole(source, folder):
+    """What is purged is had already: it goes on with the next file, if that follows."""
+    if source.flavour == "mysql" and source.query("SELECT @@gtid_mode")[0][0] != "ON":
+        source.execute("SET GLOBAL enforce_gtid_consistency = ON")
+        for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"):
+            source.execute(f"SET GLOBAL gtid_mode = {mode}")
+        rotate(source)
+    insert(source, [10])
+    rotate(source)
+    run(source, folder)
+    newest = sorted(folder.glob("binlog.0*"))[-1]
+    newest.unlink()  # so the copy ends with a whole file
+    (folder / "binlog.index").write_text(
+        "".join((folder / "binlog.index").read_text().splitlines(keepends=True)[:-1])
+    )
+    purge(source, -1)
+    insert(source, [20])
+    run(source, folder)
+    last = source.binlogs()[-1]
+    assert (folder / last.name).read_bytes() == last.read_bytes()
+    # And if that is a file of another log of the same name, it does not.
+    newest.unlink()
+    (folder / "binlog.index").write_text(
+        "".join((folder / "binlog.index").read_text().splitlines(keepends=True)[:-1])
+    )
+    before = kept(folder)
+    reset(source)
+    insert(source, [30])
+    while source.binlogs()[-1].name < newest.name:
+        rotate(source)
+    purge(source, -1)
+    with pytest.raises((LogReset, LogPurged), match="stays as it is"):
+        run(source, folder)
+    assert kept(folder) == before
+
+
+def test_purged_before_we_had_it(source, folder):
+    run(source, folder)
+    insert(source, [10])
+    rotate(source)
+    rotate(source)
+    purge(source, -1)
+    before = kept(folder)
+    with pytest.raises((LogPurged, LogReset), match="stays as it is"):
+        run(source, folder)
+    assert kept(folder) == before
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_reset(source, folder, grown):
+    reset(source)
+    insert(source, [10, 20])
+    run(source, folder)
+    before = kept(folder)
+    reset(source)
+    if grown:
+        wait_for(lambda: source.query("SELECT UNIX_TIMESTAMP()"))
+        insert(source, [500] * 20)
+    with pytest.raises(LogReset, match="stays as it is"):
+        run(source, folder)
+    assert kept(folder) == before
+
+
+def test_another_server(source, folder, fresh_server):
+    reset(source)
+    insert(source, [10])
+    run(source, folder)
+    before = kept(folder)
+    other = fresh_server(source.name, server_id=77)
+    other.execute("CREATE DATABASE d")
+    other.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
+    insert(other, [100] * 40)
+    with pytest.raises(LogReset, match="stays as it is"):
+        run(other, folder)
+    assert kept(folder) == before
+    other.stop()
+
+
+_LIMITED = """
+import resource, sys
+from tailrace.replication.receiver import Receiver
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+try:
+    Receiver(sys.argv[1], sys.argv[2], follow=False).run()
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+def limited(source, folder, size):
+    """A receiver whose files may have so many bytes: what the system refuses is refused for real."""
+    return subprocess.run(
+        [sys.executable, "-c", _LIMITED, url_of(source), str(folder), str(size)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_file_cannot_grow(source, folder):
+    rotate(source)
+    insert(source, [1000] * 30)
+    for size in (10_000, 20_000, 200):
+        ran = limited(source, folder, size)
+        assert ran.returncode == 1
+        assert "StorageError" in ran.stderr
+        assert "File too large" in ran.stderr
+        assert "start the receiver again" in ran.stderr
+    run(source, folder)
+    same(source, folder)
+
+
+def test_the_disk_is_full(source, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        reset(source)
+        insert(source, [100_000] * 30)
+        folder = disk / "copy"
+        before = 0
+        for size in ("1m", "2m"):
+            subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+            with pytest.raises(TailraceError, match=r"No space left.*start\s+the receiver again"):
+                run(source, folder)
+            first = source.binlogs()[0]
+            copied = (folder / first.name).read_bytes()
+            assert copied == first.read_bytes()[: len(copied)]
+            assert len(copied) > before
+            before = len(copied)
+        subprocess.run(["mount", "-o", "remount,size=30m", str(disk)], check=True)
+        run(source, folder)
+        same(source, folder)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+

@@ -1,0 +1,163 @@
+"""The changes that hold in a log that cannot be read ahead: of a server, or one that is followed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace import records
+from tailrace.errors import BoundaryError, TailraceError
+from tailrace.reader import Reader
+from tailrace.records import Change, Changes, Ended
+from tailrace.storage import find
+from tailrace.transports import SeriesTransport
+from tests.test_records import FOLDERS, places
+
+
+class Streamed:
+    """Files behind a transport that nobody knows to be files."""
+
+    def __init__(self, series):
+        self._files = SeriesTransport(series)
+        self.name = series.name
+        self.starts = []
+
+    def __getattr__(self, name):
+        return getattr(self._files, name)
+
+    def peek(self):
+        return None
+
+    def read(self, start, *, follow):
+        self.starts.append((start, follow))
+        return self._files.read(start, follow=follow)
+
+
+def changes_of(reader):
+    """As `places` of test_records."""
+    found = []
+    changes = Changes(reader, statements="skip")
+    try:
+        for change in changes:
+            event = change.event
+            found.append(
+                (event.file, event.offset, event.inner_index, change.first, len(change.rows()))
+            )
+    except TailraceError as error:
+        found.append(type(error))
+    counts = (changes.taken_back, changes.unfinished, changes.skipped_statements)
+    return found, counts, changes.prepared
+
+
+TELLING = ("xa", "savepoints", "payload-full", "torn", "statement-format", "two-phase-alter")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_stream_tells_what_files_tell(folder, monkeypatch):
+    """Held in a temporary file to its end, a transaction is what reading ahead makes of it."""
+    told = places(folder)
+    monkeypatch.setattr(records, "_MOST_HELD", 0)
+    found = []
+    for series in find(folder):
+        changes, counts, _ = changes_of(Reader(Streamed(series)))
+        found += [*changes, counts]
+    assert found == told
+
+
+@pytest.mark.parametrize("most", [64 << 20, 0])
+@pytest.mark.parametrize(
+    "folder", [path for path in FOLDERS if path.name.endswith(TELLING)], ids=lambda path: path.name
+)
+def test_following_tells_what_files_tell(folder, monkeypatch, most):
+    """Only in another order: an XA transaction's changes come when it is committed."""
+    for series in find(folder):
+        monkeypatch.setattr(records, "_MOST_HELD", 64 << 20)
+        told, counts, _ = changes_of(Reader(series))
+        monkeypatch.setattr(records, "_MOST_HELD", most)
+        reader = Reader(series, follow=True)
+        stop_when_quiet(reader)
+        found, now, prepared = changes_of(reader)
+        assert (now, prepared) == (counts, 0)
+        assert sorted(found, key=str) == sorted(told, key=str)
+        assert found == told or folder.name.endswith("xa")
+
+
+def stop_when_quiet(reader):
+    """Let a reader that follows end where it has waited in vain for a look's length."""
+    wait = reader.log.wait_for_next_event
+
+    def looking(timeout):
+        event = wait(timeout)
+        if event is None and timeout:
+            reader.stop()
+        return event
+
+    reader.log.wait_for_next_event = looking
+
+
+def test_xa_read_ahead_begins_where_the_transaction_does(corpus_xa):
+    """One more reading, on a connection of its own, and not from the log's begin."""
+    for series in corpus_xa:
+        transport = Streamed(series)
+        changes_of(Reader(transport))
+        (first, *_), *more = transport.starts
+        assert first is None
+        assert len(more) == 1
+        assert more[0][0].file == series.files[0].name
+        assert more[0][0].offset > 4
+
+
+def test_an_xa_transaction_that_is_rolled_back_while_the_log_is_read(corpus_xa, monkeypatch):
+    """What was given and is taken back behind what was read ahead cannot be taken back: an error."""
+    for series in corpus_xa:
+        reader = Reader(Streamed(series))
+        changes = Changes(reader, statements="skip")
+        given = {}
+
+        def cut(event, given=given, changes=changes):
+            given.setdefault("ahead", Until(event))
+            return given["ahead"]
+
+        monkeypatch.setattr(changes, "_read_ahead", cut)
+        monkeypatch.setattr(changes, "_is_news", lambda _event: True)
+        with pytest.raises(BoundaryError, match="rolled back while the log was read"):
+            list(changes)
+
+
+class Until:
+    """What reading ahead tells where the log had ended right behind the rows."""
+
+    def __init__(self, event):
+        self.event = event
+
+    def takes_back(self, event):
+        return False
+
+    def unfinished(self, event):
+        return False
+
+
+def test_each_transaction_ends_behind_its_changes():
+    """Also a compressed one, whose own event comes first."""
+    for folder in FOLDERS:
+        if not folder.name.endswith(("payload-full", "image-full-full")):
+            continue
+        for series in find(folder):
+            ended = 0
+            last = None
+            for item in Changes(Reader(series), statements="skip").with_statements():
+                if isinstance(item, Ended):
+                    assert last is None or not isinstance(last, Ended) or folder
+                    ended += 1
+                else:
+                    ahead = item.group
+                    assert not isinstance(last, Change) or last.group == ahead
+                last = item
+            transactions = sum(step.kind is not None for step in Reader(series))
+            assert ended == transactions
+
+
+@pytest.fixture
+def corpus_xa():
+    folders = [path for path in FOLDERS if path.name.endswith(".xa")]
+    assert folders
+    return [series for folder in folders for series in find(folder)]

@@ -1,0 +1,157 @@
+"""A replica's commands: both ways, whole, cut short, with more behind; and what does not fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.errors import MalformedPacket, UsageError
+from tailrace.gtid import GtidSet
+from tailrace.wire.commands import (
+    LONGEST_NAME,
+    BinlogDump,
+    BinlogDumpGtid,
+    DumpFlag,
+    RegisterReplica,
+)
+
+U = "896e7882-18fe-11ef-ab88-22222d34d411"
+V = "196e7882-18fe-11ef-ab88-22222d34d411"
+U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (16, 32, 64))
+
+
+def texts(most: int) -> st.SearchStrategy[str]:
+    text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=most)
+    return text.filter(lambda given: len(given.encode()) <= most)
+
+
+@st.composite
+def gtid_sets(draw) -> GtidSet:
+    runs = {}
+    for tsid in draw(
+        st.sets(st.tuples(st.sampled_from([U, V]), st.sampled_from(["", "a_1", "z"])))
+    ):
+        starts = draw(st.sets(st.integers(1, 1000), min_size=1, max_size=5))
+        runs[tsid] = [(start * 10, start * 10 + draw(st.integers(1, 10))) for start in starts]
+    return GtidSet(runs)
+
+
+COMMANDS = {
+    RegisterReplica: st.builds(
+        RegisterReplica, U32, texts(255), texts(255), texts(255), U16, U32, U32
+    ),
+    BinlogDump: st.builds(BinlogDump, texts(LONGEST_NAME), U32, U32, U16),
+    BinlogDumpGtid: st.builds(BinlogDumpGtid, gtid_sets(), U32, U16, texts(LONGEST_NAME), U64),
+}
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+@given(data=st.data())
+def test_both_ways(kind, data):
+    command = data.draw(COMMANDS[kind])
+    raw = command.encode()
+    assert kind.decode(raw) == command
+    assert kind.decode(memoryview(bytearray(raw))) == command
+
+
+@pytest.mark.parametrize("kind", [RegisterReplica, BinlogDumpGtid])
+@given(data=st.data())
+def test_cut_short_or_with_more_behind(kind, data):
+    raw = data.draw(COMMANDS[kind]).encode()
+    at = data.draw(st.integers(0, len(raw) - 1))
+    with pytest.raises(MalformedPacket, match=r"^COM_\w+, byte \d+ of \d+: "):
+        kind.decode(raw[:at])
+    with pytest.raises(MalformedPacket, match=r"2 bytes follow the .*, the last field"):
+        kind.decode(raw + b"ab")
+
+
+@given(data=st.data())
+def test_a_dump_cut_short(data):
+    raw = data.draw(COMMANDS[BinlogDump]).encode()
+    for size in range(11):  # behind it, the file's name goes to the end
+        with pytest.raises(MalformedPacket, match=f"of {size}: "):
+            BinlogDump.decode(raw[:size])
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_another_command(kind):
+    with pytest.raises(MalformedPacket, match=r"byte 0 of 40: the command is 0x.., not 0x03"):
+        kind.decode(b"\3" + bytes(39))
+
+
+def test_the_bytes_of_each():
+    dump = BinlogDump("binlog.000003", 0x11223344, 0x55667788, DumpFlag.NON_BLOCK)
+    assert dump.encode() == bytes.fromhex("12 44332211 0100 88776655") + b"binlog.000003"
+    by_gtid = BinlogDumpGtid(
+        GtidSet.parse(f"{U}:1-5"), 7, DumpFlag.HEARTBEAT_V2 | DumpFlag.SKIP_TAGGED_GTIDS, "b.1"
+    )
+    assert by_gtid.encode() == bytes.fromhex(
+        "1e 0600 07000000 03000000 622e31 0400000000000000 30000000"
+        "0100000000000000 896e788218fe11efab8822222d34d411 0100000000000000"
+        "0100000000000000 0600000000000000"
+    )
+    replica = RegisterReplica(7, "h", "us", "", 3306, 1, 2)
+    assert replica.encode() == bytes.fromhex("15 07000000 0168 027573 00 ea0c 01000000 02000000")
+
+
+def test_a_password_is_not_shown():
+    assert "geheim" not in repr(RegisterReplica(7, "h", "u", "geheim"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        ("12 04000000 0000 07000000 6200", "a NUL in it"),
+        ("12 04000000 0000 07000000 ff", "the log file's name is not UTF-8"),
+        ("12 04000000 0000 07000000" + "61" * 512, "name of 512 bytes"),
+        ("1e 0000 07000000 00020000" + "61" * 600, "byte 11 of 611: a log file's name of 512"),
+        ("1e 0000 07000000 00000000 0400000000000000 00000000", "a GTID set needs 8 bytes, 0"),
+        (
+            "1e 0000 07000000 00000000 0400000000000000 08000000 0100000000000000",
+            "byte 23 of 31: the GTID set ends inside a source",
+        ),
+        (
+            "1e 0000 07000000 00000000 0400000000000000 09000000 000000000000000000",
+            "1 bytes follow the GTID set",
+        ),
+    ],
+)
+def test_malformed(raw, what):
+    kind = {"12": BinlogDump, "1e": BinlogDumpGtid}[raw[:2]]
+    with pytest.raises(MalformedPacket, match=what):
+        kind.decode(bytes.fromhex(raw))
+
+
+SET = GtidSet()
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (BinlogDump("", 1 << 32, 7, 0), "the position must lie between 0 and 4294967295"),
+        (BinlogDump("", 4, -1, 0), "the server id must lie"),
+        (BinlogDump("", 4, 7, 1 << 16), "the flags must lie"),
+        (BinlogDump("a" * 512, 4, 7, 0), "name has at most 511 bytes, none of them 0; 512 were"),
+        (BinlogDump("é" * 256, 4, 7, 0), "512 were given"),
+        (BinlogDump("a\0b", 4, 7, 0), "none of them 0"),
+        (BinlogDump("\ud800", 4, 7, 0), "UTF-8"),
+        (BinlogDump(b"binlog.000001", 4, 7, 0), "is text, not bytes"),
+        (BinlogDump("", "4", 7, 0), "the position is a whole number, not '4'"),
+        (BinlogDump("", True, 7, 0), "the position is a whole number, not True"),
+        (BinlogDumpGtid(SET, 7, 0, "", 1 << 64), "the position must lie"),
+        (BinlogDumpGtid(f"{U}:1", 7, 0), "gtids is a GtidSet, not str"),
+        (RegisterReplica(1 << 32), "the server id must lie"),
+        (RegisterReplica(7, "h" * 256), "the host has at most 255"),
+        (RegisterReplica(7, port=65536), "the port must lie"),
+    ],
+)
+def test_what_no_field_holds(command, what):
+    with pytest.raises(UsageError, match=what):
+        command.encode()
+
+
+def test_a_password_that_does_not_fit_is_not_quoted():
+    with pytest.raises(UsageError) as caught:
+        RegisterReplica(7, password="geheim" * 99).encode()
+    assert "geheim" not in str(caught.value)

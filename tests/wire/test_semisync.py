@@ -1,0 +1,81 @@
+"""Semi-synchronous replication's two bytes and its acknowledgement, both ways."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.errors import MalformedPacket, UsageError
+from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
+
+NAMES = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=127
+)
+
+
+@given(st.binary(), st.booleans())
+def test_unwrap_is_the_mirror_of_wrap(event, wanted):
+    packet = memoryview(wrap(event, wanted))
+    found, body = unwrap(packet)
+    assert found is wanted
+    assert body == event
+    assert body.obj is packet.obj
+    assert packet[:2] == bytes((0xEF, wanted))
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        ("", "this one of 0 bytes with nothing"),
+        ("ef", "this one of 1 bytes with EF"),
+        ("ef02aa", "this one of 3 bytes with EF 02"),
+        ("00ef01", "with 00 EF"),
+    ],
+)
+def test_without_the_two_bytes(raw, what):
+    with pytest.raises(MalformedPacket, match=what):
+        unwrap(memoryview(bytes.fromhex(raw)))
+
+
+@given(NAMES, st.integers(0, (1 << 64) - 1))
+def test_an_acknowledgement_both_ways(file, position):
+    sent = Acknowledgement(file, position)
+    raw = sent.encode()
+    assert Acknowledgement.decode(raw) == sent
+    for size in range(10):  # behind it, the file's name goes to the end
+        with pytest.raises(MalformedPacket, match=r"an acknowledgement, byte \d of \d"):
+            Acknowledgement.decode(raw[:size])
+
+
+def test_the_bytes_of_an_acknowledgement():
+    assert Acknowledgement("binlog.000001", 0x1122334455).encode() == (
+        bytes.fromhex("ef 5544332211000000") + b"binlog.000001"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        (b"\x00" + bytes(8) + b"a", "its first byte is 0xEF, not 0x00"),
+        (b"\xef" + bytes(8) + b"a\0", "byte 9 of 11: no log file's name"),
+        (b"\xef" + bytes(8) + b"\xff", "not UTF-8"),
+        (b"\xef" + bytes(8) + b"a" * 512, "no log file's name"),
+    ],
+)
+def test_what_is_no_acknowledgement(raw, what):
+    with pytest.raises(MalformedPacket, match=what):
+        Acknowledgement.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("sent", "what"),
+    [
+        (Acknowledgement("", 4), "needs the log file's name"),
+        (Acknowledgement("a" * 512, 4), "at most 511"),
+        (Acknowledgement("a", 1 << 64), "the position must lie"),
+    ],
+)
+def test_an_acknowledgement_that_has_no_form(sent, what):
+    with pytest.raises(UsageError, match=what):
+        sent.encode()

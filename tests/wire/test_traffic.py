@@ -1,0 +1,238 @@
+"""What real replicas and tools say to real sources: read, and written again byte by byte."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.gtid import GtidSet
+from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
+from tailrace.wire.packets import EndPacket, ErrorPacket, is_end, is_error, payloads
+from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
+from tests.wire.recorder import Recorder, Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tools.servers import Server
+
+    Pair = tuple[Server, Server]
+
+REGISTER, DUMP, DUMP_GTID, ACKNOWLEDGE = b"\x15", b"\x12", b"\x1e", b"\xef"
+SEMISYNC = {
+    "mysql": {"plugin-load-add": "semisync_source.so", "rpl_semi_sync_source_enabled": True},
+    "mariadb": {"rpl_semi_sync_master_enabled": True},
+}
+SEMISYNC_REPLICA = {
+    "mysql": {"plugin-load-add": "semisync_replica.so", "rpl_semi_sync_replica_enabled": True},
+    "mariadb": {"rpl_semi_sync_slave_enabled": True, "log-slave-updates": True},
+}
+COMMON = {
+    "mysql": {"gtid-mode": "ON", "enforce-gtid-consistency": True},
+    "mariadb": {},
+}
+REPORT = {"report-host": "replica.example", "report-port": 4711, "report-user": "kö"}
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def first(talks: list[Talk], command: bytes) -> bytes | None:
+    return next((raw for talk in talks for raw in talk.commands() if raw[:1] == command), None)
+
+
+def follow(replica: Server, port: int, *, by_gtid: bool) -> None:
+    if replica.flavour == "mysql":
+        replica.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='root', "
+            f"SOURCE_PORT={port}, SOURCE_SSL=0, SOURCE_AUTO_POSITION={by_gtid:d}"
+            + ("" if by_gtid else ", SOURCE_LOG_FILE='binlog.000001', SOURCE_LOG_POS=4")
+        )
+        replica.execute("START REPLICA")
+    else:
+        replica.execute(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='root', MASTER_PORT={port}, "
+            f"MASTER_SSL=0, MASTER_USE_GTID={'slave_pos' if by_gtid else 'no'}"
+            + ("" if by_gtid else ", MASTER_LOG_FILE='binlog.000001', MASTER_LOG_POS=4")
+        )
+        replica.execute("START SLAVE")
+
+
+def leave(replica: Server) -> None:
+    word = "REPLICA" if replica.flavour == "mysql" else "SLAVE"
+    replica.execute(f"STOP {word}")
+    replica.execute(f"RESET {word} ALL")
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def pair(request, fresh_server) -> Iterator[Pair]:
+    """A source and a replica of it, both with semi-synchronous replication at hand."""
+    name = request.param
+    flavour = name.partition("-")[0]
+    source = fresh_server(name, {**COMMON[flavour], **SEMISYNC[flavour]})
+    options = {**COMMON[flavour], **SEMISYNC_REPLICA[flavour], **REPORT}
+    replica = fresh_server(name, options, server_id=77)
+    source.execute("CREATE TABLE mysql.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
+    source.execute("INSERT INTO mysql.t (b) VALUES ('x')")
+    yield source, replica
+    source.stop()
+    replica.stop()
+
+
+def end_of_log(source: Server) -> tuple[str, int]:
+    statement = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
+    file, position, *_ = source.query(statement)[0]
+    return str(file), int(position)
+
+
+def check_register(raw: bytes) -> None:
+    replica = RegisterReplica.decode(raw)
+    assert replica.encode() == raw
+    assert replica.server_id == 77
+    assert (replica.host, replica.port) == ("replica.example", 4711)
+    assert replica.user == "kö"
+
+
+def test_a_replica_by_position_and_its_acknowledgements(pair: Pair):
+    source, replica = pair
+    with Recorder(source.port) as recorder:
+        follow(replica, recorder.port, by_gtid=False)
+        wait(lambda: first(recorder.talks, DUMP) is not None)
+        source.execute("INSERT INTO mysql.t (b) VALUES (REPEAT('x', 100000))")
+        wait(lambda: first(recorder.talks, ACKNOWLEDGE) is not None)
+        dump = next(talk for talk in recorder.talks if first([talk], DUMP))
+        end = end_of_log(source)
+        wait(lambda: any(raw == Acknowledgement(*end).encode() for raw in dump.commands()))
+        leave(replica)
+    said = dump.commands()
+    check_register(next(raw for raw in said if raw[:1] == REGISTER))
+    asked = BinlogDump.decode(next(raw for raw in said if raw[:1] == DUMP))
+    assert asked.encode() in said
+    assert (asked.file, asked.position, asked.server_id) == ("binlog.000001", 4, 77)
+    assert asked.flags == (
+        DumpFlag.HEARTBEAT_V2 if source.flavour == "mysql" else DumpFlag.ANNOTATE_ROWS
+    )
+    _check_acknowledgements(source, dump)
+
+
+def _check_acknowledgements(source: Server, dump: Talk) -> None:
+    """Each answers an event that wanted it: it names where that ends in the source's file."""
+    sent = [raw for raw in dump.commands() if raw[:1] == ACKNOWLEDGE]
+    wanted = []
+    records = [raw for raw in dump.records() if raw[1:2] == ACKNOWLEDGE and len(raw) >= 22]
+    for raw in records:
+        want, event = unwrap(memoryview(raw)[1:])
+        assert int.from_bytes(event[9:13], "little") == len(event)
+        assert b"\0" + wrap(event, want) == raw
+        if want:
+            wanted.append(int.from_bytes(event[13:17], "little"))
+    assert len(records) > 5
+    assert wanted
+    answered = [Acknowledgement.decode(raw) for raw in sent]
+    assert [each.encode() for each in answered] == sent
+    assert [each.position for each in answered] == wanted
+    assert {each.file for each in answered} == {path.name for path in source.binlogs()}
+
+
+def test_a_replica_by_gtid(pair: Pair):
+    source, replica = pair
+    replica.execute("RESET BINARY LOGS AND GTIDS" if source.flavour == "mysql" else "RESET MASTER")
+    if source.flavour == "mysql":
+        uuid = source.query("SELECT @@server_uuid")[0][0]
+        mine = f"{uuid}:1:7-9:shop:5"
+        replica.execute(f"SET GLOBAL gtid_purged = '{mine}'")
+    else:
+        replica.execute("SET GLOBAL gtid_slave_pos = ''")
+    with Recorder(source.port) as recorder:
+        follow(replica, recorder.port, by_gtid=True)
+        command = DUMP_GTID if source.flavour == "mysql" else DUMP
+        wait(lambda: first(recorder.talks, command) is not None)
+        raw = first(recorder.talks, command)
+        check_register(first(recorder.talks, REGISTER))
+        leave(replica)
+    if source.flavour == "mysql":
+        asked = BinlogDumpGtid.decode(raw)
+        assert asked.encode() == raw
+        assert asked.gtids == GtidSet.parse(mine)
+        assert (asked.server_id, asked.position) == (77, 4)
+        assert asked.flags == DumpFlag.HEARTBEAT_V2
+    else:
+        asked = BinlogDump.decode(raw)
+        assert asked.encode() == raw
+        assert asked.server_id == 77
+
+
+def read_remote(source: Server, port: int, *arguments: str, how: str = "", check=True) -> None:
+    tls = "--ssl-mode=DISABLED" if source.flavour == "mysql" else "--skip-ssl"
+    where = ["--host=127.0.0.1", f"--port={port}", "--user=root", tls]
+    source.mysqlbinlog(how or "--read-from-remote-server", *where, *arguments, check=check)
+
+
+def _length(record: bytes) -> int:
+    """What an event behind an OK byte says of its length; of an OK packet, no length at all."""
+    return int.from_bytes(record[10:14], "little")
+
+
+def test_mysqlbinlog_by_position(pair: Pair):
+    source, _ = pair
+    source.rotate()
+    with Recorder(source.port) as recorder:
+        read_remote(source, recorder.port, "--start-position=4", "binlog.000001")
+        talk = next(talk for talk in recorder.talks if first([talk], DUMP))
+    raw = first([talk], DUMP)
+    asked = BinlogDump.decode(raw)
+    assert asked.encode() == raw
+    assert (asked.file, asked.position, asked.server_id) == ("binlog.000001", 4, 0)
+    assert asked.flags & DumpFlag.NON_BLOCK
+    events = [each[1:] for each in talk.records() if len(each) - 1 == _length(each)]
+    assert (events[0][4], events[0][13:17]) == (4, bytes(4))  # an artificial ROTATE goes before
+    end = next(at for at, event in enumerate(events) if event[4] == 4 and any(event[13:17]))
+    assert b"".join(events[1 : end + 1]) == source.binlogs()[0].read_bytes()[4:]
+
+
+def test_mysqlbinlog_by_gtid(pair: Pair):
+    source, _ = pair
+    if source.flavour != "mysql":
+        pytest.skip("MariaDB has no COM_BINLOG_DUMP_GTID")
+    uuid = source.query("SELECT @@server_uuid")[0][0]
+    for gtids in (f"{uuid}:1-2:4", f"{uuid}:1:shop:5:7"):
+        with Recorder(source.port) as recorder:
+            read_remote(
+                source,
+                recorder.port,
+                f"--exclude-gtids={gtids}",
+                "binlog.000001",
+                how="--read-from-remote-source=BINLOG-DUMP-GTIDS",
+            )
+            raw = first(recorder.talks, DUMP_GTID)
+        asked = BinlogDumpGtid.decode(raw)
+        assert asked.encode() == raw
+        assert asked.gtids == GtidSet.parse(gtids)
+        assert asked.file == "binlog.000001"
+
+
+def test_how_a_dump_ends(pair: Pair):
+    source, _ = pair
+    with Recorder(source.port) as recorder:
+        last = source.binlogs()[-1].name
+        read_remote(source, recorder.port, last)
+        read_remote(source, recorder.port, "nothing.000001", check=False)
+    ended, refused = (
+        [raw for _, raw in payloads(talk.from_server)][-1]
+        for talk in recorder.talks
+        if first([talk], DUMP)
+    )
+    assert is_end(ended)
+    assert EndPacket.decode(ended).encode() == ended
+    assert is_error(refused)
+    error = ErrorPacket.decode(refused)
+    assert error.encode() == refused
+    assert error == ErrorPacket(
+        1236, "HY000", "Could not find first log file name in binary log index file"
+    )

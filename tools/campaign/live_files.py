@@ -1,0 +1,72 @@
+"""What a server's log files hold, read without Tailrace: a length and the bytes, event by event."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_HEADER: Final = 19
+_IN_USE: Final = 17
+"""The offset of the flag in a format description event that the server clears as it sends it."""
+_DESCRIPTION: Final = 15
+_GTIDS: Final = frozenset({33, 34, 42, 162})
+_CONTROL: Final = frozenset({3, 4, 15, 27, 35, 41, 161, 163, 164})
+"""What belongs to no transaction: STOP, ROTATE, descriptions, heartbeats, lists of GTIDs, ..."""
+
+
+class Seen(NamedTuple):
+    """An event: where it begins, and a hash of its bytes that holds in this process."""
+
+    file: str
+    offset: int
+    type: int
+    digest: int
+
+
+def seen(file: str, offset: int, raw: bytes) -> Seen:
+    """Note an event; a format description without its IN_USE flag."""
+    if raw[4] == _DESCRIPTION:
+        raw = raw[:_IN_USE] + bytes((raw[_IN_USE] & 0xFE,)) + raw[_IN_USE + 1 :]
+    return Seen(file, offset, raw[4], hash(raw))
+
+
+def events(path: Path) -> Iterator[Seen]:
+    """The events of a file, to its end or to an event that a crash has cut off."""
+    with path.open("rb") as log:
+        log.seek(4)
+        offset = 4
+        while len(header := log.read(_HEADER)) == _HEADER:
+            length = struct.unpack_from("<I", header, 9)[0]
+            raw = header + log.read(length - _HEADER)
+            if len(raw) < length:
+                return
+            yield seen(path.name, offset, raw)
+            offset += length
+
+
+def transactions(found: Iterable[Seen]) -> list[tuple[int, ...]]:
+    """The events' digests, a tuple from each GTID event to the next; control events left out."""
+    groups: list[list[int]] = []
+    for event in found:
+        if event.type in _GTIDS:
+            groups.append([])
+        if groups and event.type not in _CONTROL:
+            groups[-1].append(event.digest)
+    return [tuple(group) for group in groups]
+
+
+def difference(what: str, found: list[Seen], wanted: list[Seen]) -> str | None:
+    """Where two sequences of events part, in words; None where they do not."""
+    for number, (one, other) in enumerate(zip(found, wanted, strict=False)):
+        if one != other:
+            return f"{what}: event {number} is {one[:3]}, the files have {other[:3]}" + (
+                " with other bytes" if one[:3] == other[:3] else ""
+            )
+    if len(found) != len(wanted):
+        rest = (found if len(found) > len(wanted) else wanted)[min(len(found), len(wanted))]
+        return f"{what}: {len(found)} events, the files have {len(wanted)}; they part at {rest[:3]}"
+    return None

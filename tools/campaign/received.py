@@ -1,0 +1,325 @@
+"""Receivers are killed at random moments: what each leaves, and what all have made in the end.
+
+`tailrace receive` runs as a process against a server under a random load, and is killed by SIGKILL:
+as it starts, some time after it has written, or as a new file of the copy appears. After each kill
+the copy must hold the source's bytes, from the first on, and no others; the next receiver goes on
+with it. In the end all files and the index must be the source's.
+
+./run python -m tools.campaign.received --size full --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.storage import keyring
+from tools.campaign.received_copy import Copy, Wrong
+from tools.load import Load
+from tools.servers import NAMES, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PLACES: Final = (
+    "its start",
+    "a file's begin",
+    "an event",
+    "a transaction",
+    "no transaction",
+    "a file's end",
+)
+HEADER: Final = (
+    f"| Server | Receiver | Kills | {' | '.join(f'in {place}' for place in PLACES)} | Files | MB |"
+    " Failures |\n" + "|---" * (6 + len(PLACES)) + "|"
+)
+_KEY: Final = "MySQLReplicationKey_896e7882-18fe-11ef-ab88-22222d34d411_1"
+_OPTIONS: Final = {"max_binlog_size": "2M"}
+_PATIENCE: Final = 60.0
+_LOOK: Final = 0.002
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a receiver is run, and how many of them are killed."""
+
+    kills: int
+    sync: str = "group"
+    encrypt: bool = False
+
+    def __str__(self) -> str:
+        return f"sync={self.sync}{' encrypted' if self.encrypt else ''}"
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is run against each server, one after the other; each copy begins with the oldest."""
+
+    cases: tuple[Case, ...]
+    backlog: int = 50 << 20
+    """Bytes that the source's log has when the first receiver starts."""
+    rate: float = 150
+    large: float = 3.0
+
+
+SIZES: Final = {
+    "small": Size((Case(4), Case(4, encrypt=True)), backlog=10 << 20),
+    "full": Size((Case(80), Case(60, encrypt=True), Case(30, "transaction"), Case(30, "0.5"))),
+}
+
+
+@dataclass
+class Report:
+    """What came of one case."""
+
+    server: str
+    case: Case
+    places: Counter[str] = field(default_factory=Counter)
+    files: int = 0
+    size: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """A row under `HEADER`."""
+        places = [self.places[place] for place in PLACES]
+        counts = [self.places.total(), *places, self.files, round(self.size / 1e6)]
+        cells = [self.server, self.case, *counts, len(self.failures)]
+        return f"| {' | '.join(map(str, cells))} |"
+
+
+def run(name: str, size: Size, seed: int) -> tuple[list[Report], Counter[str]]:
+    """All cases against one server; with what the load did to it."""
+    reports = []
+    with (
+        tempfile.TemporaryDirectory(prefix="tailrace-received-") as folder,
+        Server(name, _OPTIONS) as server,
+    ):
+        with Load(server, seed=seed, rate=size.rate, large=size.large, huge=0) as load:
+            _wait_for_bytes(server, size.backlog)
+            for number, case in enumerate(size.cases):
+                rng = random.Random(f"{seed}/{name}/{number}")
+                place = Path(folder) / str(number)
+                place.mkdir()
+                reports.append(kill_receivers(server, case, place, rng))
+            counts = load.counts
+        server.rotate()
+        for number, report in enumerate(reports):
+            finish(server, report, Path(folder) / str(number))
+    return reports, counts
+
+
+def _wait_for_bytes(server: Server, wanted: int) -> None:
+    while sum(path.stat().st_size for path in server.binlogs()) < wanted:
+        time.sleep(0.1)
+
+
+def kill_receivers(server: Server, case: Case, place: Path, rng: random.Random) -> Report:
+    """Kill one receiver after the other; an error ends the case and is reported."""
+    report = Report(server.name, case)
+    receiver = _Receiver(server, case, place)
+    for number in range(case.kills):
+        try:
+            report.places[receiver.kill(rng)] += 1
+        except Wrong as error:
+            report.failures.append(f"{case} kill {number}: {error}")
+            break
+        finally:
+            receiver.end()
+    return report
+
+
+def finish(server: Server, report: Report, place: Path) -> None:
+    """Let the last receiver come to the end of a source at rest, and compare everything.
+
+    It is ended by SIGTERM; one behind it, that has nothing to do, must change nothing.
+    """
+    if report.failures:
+        return
+    receiver = _Receiver(server, report.case, place)
+    try:
+        receiver.come_to_the_end()
+        receiver.copy.at_the_end()
+        receiver.do_nothing()
+        receiver.copy.at_the_end()
+    except Wrong as error:
+        report.failures.append(f"{report.case} at the end: {error}")
+    finally:
+        receiver.end()
+    report.files = len(receiver.copy.names())
+    report.size = receiver.copy.bytes_there()
+
+
+class _Receiver:
+    """``tailrace receive`` into ``place / "copy"``."""
+
+    def __init__(self, server: Server, case: Case, place: Path) -> None:
+        self._log = place / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start_seconds = 1.5
+        key = b""
+        self._command = [
+            *(sys.executable, "-m", "tailrace.cli", "receive"),
+            f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED",
+            *("--into", str(place / "copy"), "--sync", case.sync),
+        ]
+        if case.encrypt:
+            ring = place / "keyring"
+            if not ring.exists():
+                keyring.make(ring, _KEY)
+            key = keyring.open(ring).key(_KEY)
+            self._command += ["--encrypt", "--keyring", str(ring)]
+        self.copy = Copy(place / "copy", server.data, key, case.encrypt)
+
+    def kill(self, rng: random.Random) -> str:
+        """Start one, kill it, look at what it left; where that was. Raises `Wrong`."""
+        before = self._state()
+        began = self._start()
+        kind = rng.choices(["start", "written", "file"], [2, 5, 3])[0]
+        if kind == "start":
+            self._sleep(rng.uniform(0, self._start_seconds))
+        elif kind == "written":
+            self._wait(lambda: self._state() != before, "has written nothing")
+            self._start_seconds = 0.5 * self._start_seconds + 0.5 * (time.monotonic() - began)
+            self._sleep(rng.expovariate(1 / 0.4))
+        else:
+            names = self.copy.names()
+            self._wait(lambda: self.copy.names() != names, "has begun no file")
+            self._sleep(rng.choice([0, rng.uniform(0, 0.02)]))
+        process = self._running()
+        process.kill()
+        process.wait()
+        where = self.copy.after_a_kill()
+        return where if self._state() != before else "its start"
+
+    def come_to_the_end(self) -> None:
+        """Run one until the copy has as many bytes as the source; then SIGTERM. Raises `Wrong`."""
+        self._start()
+        source, head = self.copy.source, 512 * self.copy.encrypted
+        files = [path for path in source.glob("binlog.[0-9]*") if path.suffix[1:].isdigit()]
+        wanted = sum(path.stat().st_size + head for path in files)
+        self._wait(lambda: self.copy.bytes_there() >= wanted, "has not come to the end")
+        self._running().send_signal(signal.SIGTERM)
+        self._finished("after SIGTERM")
+
+    def do_nothing(self) -> None:
+        """Run one at the end of a log at rest. Raises `Wrong`."""
+        before = self._state()
+        self._start("--until", "now")
+        self._finished("--until now")
+        if self._state() != before:
+            raise Wrong("a receiver that had nothing to do has changed the copy")
+
+    def end(self) -> None:
+        """Kill what runs still."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self, *more: str) -> float:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*self._command, *more],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return time.monotonic()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The process; raises `Wrong` where it ended by itself."""
+        if self._process is None or self._process.poll() is not None:
+            raise Wrong(f"the receiver ended by itself: {self._said()}")
+        return self._process
+
+    def _finished(self, what: str) -> None:
+        try:
+            status = self._process.wait(_PATIENCE) if self._process is not None else None
+        except subprocess.TimeoutExpired:
+            status = None
+        if status != 0:
+            raise Wrong(f"the receiver's status {what} is {status}: {self._said()}")
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not condition():
+            self._running()
+            if time.monotonic() > deadline:
+                raise Wrong(f"the receiver {what} in {_PATIENCE:.0f} s: {self._said()}")
+            time.sleep(_LOOK)
+
+    def _sleep(self, seconds: float) -> None:
+        """The moment is what is random here; nothing is waited for."""
+        time.sleep(seconds)
+        self._running()
+
+    def _state(self) -> list[tuple[str, int]]:
+        """The copy's log files and their sizes."""
+        found = []
+        for name in self.copy.names():
+            with suppress(FileNotFoundError):
+                found.append((name, (self.copy.folder / name).stat().st_size))
+        return found
+
+    def _said(self) -> str:
+        return self._log.read_text("utf-8", "replace")[-2000:]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the campaign; gives 1 where something failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.campaign.received",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    return command(parser.parse_args(arguments))
+
+
+def add_arguments(parser: Any) -> None:
+    """What the command takes."""
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--kills", type=int, help="kills of each case, whatever the size")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run it as the arguments say, and print what came of it."""
+    size = SIZES[given.size]
+    if given.kills:
+        size = replace(size, cases=tuple(replace(case, kills=given.kills) for case in size.cases))
+    began = time.monotonic()
+    reports, total = [], Counter[str]()
+    for name in given.server or NAMES:
+        found, counts = run(name, size, given.seed)
+        reports += found
+        total += counts
+        for report in found:
+            for failure in report.failures:
+                print(f"FAILED {name} {failure}", flush=True)
+    print(HEADER)
+    for report in reports:
+        print(report.line())
+    kills = sum(report.places.total() for report in reports)
+    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s; the load:")
+    print(", ".join(f"{kind} {count}" for kind, count in sorted(total.items())))
+    failures = sum(len(report.failures) for report in reports)
+    print(f"{failures} failures")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""Zero loss: a server is killed under load and its data folder removed; the copy has it all.
+
+Semi-synchronous replication without a time-out, eight clients, a receiver as a process of its own.
+Every commit that a client saw acknowledged must be in the copy, with all its rows. In some rounds
+the receiver is killed, too, in mid-load or together with the server; in some its kill is a power
+cut (`tools.campaign.zeroloss_receiver`).
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.compute as pc
+
+import tailrace
+from tools.campaign.zeroloss_clients import DATABASE, TABLE, Load
+from tools.servers import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CLIENTS: Final = 8
+HEADER: Final = (
+    "| Server | Rounds | receivers killed | of these power cuts | Commits seen | in the copy, not"
+    " seen | Failures |\n|---|---|---|---|---|---|---|"
+)
+_NEVER: Final = 4294967295
+"""Milliseconds of the largest time-out."""
+_WAIT: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rounds on each of the servers."""
+
+    rounds: dict[str, int]
+
+
+SIZES: Final = {
+    "small": Size({"mysql-9.7": 2, "mariadb-11.8": 1, "mariadb-10.11": 1}),
+    "full": Size({"mysql-9.7": 50, "mariadb-11.8": 25, "mariadb-10.11": 25}),
+}
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is done in a round."""
+
+    server: str
+    seed: int
+    wait_point: str
+    sync: str
+    power: bool
+    """The receiver's kills are power cuts."""
+    kills: int
+    """How often the receiver is killed while the load goes on."""
+    end: str
+    """What becomes of the receiver when the server is killed: it is killed ``with`` it, right
+    ``behind`` it, or ``asked`` to end.
+    """
+    seconds: float
+
+    @classmethod
+    def of(cls, server: str, seed: int) -> Round:
+        """The round of a seed."""
+        chance = random.Random(f"{server} {seed}")
+        return cls(
+            server,
+            seed,
+            chance.choice(("AFTER_SYNC", "AFTER_COMMIT")),
+            chance.choice(("group", "group", "transaction", "0.05")),
+            power=chance.random() < 0.5,
+            kills=chance.choice((0, 0, 1, 2)),
+            end=chance.choice(("with", "behind", "asked")),
+            seconds=chance.uniform(0.2, 1.5),
+        )
+
+
+@dataclass
+class Report:
+    """What the rounds on a server came to."""
+
+    server: str
+    rounds: int = 0
+    killed: int = 0
+    power: int = 0
+    seen: int = 0
+    unseen: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """A row under `HEADER`."""
+        cells = [self.server, self.rounds, self.killed, self.power, self.seen, self.unseen]
+        return f"| {' | '.join(map(str, [*cells, len(self.failures)]))} |"
+
+
+class Wrong(AssertionError):
+    """Something that was acknowledged is lost, or the round is not what it is to be."""
+
+
+def run(size: Size, seed: int, servers: Sequence[str] | None = None) -> list[Report]:
+    """All rounds of a size, on these servers only if any are named."""
+    reports = []
+    for name, rounds in size.rounds.items():
+        if servers and name not in servers:
+            continue
+        report = Report(name)
+        reports.append(report)
+        for number in range(rounds):
+            run_round(Round.of(name, seed * 1000 + number), report)
+    return reports
+
+
+def run_round(given: Round, report: Report) -> None:
+    """One round; an error in it is reported."""
+    with tempfile.TemporaryDirectory(prefix="tailrace-zeroloss-") as folder:
+        place = Path(folder)
+        try:
+            seen = _load_and_kill(given, place, report)
+            _compare(seen, _copied(place / "copy"), report)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+            said = place / "said"
+            text = said.read_text(errors="replace")[-1500:] if said.exists() else ""
+            report.failures.append(f"{given}: {error!r} {text}".strip())
+    report.rounds += 1
+
+
+def command(given: Round, server: Server, folder: Path) -> list[str]:
+    """The receiver's."""
+    module = ["tools.campaign.zeroloss_receiver"] if given.power else ["tailrace.cli", "receive"]
+    url = f"mysql://root@{server.host}:{server.port}/"
+    options = ["--into", str(folder), "--plugin", "semisync.replica", "--sync", given.sync]
+    return [sys.executable, "-m", *module, url, *options]
+
+
+def _load_and_kill(given: Round, place: Path, report: Report) -> dict[tuple[int, int], int]:
+    chance = random.Random(given.seed)
+    server = Server(given.server, _options(given.server), folder=place / "server")
+    server.start()
+    try:
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        server.execute(TABLE)
+        _set(server, "wait_point", given.wait_point)
+        _set(server, "enabled", 1)
+        _until(lambda: _counter(server, "status") == "ON", "semi-synchronous replication")
+        with (place / "said").open("wb") as said:
+            receiver = _receiver(given, server, place, said)
+            try:
+                load = Load(server, CLIENTS, given.seed)
+                for _ in range(given.kills):
+                    _until(lambda: load.more(3), "commits", receiver)
+                    time.sleep(chance.uniform(0, 0.4))
+                    _kill(receiver, given, report)
+                    receiver = _receiver(given, server, place, said)
+                _until(lambda: load.more(3), "commits", receiver)
+                time.sleep(given.seconds)
+                if (lost := _counter(server, "no_tx")) != "0":
+                    raise Wrong(f"{lost} commits returned without an acknowledgement")
+                _end(given, server, receiver, report)
+            finally:
+                receiver.kill()
+                receiver.wait()
+        return load.seen()
+    finally:
+        server.kill()
+        server.stop()
+        rmtree(place / "server", ignore_errors=True)
+
+
+def _end(given: Round, server: Server, receiver: subprocess.Popen[bytes], report: Report) -> None:
+    """The server's end, and the receiver's."""
+    if given.end == "with":
+        receiver.kill()
+    server.kill()
+    rmtree(server.folder)
+    if given.end != "asked":
+        _kill(receiver, given, report)
+        return
+    receiver.send_signal(signal.SIGTERM)
+    code = receiver.wait(_WAIT)
+    if code:
+        raise Wrong(f"the receiver that was asked to end ended with {code}")
+
+
+def _kill(receiver: subprocess.Popen[bytes], given: Round, report: Report) -> None:
+    receiver.kill()
+    receiver.wait()
+    report.killed += 1
+    report.power += given.power
+
+
+def _receiver(given: Round, server: Server, place: Path, said: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(given, server, place / "copy"),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=said,
+        stderr=said,
+    )
+
+
+def _options(name: str) -> list[str]:
+    common = ["--binlog-row-metadata=FULL", "--max-binlog-size=1M"]
+    if name.startswith("mysql"):
+        plugin = "--plugin-load-add=semisync_source.so"
+        return [*common, plugin, f"--rpl-semi-sync-source-timeout={_NEVER}"]
+    return [*common, f"--rpl-semi-sync-master-timeout={_NEVER}"]
+
+
+def _word(server: Server) -> str:
+    return "source" if server.flavour == "mysql" else "master"
+
+
+def _set(server: Server, name: str, value: object) -> None:
+    server.execute(f"SET GLOBAL rpl_semi_sync_{_word(server)}_{name} = %s", (value,))
+
+
+def _counter(server: Server, name: str) -> str:
+    rows = server.query(f"SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_{_word(server)}_{name}'")
+    return str(rows[0][1])
+
+
+def _until(
+    condition: Callable[[], bool], what: str, receiver: subprocess.Popen[bytes] | None = None
+) -> None:
+    deadline = time.monotonic() + _WAIT
+    while not condition():
+        if receiver is not None and receiver.poll() is not None:
+            raise Wrong(f"the receiver ended by itself with {receiver.returncode}")
+        if time.monotonic() > deadline:
+            raise Wrong(f"{what}: not within {_WAIT:.0f} seconds")
+        time.sleep(0.01)
+
+
+# --- what is in the copy -------------------------------------------------------------------------
+
+
+def _copied(folder: Path) -> dict[tuple[int, int], int]:
+    """The commits in the copy, by client and number: how many rows each has."""
+    rows: dict[tuple[int, int], int] = {}
+    for batch in tailrace.changes(folder, tables=[f"{DATABASE}.t"]):
+        after = batch.column("after")
+        clients = pc.struct_field(after, "client").to_pylist()
+        numbers = pc.struct_field(after, "number").to_pylist()
+        for key in zip(clients, numbers, strict=True):
+            rows[key] = rows.get(key, 0) + 1
+    return rows
+
+
+def _compare(
+    seen: dict[tuple[int, int], int], copied: dict[tuple[int, int], int], report: Report
+) -> None:
+    report.seen += len(seen)
+    report.unseen += len(copied.keys() - seen.keys())
+    lost = {key: (rows, copied.get(key)) for key, rows in seen.items() if copied.get(key) != rows}
+    if lost:
+        some = dict(sorted(lost.items())[:5])
+        raise Wrong(f"{len(lost)} commits of {len(seen)} are not in the copy as seen: {some}")

@@ -1,0 +1,5 @@
+"""A random concurrent load for real servers: see `Load`."""
+
+from tools.load.load import Load
+
+__all__ = ["Load"]

@@ -1,0 +1,133 @@
+"""The load: its clients' threads, and what they have done."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+from tools.campaign.columns import Types
+from tools.load.actions import choose
+from tools.load.client import Client, Plan
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tools.servers import Server
+
+
+class Load:
+    """Clients that change a server's data at random, each in a thread; a context manager.
+
+    It outlives the server's restarts: who loses the connection waits for the server (whose port may
+    be another), clears up behind itself and goes on. The n-th action of a client is chosen by
+    ``seed``, client and n alone; what becomes of it depends on the others, too.
+
+    ``rate`` is how many actions a second all clients do together at most; None: as many as they
+    can. ``large`` multiplies how often there are transactions of some MB (0: never), ``huge`` is
+    about how many bytes the largest have, which are rarer still (0: none). ``statements`` logs some
+    changes as statements (with INTVAR, RAND and USER_VAR events). ``flush`` rotates the log at
+    times.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        seed: int,
+        clients: int = 4,
+        tables: int = 4,
+        rate: float | None = None,
+        large: float = 1.0,
+        huge: int = 24 << 20,
+        statements: bool = False,
+        flush: bool = True,
+        database: str = "random_load",
+    ) -> None:
+        self.server = server
+        self.seed = seed
+        self._plan = Plan(database, tables, large, huge, statements, flush)
+        self._pause = clients / rate if rate else 0.0
+        self._count = clients
+        self._clients: list[Client] = []
+        self._threads: list[threading.Thread] = []
+        self._ending = threading.Event()
+        self._failures: list[BaseException] = []
+
+    def start(self) -> None:
+        """Make the tables, and let the clients begin. Raises what the server says to that."""
+        types = Types(self.server)
+        self._ending.clear()
+        self._clients = [
+            Client(self.server, number, self.seed, self._plan, types, self._ending)
+            for number in range(self._count)
+        ]
+        self._clients[0].prepare()
+        self._threads = [
+            threading.Thread(target=self._run, args=(client,), name=f"load {client.number}")
+            for client in self._clients
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Have the clients end what they do, join them; raises where one of them failed.
+
+        What is left prepared is ended, so that nothing holds a lock; the tables stay.
+        """
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        if self._failures:
+            raise self._failures[0]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each kind of action came to its end; `errors` and `reconnects` beside them."""
+        found: Counter[str] = Counter()
+        for client in self._clients:
+            found.update(client.counts.copy())
+        return found
+
+    @property
+    def errors(self) -> Counter[str]:
+        """What the servers and the network answered instead, by error code."""
+        found: Counter[str] = Counter()
+        for client in self._clients:
+            found.update(client.errors.copy())
+        return found
+
+    def acknowledged(self) -> set[tuple[int, int]]:
+        """The (client, n) of each row of ``marks`` whose commit the server said was done.
+
+        There may be others in the table, whose answer was lost.
+        """
+        return {(client.number, n) for client in self._clients for n in client.acknowledged.copy()}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self, client: Client) -> None:
+        try:
+            number = 0
+            while not self._ending.is_set():
+                rng = random.Random(f"{self.seed}/{client.number}/{number}")
+                client.run(choose(rng, self._plan), rng, number)
+                number += 1
+                if self._pause:
+                    self._ending.wait(rng.uniform(0, 2 * self._pause))
+        except BaseException as error:  # noqa: BLE001 - stop() raises it
+            self._failures.append(error)
+        finally:
+            client.close()

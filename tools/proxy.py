@@ -1,0 +1,330 @@
+"""A TCP proxy before a server, to break connections with: cut, cut in mid-packet, stalled."""
+
+from __future__ import annotations
+
+import queue
+import selectors
+import socket
+import struct
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+_PIECE: Final = 1 << 18
+_RESET: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER of zero seconds: closing sends RST, and what was not yet sent is gone."""
+_CONNECT_SECONDS: Final = 5.0
+
+
+@dataclass
+class Counts:
+    """What passed a proxy: connections, bytes each way, and what was done to them."""
+
+    connections: int = 0
+    refused: int = 0
+    from_server: int = 0
+    from_client: int = 0
+    cuts: int = 0
+    stalls: int = 0
+
+
+@dataclass(eq=False)
+class _End:
+    """One side of a link: its socket, and what is still to be sent to it."""
+
+    socket: socket.socket
+    is_server: bool
+    waiting: bytearray = field(default_factory=bytearray)
+    ended: bool = False  # it has sent FIN
+    other: _End | None = None
+    stalled: bool = False
+    watched: int = 0  # the selector's events
+
+
+class Proxy:
+    """Listens on ``port`` (of 127.0.0.1) and passes bytes to and from a server; a context manager.
+
+    ``target`` is the server's port, or gives it at each connection: a `Server` has another one
+    after a restart (``Proxy(lambda: server.port)``). All methods are for any thread, and done when
+    they return. One thread owns all sockets. A client that cannot be passed on is reset.
+    """
+
+    host = "127.0.0.1"
+
+    def __init__(self, target: int | Callable[[], int]) -> None:
+        self._target = target if callable(target) else lambda: target
+        self.counts = Counts()
+        self._ends: set[_End] = set()
+        self._left: int | None = None  # bytes that may still come from the server before a cut
+        self._reset_after = False
+        self._stall_new = False
+        self._refusing = False
+        self._cut_done = threading.Event()
+        self._orders: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = (
+            queue.SimpleQueue()
+        )
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.create_server((self.host, 0), backlog=64)
+        self._listener.setblocking(False)
+        self.port = int(self._listener.getsockname()[1])
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._thread.start()
+
+    # --- orders, from any thread -----------------------------------------------------------------
+
+    def cut(self, *, reset: bool = True) -> int:
+        """End all connections now, by RST or FIN; gives how many there were.
+
+        Who still sends after the FIN gets RST all the same.
+        """
+        found: list[int] = []
+        self._order(lambda: found.append(self._cut_all(reset=reset)))
+        return found[0]
+
+    def cut_after(self, count: int, *, reset: bool = False) -> threading.Event:
+        """End all connections when ``count`` more bytes came from the server, and no byte more.
+
+        Gives an event that is set when it was done. With ``reset``, bytes on their way may be lost.
+        """
+        self._cut_done = done = threading.Event()
+
+        def arm() -> None:
+            self._left, self._reset_after = count, reset
+
+        self._order(arm)
+        return done
+
+    def stall(self, *, new: bool = False) -> int:
+        """Keep the connections and pass nothing; with ``new``, also on those made from now on.
+
+        Gives how many there were. What comes meanwhile waits in the kernel, as in a network that
+        is gone.
+        """
+        found: list[int] = []
+
+        def hold() -> None:
+            self._stall_new = new
+            for end in self._ends:
+                end.stalled = True
+                self._watch(end)
+            self.counts.stalls += 1
+            found.append(len(self._ends) // 2)
+
+        self._order(hold)
+        return found[0]
+
+    def refuse(self) -> None:
+        """Reset all connections, and each new one, until `go_on`."""
+
+        def refuse() -> None:
+            self._refusing = True
+            self._cut_all(reset=True)
+
+        self._order(refuse)
+
+    def go_on(self) -> None:
+        """Pass again what was stalled, take connections again, and forget a `cut_after`."""
+
+        def resume() -> None:
+            self._stall_new = self._refusing = False
+            self._left = None
+            for end in list(self._ends):
+                end.stalled = False
+                self._watch(end)
+
+        self._order(resume)
+
+    @property
+    def links(self) -> int:
+        """How many connections there are."""
+        return len(self._ends) // 2
+
+    def close(self) -> None:
+        """End all connections and the thread; may be called again."""
+        if self._running:
+
+            def end() -> None:
+                self._running = False
+
+            self._order(end)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _order(self, act: Callable[[], object]) -> None:
+        done = threading.Event()
+        self._orders.put((act, done))
+        with suppress(OSError):  # closed already
+            self._wake.send(b"!")
+        while not done.wait(0.5):
+            if not self._thread.is_alive():
+                raise RuntimeError("the proxy is closed")
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._running:
+            for key, events in self._selector.select():
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._woken:
+                    self._obey()
+                else:
+                    end: _End = key.data
+                    if events & selectors.EVENT_WRITE and end in self._ends:
+                        self._send(end)
+                    if events & selectors.EVENT_READ and end in self._ends:
+                        self._receive(end)
+        self._cut_all(reset=True)
+        for each in (self._listener, self._wake, self._woken):
+            each.close()
+        self._selector.close()
+
+    def _obey(self) -> None:
+        self._woken.recv(4096)
+        with suppress(queue.Empty):
+            while True:
+                act, done = self._orders.get_nowait()
+                act()
+                done.set()
+
+    def _accept(self) -> None:
+        try:
+            client, _ = self._listener.accept()
+        except OSError:  # it has gone away already
+            return
+        try:
+            if self._refusing:
+                raise ConnectionRefusedError
+            server = socket.create_connection((self.host, self._target()), _CONNECT_SECONDS)
+        except OSError:
+            self.counts.refused += 1
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            client.close()
+            return
+        self.counts.connections += 1
+        ends = _End(client, is_server=False), _End(server, is_server=True)
+        ends[0].other, ends[1].other = ends[1], ends[0]
+        for end in ends:
+            end.stalled = self._stall_new
+            end.socket.setblocking(False)
+            end.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._ends.add(end)
+            self._watch(end)
+
+    def _watch(self, end: _End) -> None:
+        """Have the selector wait for what this end can do now; nothing while it is stalled."""
+        other = end.other
+        events = 0
+        if not end.stalled and other is not None:
+            if not end.ended and not other.waiting:
+                events |= selectors.EVENT_READ
+            if end.waiting:
+                events |= selectors.EVENT_WRITE
+        if events == end.watched:
+            return
+        if not end.watched:
+            self._selector.register(end.socket, events, end)
+        elif events:
+            self._selector.modify(end.socket, events, end)
+        else:
+            self._selector.unregister(end.socket)
+        end.watched = events
+
+    def _receive(self, end: _End) -> None:
+        other = end.other
+        if other is None:
+            return
+        try:
+            piece = end.socket.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(end, reset=True)
+            return
+        if not piece:
+            end.ended = True
+            with suppress(OSError):
+                other.socket.shutdown(socket.SHUT_WR)
+            if other.ended:
+                self._drop(end, reset=False)
+            else:
+                self._watch(end)
+            return
+        if end.is_server:
+            self._from_server(other, piece)
+        else:
+            self.counts.from_client += len(piece)
+            self._pass(other, piece)
+
+    def _from_server(self, client: _End, piece: bytes) -> None:
+        last = self._left is not None and len(piece) >= self._left
+        if self._left is not None:
+            piece = piece[: self._left]
+            self._left -= len(piece)
+        self.counts.from_server += len(piece)
+        self._pass(client, piece)
+        if last:
+            self._left = None
+            if client in self._ends and client.waiting:  # a reader that is slow gets them first
+                client.socket.settimeout(_CONNECT_SECONDS)
+                with suppress(OSError):
+                    client.socket.sendall(client.waiting)
+            self._cut_all(reset=self._reset_after)
+            self._cut_done.set()
+
+    def _pass(self, end: _End, piece: bytes) -> None:
+        end.waiting += piece
+        self._send(end)
+
+    def _send(self, end: _End) -> None:
+        try:
+            sent = end.socket.send(end.waiting)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._drop(end, reset=True)
+            return
+        del end.waiting[:sent]
+        self._watch(end)
+        if end.other is not None:
+            self._watch(end.other)
+
+    def _cut_all(self, *, reset: bool) -> int:
+        links = [end for end in self._ends if end.is_server]
+        for end in links:
+            self._drop(end, reset=reset)
+        self.counts.cuts += len(links)
+        return len(links)
+
+    def _drop(self, end: _End, *, reset: bool) -> None:
+        """Close both ends of a link."""
+        for each in (end, end.other):
+            if each is None or each not in self._ends:
+                continue
+            self._ends.discard(each)
+            if each.watched:
+                self._selector.unregister(each.socket)
+            if reset:
+                with suppress(OSError):
+                    each.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            each.socket.close()
