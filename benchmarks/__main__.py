@@ -10,9 +10,12 @@ NAMES = (
     "encode",
     "encrypted",
     "handlers",
+    "latency",
+    "live",
     "memory",
     "mirror",
     "objects",
+    "semisync",
     "source",
     "streams",
 )

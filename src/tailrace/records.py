@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import re
 import sys
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from tailrace.ahead import Ahead
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent, TransactionPayloadEvent
-from tailrace.log import Log
-from tailrace.position import Position, file_number
+from tailrace.position import file_number
 from tailrace.reader import Group
-from tailrace.rollbacks import Rollbacks, xa_name
+from tailrace.rollbacks import xa_name
 from tailrace.rows.as_json import Origin, change_json
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.held import Held
-from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+from tailrace.transactions import Boundary, TransactionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tailrace.events import Event
     from tailrace.reader import Reader, Step
     from tailrace.rollbacks import XaName
-    from tailrace.transports import Transport
 
 _MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is seen."""
@@ -362,43 +360,6 @@ class Changes:
         raise error
 
 
-class Ahead:
-    """What stands behind rows that are asked about: were they taken back, was their end logged?"""
-
-    def __init__(self, rollbacks: Rollbacks, end: Position) -> None:
-        self._ranges = _merged(rollbacks.ranges)
-        self._end = end
-
-    @classmethod
-    def read(cls, transport: Transport, start: Position | None = None) -> Ahead:
-        """Go through a log from where a transaction begins; rows are not decoded."""
-        rollbacks = Rollbacks()
-        parser = BoundaryParser()
-        log = Log(transport, start=start, verify_checksums=False, expand_payloads=False)
-        end = start or Position("", 0)
-        began = 0
-        for event in log:
-            inside = parser.inside
-            boundary = parser.feed(event)
-            if not inside:
-                began = event.offset or 0
-            rollbacks.feed(event, began)
-            if boundary is Boundary.END:
-                end = Position(event.file or "", event.end_offset or 0)
-        return cls(rollbacks, end)
-
-    def takes_back(self, event: Event) -> bool:
-        """Whether rows were taken back: those of an event, or of the payload that it is in."""
-        file, offset = event.file or "", event.offset or 0
-        ranges = self._ranges.get(file, [])
-        before = bisect_right(ranges, (offset, sys.maxsize)) - 1
-        return before >= 0 and offset < ranges[before][1]
-
-    def unfinished(self, event: Event) -> bool:
-        """Whether the rows' transaction has no end in the logs."""
-        return Position(event.file or "", event.offset or 0) >= self._end
-
-
 def _is_over(step: Step) -> bool:
     """Whether all of a transaction came; a payload's own event ends one, but comes before it."""
     event = step.event
@@ -407,15 +368,3 @@ def _is_over(step: Step) -> bool:
     return event.header.type in _COMMITS or (
         isinstance(event, QueryEvent) and event.sql_bytes == b"COMMIT"
     )
-
-
-def _merged(ranges: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:
-    """The ranges of each file in order, those that overlap as one."""
-    files: dict[str, list[tuple[int, int]]] = {}
-    for file, start, end in sorted(ranges):
-        known = files.setdefault(file, [])
-        if known and start <= known[-1][1]:
-            known[-1] = known[-1][0], max(known[-1][1], end)
-        else:
-            known.append((start, end))
-    return files

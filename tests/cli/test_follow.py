@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -284,18 +285,30 @@ def test_until(busy, place):
 
 def test_through_a_pipe(busy, place):
     """The reader behind it has each line at once, and may go away."""
-    busy.execute(row(1, "piped"))
-    command = f"{sys.executable} -m tailrace.cli log --follow --as json '{place}' | grep -m1 --line-buffered piped"
-    with subprocess.Popen(
-        ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
-    ) as shell:  # fmt: skip
-        assert "piped" in shell.stdout.readline()
-        deadline = time.monotonic() + DEADLINE
+    mark = f"piped-{time.monotonic_ns()}"
+    busy.execute(row(1, mark))
+    follower = f"{sys.executable} -m tailrace.cli log --follow --as json '{place}'"
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{follower} | grep -m1 --line-buffered {mark}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + DEADLINE
+    try:
         while shell.poll() is None and time.monotonic() < deadline:
-            busy.execute(row(2, "on and on"))
+            # Who writes into a closed pipe learns of it.
+            busy.execute(row(2, str(time.monotonic_ns())))
             time.sleep(0.05)
         assert shell.poll() is not None
-        assert shell.stderr.read() == ""
+        out, err = shell.communicate(timeout=DEADLINE)
+        assert mark in out
+        assert err == ""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_sigterm_under_load(source, start, tmp_path):
     with Writing(source, 1):
         for _ in range(3):
             process = start(url_of(source), "--into", folder, "--every", "0.2")
-            wait_for(lambda: has(source, folder) or process.poll() is not None)
+            wait_for(lambda: has(source, folder))
             process.send_signal(signal.SIGTERM)
             status, out, err = finish(process)
             assert status == 0, err
@@ -125,7 +125,9 @@ def test_sigkill_under_load(source, start, tmp_path):
     chance = random.Random(7)
     with Writing(source, 2):
         for _ in range(6):
-            process = start(url_of(source), "--into", folder, "--sync", chance.choice(("group", "2")))
+            process = start(
+                url_of(source), "--into", folder, "--sync", chance.choice(("group", "2"))
+            )
             wait_for(lambda: folder.exists() and any(folder.glob("binlog.0*")))
             time.sleep(chance.uniform(0, 0.5))
             assert process.poll() is None, process.communicate()

@@ -100,3 +100,51 @@ TAKES_BACK = [path for path in FOLDERS if path.name.endswith((".xa", ".savepoint
 def test_what_is_taken_back(folder, size, most):
     for series in find(folder):
         assert_same(decode(series, size, most), changes(series, statements="skip"))
+
+
+def begun(begin):
+    live = LiveDecoder(LogDecoder("x"))
+    live.begin_file(begin)
+    return live
+
+
+@pytest.fixture
+def half():
+    """A file that ends inside a transaction, as its begin and events by themselves."""
+    folder = ROOT / "tests/corpus/mysql-9.7.integers-min"
+    (series,) = find(folder)
+    begin, items = None, []
+    for item in chunks(series.files[0], 1):  # its memory is used again
+        if isinstance(item, FileBegin):
+            begin = item
+        else:
+            data = memoryview(bytearray(item.data) + bytes(PADDING))[: len(item.data)]
+            items.append(Chunk(item.file, item.offset, data, [0]))
+    last = max(n for n, item in enumerate(items) if item.data[4] == 30)
+    return begin, items[: last + 1], items[last + 1 :]
+
+
+def rows_of(live, items):
+    return sum(batch.num_rows for item in items for batch in live.decode(item))
+
+
+def test_a_break_inside_a_transaction(half):
+    """Reading goes on where it was: the file is entered once more, and nothing is lost or doubled."""
+    begin, before, behind = half
+    whole = rows_of(begun(begin), before + behind)
+    live = begun(begin)
+    first = rows_of(live, before)
+    assert first < whole
+    live.begin_file(FileBegin(begin.file, before[-1].end, begin.description, artificial=True))
+    assert first + rows_of(live, behind) == whole
+
+
+def test_a_transaction_that_a_crash_cut_short(half, caplog):
+    begin, before, _ = half
+    live = begun(begin)
+    first = rows_of(live, before)
+    live.begin_file(FileBegin("binlog.000099", begin.offset, begin.description, artificial=False))
+    assert "has no end" in caplog.text
+    again = [Chunk("binlog.000099", item.offset, item.data, item.starts) for item in before]
+    assert rows_of(live, again) == first
+    assert rows_of(live, []) == 0

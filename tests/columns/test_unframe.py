@@ -74,7 +74,7 @@ def test_recorded_events_as_packets(folder):
             end = lead + choose.choice([len(data), choose.randrange(len(data) + 1)])
             state = [lead, end, begin, begin, start, 0, 0]
             room = choose.choice([0, 1, 3, 1 << 16])
-            reason, memory, starts, words = assert_same(bytes(lead) + data, state, room)
+            _, memory, starts, words = assert_same(bytes(lead) + data, state, room)
             whole = memory[begin : words[wire.WRITE]]
             raws = b"".join(raw for _, raw in events[1 : 1 + words[wire.COUNT]])
             assert whole == raws
@@ -114,7 +114,9 @@ def test_packets_of_all_kinds(headers, offset, gap, draw):
         event += bytes(range(size))
         out += packet(event, 0, status)
         at += length
-    data = bytes(gap) + out + draw.draw(st.sampled_from([b"", b"\xff\xff\xff", b"\0\0\0\0", b"\5\0"]))
+    data = (
+        bytes(gap) + out + draw.draw(st.sampled_from([b"", b"\xff\xff\xff", b"\0\0\0\0", b"\5\0"]))
+    )
     end = draw.draw(st.sampled_from([len(data), max(gap, len(data) - 1)]))
     room = draw.draw(st.sampled_from([0, 2, 20]))
     assert_same(data + b"\0", [gap, end, 0, 0, offset, 0, 0], room=room)

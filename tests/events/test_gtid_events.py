@@ -148,8 +148,11 @@ def test_previous_gtids_that_are_none() -> None:
 
 def test_the_padding_of_mariadb_gtids() -> None:
     body = struct.pack("<QIB", 1, 0, 0)
-    assert isinstance(decode(162, body + bytes(6), "mariadb"), MariadbGtidEvent)
-    for padding in (b"\0\0\0\0\0\1", bytes(7)):
+    for padding in (bytes(6), bytes(3744)):  # the latter before a large transaction (11.7 on)
+        event = decode(162, body + padding, "mariadb")
+        assert isinstance(event, MariadbGtidEvent)
+        assert event.seq_no == 1
+    for padding in (b"\0\0\0\0\0\1", bytes(3743) + b"\1"):
         with pytest.raises(EventDecodeError, match="bytes follow"):
             decode(162, body + padding, "mariadb")
     flagged = decode(162, struct.pack("<QIB", 1, 0, 1), "mariadb")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailrace.wire.commands import DumpFlag
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.servers import Server
 
+ALL = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS
+"""All of the log, and not to wait at its end; to MySQL, the 2 is for heartbeats, there are none."""
 IN_USE_AT = 17
-ROTATE, DESCRIPTION = 4, 15
 
 
 def events_of(path: Path) -> list[bytes]:

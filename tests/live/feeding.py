@@ -12,13 +12,13 @@ import numpy as np
 
 from tailrace.constants import MAGIC
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
-from tailrace.live.feed import Feed
 from tailrace.live.url import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from tailrace.live.feed import Feed
     from tools.proxy import Proxy
     from tools.servers import Server
 
@@ -98,9 +98,13 @@ class Copy:
 
     def is_as(self, files: dict[str, bytes]) -> bool:
         """Whether it is the same as the server's files, from where it begins on."""
-        return bool(self.files) and list(self.files) == list(files)[-len(self.files) :] and all(
-            bytes(content) == files[name][self.start[name] :]
-            for name, content in self.files.items()
+        return (
+            bool(self.files)
+            and list(self.files) == list(files)[-len(self.files) :]
+            and all(
+                bytes(content) == files[name][self.start[name] :]
+                for name, content in self.files.items()
+            )
         )
 
     def equals(self, files: dict[str, bytes]) -> None:
@@ -135,9 +139,11 @@ def take_until(
 
 
 def fill(server: Server, rows: int = 20, size: int = 200) -> None:
-    """DDL, small transactions, one of several statements, a rollback."""
+    """DDL, small transactions, one of several statements, a rollback; the log rests then."""
     server.execute("CREATE DATABASE IF NOT EXISTS feed")
-    server.execute("CREATE TABLE IF NOT EXISTS feed.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+    server.execute(
+        "CREATE TABLE IF NOT EXISTS feed.t (a INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)"
+    )
     for _ in range(rows):
         server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('x', %s))", (size,))
     server.execute("BEGIN")
@@ -147,6 +153,7 @@ def fill(server: Server, rows: int = 20, size: int = 200) -> None:
     server.execute("BEGIN")
     server.execute("DELETE FROM feed.t")
     server.execute("ROLLBACK")
+    settle(server)
 
 
 def end_of(server: Server) -> tuple[str, int]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from time import monotonic
 
 import pytest
 
-from tailrace.errors import AccessDenied, ConnectionLost, LogReset, UsageError
+from tailrace.errors import AccessDenied, ConnectionLost, DuplicateServerId, LogReset, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
+from tailrace.live.session import Session
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
 from tests.live.feeding import (
@@ -215,9 +217,13 @@ def test_another_server_than_expected_is_refused(mysql97):
 
 def test_a_position_that_is_none(server):
     file, end = end_of(server)
-    for start in (Position(file, end + 1000), Position(file, end + 1), Position("binlog.999999", 4)):
+    for start in (
+        Position(file, end + 1000),
+        Position(file, end + 1),
+        Position("binlog.999999", 4),
+    ):
         with Feed(source_of(server), start=start) as feed:
-            with pytest.raises(LogReset):
+            with pytest.raises(LogReset, match=re.escape(f"{start} was asked for")):
                 feed.take(DEADLINE)
             with pytest.raises(LogReset):  # it stays
                 feed.take(DEADLINE)
@@ -239,3 +245,39 @@ def test_a_position_is_of_one_host():
     with pytest.raises(UsageError, match="a position is of one server"):
         Feed(source)
     Feed(Source(hosts=hosts, user="root", start=GtidSet())).close()
+
+
+def test_another_replica_takes_our_identity(server):
+    identity = Identity()
+    with Feed(source_of(server), start="now", identity=identity) as feed:
+        assert isinstance(feed.take(DEADLINE), FileBegin)
+        with Feed(source_of(server), start="now", identity=identity) as other:
+            assert isinstance(other.take(DEADLINE), FileBegin)
+            with pytest.raises(DuplicateServerId):
+                take_until(feed, Copy(), lambda: False)
+        assert feed.reconnects == 0
+
+
+@pytest.mark.parametrize("start", ["oldest", GtidSet()])
+def test_a_dump_that_a_shutdown_ends_early_is_not_at_its_end(fresh_server, monkeypatch, start):
+    """The server says EOF in both cases; the end that it had before tells them apart."""
+    server = fresh_server("mysql-9.7", {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"})
+    fill(server, 2)
+    further = Position("binlog.000099", 4)
+    monkeypatch.setattr(Session, "end", lambda _: further)
+    more = GtidSet.parse(f"{server.query('SELECT @@server_uuid')[0][0]}:1-999")
+    monkeypatch.setattr(Session, "executed", lambda _: more)
+    monkeypatch.setattr(Session, "lacking", lambda *_: GtidSet())
+    with Feed(source_of(server, retry=1), start=start, follow=False) as feed:
+        with pytest.raises(ConnectionLost, match="ended the dump early"):
+            drain(feed)
+        assert 0 < feed.reconnects < 10
+
+
+def test_so_with_the_shared_servers(server, monkeypatch):
+    monkeypatch.setattr(Session, "end", lambda _: Position("binlog.000099", 4))
+    with (
+        Feed(source_of(server, retry=0), start="oldest", follow=False) as feed,
+        pytest.raises(ConnectionLost, match="ended the dump early"),
+    ):
+        drain(feed)

@@ -21,6 +21,7 @@ from tests.live.feeding import (
     end_of,
     files_of,
     fill,
+    settle,
     source_of,
     take_until,
 )
@@ -47,15 +48,16 @@ def next_second() -> None:
         time.sleep(0.02)
 
 
-def test_cut_at_random_bytes(own, proxy):
+@pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED"])
+def test_cut_at_random_bytes(own, proxy, mode):
     fill(own, 50, 2000)
     own.rotate()
     fill(own, 20, 2000)
     pick = random.Random(6)
     files = files_of(own)
     with (
-        cuts(proxy, [pick.randrange(3000, 30_000) for _ in range(12)]) as done,
-        Feed(source_of(proxy.port), follow=False) as feed,
+        cuts(proxy, [pick.randrange(8000, 40_000) for _ in range(10)]) as done,
+        Feed(source_of(proxy.port, ssl_mode=mode), follow=False) as feed,
     ):
         copy = drain(feed)
         assert len(done) >= 5
@@ -70,6 +72,7 @@ def test_cut_inside_large_events(own, proxy):
     start = end_of(own)[0]
     for size in (17 << 20, 40 << 20):
         own.execute("INSERT INTO feed.big VALUES (REPEAT('b', %s))", (size,))
+    settle(own)
     counts = [18 << 20, 20 << 20, 33 << 20]
     with (
         cuts(proxy, counts) as done,
@@ -190,9 +193,7 @@ def purge_to(server, last: str) -> None:
 
 
 def reset(server) -> None:
-    server.execute(
-        "RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER"
-    )
+    server.execute("RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER")
 
 
 @pytest.mark.parametrize("grown", [False, True])

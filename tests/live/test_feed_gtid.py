@@ -12,7 +12,7 @@ from tailrace.errors import GtidsAhead, LogPurged, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live import whole
-from tailrace.live.chunks import END, Chunk, FileBegin
+from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transactions import TransactionAssembler
@@ -150,9 +150,7 @@ def test_what_the_set_holds_is_left_out_gaps_and_all(fresh_server):
         with Feed(source_of(server), start=had, follow=False) as feed:
             given = drain(feed)
             assert feed.gtids == executed(server)
-        given.equals(
-            {gtid: raw for gtid, raw in wanted.items() if not GtidSet.parse(gtid) <= had}
-        )
+        given.equals({gtid: raw for gtid, raw in wanted.items() if not GtidSet.parse(gtid) <= had})
 
 
 def test_domains_of_mariadb_each_from_its_own_place(mariadb118):

@@ -11,9 +11,8 @@ import pytest
 
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket
 from tailrace.live.stream import BinlogStream
-from tailrace.wire.commands import DumpFlag
 from tailrace.wire.packets import LARGEST, frame
-from tests.live.dumps import connect, events_of, is_artificial, write_log
+from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from tools.servers import Server
 
 ID = 4713
-ALL = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.wire.commands import DumpFlag
 from tailrace.wire.packets import LARGEST
 from tailrace.wire.semisync import unwrap
-from tests.live.dumps import connect, events_of, is_artificial, write_log
+from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tools.servers import Server
 
 ID = 4712
-ALL = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS
 
 
 def dumped(server: Server, log: Path, position: int = 4, **settings: Any) -> list[bytes]:

@@ -121,6 +121,22 @@ def test_the_same_observer_is_refused_and_an_equal_one_is_not():
     assert not delegate.is_empty
 
 
+def test_what_is_no_observer_is_refused():
+    delegate = RelayIoDelegate()
+    with pytest.raises(UsageError, match=r"builtins.dict is no observer here: .*thread_start"):
+        delegate.add({})
+    assert delegate.is_empty
+
+
+def test_a_method_of_the_object_itself_counts():
+    calls = []
+    observer = RelayIoObserver()
+    observer.thread_start = calls.append
+    io = RelayIo()
+    RelayIoDelegate([observer]).thread_start(io)
+    assert calls == [io]
+
+
 @pytest.mark.parametrize("point", ENDS_AT_FIRST)
 def test_the_first_that_raises_ends_the_call(point):
     calls = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,8 @@ from tailrace.replication.receiver import Receiver
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tools.servers import Server
 
 DEADLINE = 60.0
@@ -84,7 +85,7 @@ class Running:
     def _run(self):
         try:
             self.done = self.receiver.run()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - `stop` raises it
             self.errors.append(error)
 
     def has(self, server):

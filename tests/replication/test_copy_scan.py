@@ -6,17 +6,17 @@ import pytest
 
 from tailrace.constants import EventType
 from tailrace.errors import BadMagic, StorageError
-from tailrace.replication.copy_scan import GTIDS, scan
+from tailrace.replication.copy_scan import GTIDS, Mark, scan
 from tailrace.storage.memory import MemoryFolder
 from tests.replication.logs import CORPUS, files, split
 
 NAME = "binlog.000001"
 
 
-def scanned(raw):
+def scanned(raw, mark=None):
     folder = MemoryFolder("scan")
     folder.files[NAME] = bytearray(raw)
-    return scan(folder, NAME)
+    return scan(folder, NAME, mark=mark)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,30 @@ def test_what_is_no_copy():
     relay = next(CORPUS.glob("mariadb-11.8.relay-log/*.0*"))
     with pytest.raises(StorageError, match="relay log"):
         scanned(relay.read_bytes())
+
+
+@pytest.mark.parametrize("path", files("several-tables"), ids=lambda path: path.parent.name)
+def test_a_mark(path):
+    """What lies before a mark is not looked at; one that cannot be right does not count."""
+    raw = path.read_bytes()
+    starts = split(raw)
+    whole = scanned(raw)
+    for number, at in enumerate(starts[1:], 1):
+        begun = max((each for each in starts[:number] if raw[each + 4] in GTIDS), default=starts[1])
+        mark = Mark(NAME, at, begun, raw[starts[number - 1] + 4])
+        assert scanned(raw, mark) == whole
+        torn = scanned(raw[: at + 10], mark)
+        assert (torn.end, torn.last) == (at, mark.last)
+        if number > 1:
+            damaged = bytearray(raw)
+            damaged[starts[1] + 19] ^= 1
+            assert scanned(damaged).end == starts[1]
+            found = scanned(damaged, mark)
+            # With nothing whole behind it, a mark tells no more than the walk.
+            assert found.end == len(raw)
+    for wrong in (
+        Mark(NAME, starts[3] + 1, 0, 2),
+        Mark(NAME, len(raw) + 1, 0, 2),
+        Mark("x", 4, 4, 2),
+    ):
+        assert scanned(raw, wrong) == whole

@@ -71,6 +71,24 @@ def test_large_events(source, folder):
     same(source, folder)
 
 
+def test_a_transaction_whose_cache_becomes_the_log_file(source, folder, receiving):
+    """MariaDB 11.7 and later: its GTID event is padded with zeros to some kilobytes."""
+    if not source.query("SHOW VARIABLES LIKE 'binlog_large_commit_threshold'"):
+        pytest.skip(f"{source.name} copies each transaction into the log")
+    source.execute("SET GLOBAL binlog_large_commit_threshold = 10485760")
+    run = receiving(source, folder)
+    with source.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        for _ in range(12):
+            cursor.execute("INSERT INTO d.t (b) VALUES (REPEAT('x', 1000000))")
+        connection.commit()
+    log = source.binlogs()[-1]
+    lengths = [event.header.length for event in tailrace.open(str(log)) if event.header.type == 162]
+    assert max(lengths) > 1000
+    wait_for(lambda: run.has(source))
+    assert run.stop().gtid == last_gtid(source)
+    same(source, folder)
+
+
 @pytest.mark.parametrize("start", ["now", "position"])
 def test_another_start_is_the_begin_of_a_file(source, folder, start):
     insert(source, [1])

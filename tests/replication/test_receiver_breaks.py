@@ -37,9 +37,7 @@ def dumps(source):
 
 def reset(source):
     wait_for(lambda: not dumps(source))
-    source.execute(
-        "RESET MASTER" if source.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
-    )
+    source.execute("RESET MASTER" if source.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
 
 
 def test_the_source_restarts_and_dies(source, folder):
@@ -107,7 +105,7 @@ def test_purged_behind_a_file_that_we_have_whole(source, folder):
     insert(source, [10])
     rotate(source)
     run(source, folder)
-    newest = sorted(folder.glob("binlog.0*"))[-1]
+    newest = max(folder.glob("binlog.0*"))
     newest.unlink()  # so the copy ends with a whole file
     (folder / "binlog.index").write_text(
         "".join((folder / "binlog.index").read_text().splitlines(keepends=True)[:-1])
@@ -240,5 +238,3 @@ def test_the_disk_is_full(source, tmp_path):
         same(source, folder)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -10,7 +11,7 @@ import pytest
 from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
-from tests.replication.conftest import end_of, insert, rotate, same, url_of
+from tests.replication.conftest import end_of, insert, rotate, same, url_of, wait_for
 
 
 def run(source, folder, **settings):
@@ -36,7 +37,7 @@ def left(whole, tmp_path):
 
 
 def last_of(folder):
-    return sorted(folder.glob("binlog.0*"))[-1]
+    return max(folder.glob("binlog.0*"))
 
 
 @pytest.mark.parametrize("cut", [1, 10, 30, 200, 2900])
@@ -144,7 +145,7 @@ def test_a_copy_without_a_state(source, left):
 
 
 def test_a_purge_that_was_begun(source, left):
-    first = sorted(left.glob("binlog.0*"))[0]
+    first = min(left.glob("binlog.0*"))
     (left / "binlog.~rec~").write_text(f"./{first.name}\n")
     index = left / "binlog.index"
     index.write_text("".join(index.read_text().splitlines(keepends=True)[1:]))
@@ -174,7 +175,7 @@ def test_nothing_is_cut_before_the_source_has_agreed(source, left):
     os.truncate(path, path.stat().st_size - 5)
     before = path.read_bytes()
     receiver = Receiver("mysql://root@127.0.0.1:1/?retry=0", left, follow=False)
-    with pytest.raises(Exception, match="127.0.0.1:1"):
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
         receiver.run()
     assert path.read_bytes() == before
     run(source, left)
@@ -190,3 +191,21 @@ def test_two_logs_in_a_folder(source, left):
 
 def test_it_is_where_it_says(source, left):
     assert run(source, left).position == Position(*end_of(source))
+
+
+def test_a_mark_says_from_where_on_to_look(source, left, receiving, monkeypatch):
+    monkeypatch.setattr("tailrace.replication.receiver._MARK_BYTES", 50_000)
+    insert(source, [100_000] * 3)
+    following = receiving(source, left)
+    wait_for(lambda: json.loads((left / "receiver.json").read_text())["mark"])
+    wait_for(lambda: following.has(source))
+    following.stop()
+    mark = json.loads((left / "receiver.json").read_text())["mark"]
+    assert mark["file"] == last_of(left).name
+    assert mark["offset"] > 50_000
+    before = end_of(source)[1]
+    insert(source, [100])
+    run(source, left)
+    os.truncate(last_of(left), before + 20)
+    run(source, left)
+    same(source, left)

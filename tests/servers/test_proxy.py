@@ -125,7 +125,7 @@ def test_stall_keeps_connections_and_passes_nothing_until_it_goes_on(echo: int) 
 def test_refuse_resets_connections_until_it_goes_on(echo: int) -> None:
     with Proxy(echo) as proxy:
         proxy.refuse()
-        with _connect(proxy) as client, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), _connect(proxy) as client:
             client.recv(1)
         proxy.go_on()
         with _connect(proxy) as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
@@ -47,6 +47,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_both_ways(kind, data):
     command = data.draw(COMMANDS[kind])
@@ -56,6 +57,7 @@ def test_both_ways(kind, data):
 
 
 @pytest.mark.parametrize("kind", [RegisterReplica, BinlogDumpGtid])
+@settings(deadline=None)
 @given(data=st.data())
 def test_cut_short_or_with_more_behind(kind, data):
     raw = data.draw(COMMANDS[kind]).encode()
@@ -66,6 +68,7 @@ def test_cut_short_or_with_more_behind(kind, data):
         kind.decode(raw + b"ab")
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_dump_cut_short(data):
     raw = data.draw(COMMANDS[BinlogDump]).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
@@ -25,6 +25,7 @@ ERRORS = st.builds(
 ENDS = st.builds(EndPacket, st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=300))))
 def test_payloads_is_the_mirror_of_frame(packets):
     raw = b"".join(frame(payload, sequence) for sequence, payload in packets)
@@ -82,6 +83,7 @@ def test_a_sequence_number_has_a_byte(sequence):
         frame(b"", sequence)
 
 
+@settings(deadline=None)
 @given(ERRORS)
 def test_an_error_both_ways(packet):
     raw = packet.encode()
@@ -135,6 +137,7 @@ def test_an_error_that_has_no_form(packet, what):
         packet.encode()
 
 
+@settings(deadline=None)
 @given(ENDS)
 def test_an_end_both_ways(packet):
     raw = packet.encode()

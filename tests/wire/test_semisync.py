@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
@@ -14,6 +14,7 @@ NAMES = st.text(
 )
 
 
+@settings(deadline=None)
 @given(st.binary(), st.booleans())
 def test_unwrap_is_the_mirror_of_wrap(event, wanted):
     packet = memoryview(wrap(event, wanted))
@@ -38,6 +39,7 @@ def test_without_the_two_bytes(raw, what):
         unwrap(memoryview(bytes.fromhex(raw)))
 
 
+@settings(deadline=None)
 @given(NAMES, st.integers(0, (1 << 64) - 1))
 def test_an_acknowledgement_both_ways(file, position):
     sent = Acknowledgement(file, position)

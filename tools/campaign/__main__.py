@@ -4,6 +4,9 @@
 ./run python -m tools.campaign badinput --minutes 5 --seed 1
 ./run python -m tools.campaign written --size full --seed 1
 ./run python -m tools.campaign killed --size full --seed 1
+./run python -m tools.campaign live --size full --seed 1
+./run python -m tools.campaign received --size full --seed 1
+./run python -m tools.campaign zeroloss --size full --seed 1
 """
 
 from __future__ import annotations
@@ -12,9 +15,19 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from tools.campaign import badinput, differential, killed, written
+from tools.campaign import badinput, differential, killed, live, received, written, zeroloss
 from tools.servers import NAMES, Server
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_OF_SERVERS: Final[dict[str, ModuleType]] = {
+    "live": live,
+    "received": received,
+    "zeroloss": zeroloss,
+}
 
 
 def main() -> int:
@@ -44,14 +57,21 @@ def main() -> int:
     kills = commands.add_parser("killed", help="writers that are killed")
     kills.add_argument("--size", choices=killed.SIZES, default="small")
     kills.add_argument("--seed", type=int, default=1)
+    for name, of_servers in _OF_SERVERS.items():
+        of_servers.add_arguments(commands.add_parser(name, help=_first_line(of_servers)))
     given = parser.parse_args()
     run = {
         "differential": _differential,
         "badinput": _bad_input,
         "written": _written,
         "killed": _killed,
+        **{name: of_servers.command for name, of_servers in _OF_SERVERS.items()},
     }
-    return run[given.command](given)
+    return int(run[given.command](given))
+
+
+def _first_line(module: ModuleType) -> str:
+    return (module.__doc__ or "").partition("\n")[0]
 
 
 def _differential(given: argparse.Namespace) -> int:

@@ -138,9 +138,13 @@ class Rows(Consumer):
 
     def consume(self) -> None:
         for batch in tailrace.changes(f"{self.url}&start=oldest", follow=True, statements="skip"):
-            self.found.append(batch)
+            self.note(batch)
             if LAST in batch.column("_table").to_pylist():
                 return
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Keep a batch."""
+        self.found.append(_compact(batch))
 
     @property
     def rows(self) -> int:
@@ -149,7 +153,7 @@ class Rows(Consumer):
 
     def difference(self, wanted: list[Seen], index: Path) -> str | None:  # noqa: ARG002
         found = _tables(iter(self.found))
-        files = _tables(tailrace.changes(index, statements="skip"))
+        files = _tables(map(_compact, tailrace.changes(index, statements="skip")))
         for schema in files.keys() | found.keys():
             one, other = found.get(schema), files.get(schema)
             name = schema.partition("tailrace.table: ")[2].splitlines()[0]
@@ -172,16 +176,19 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> dict[str, pa.Table]:
         said.pop(b"tailrace.source", None)  # a server here, the files there
         alike = batch.replace_schema_metadata(said)
         found[alike.schema.to_string(truncate_metadata=False)].append(alike)
-    return {schema: _plain(pa.Table.from_batches(each)) for schema, each in found.items()}
+    return {schema: pa.Table.from_batches(each).sort_by("_seq") for schema, each in found.items()}
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """In order, and without dictionaries: their numbers are a batch's own."""
-    for place, field in enumerate(table.schema):
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy that holds no more memory than it needs, without dictionaries: they are a batch's own.
+
+    A batch of few rows has room for many.
+    """
+    for place, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type):
-            values = table[field.name].cast(field.type.value_type)
-            table = table.set_column(place, field.name, values)
-    return table.sort_by("_seq")
+            values = batch.column(place).cast(field.type.value_type)
+            batch = batch.set_column(place, field.name, values)
+    return batch.take(pa.array(range(batch.num_rows)))
 
 
 class Raw(Consumer):

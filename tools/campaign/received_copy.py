@@ -91,6 +91,10 @@ class Copy:
         """The copy's log files, oldest first."""
         return _logs(self.folder)
 
+    def source_names(self) -> list[str]:
+        """The source's log files, oldest first."""
+        return _logs(self.source)
+
     def listed(self) -> list[str]:
         """The names in its index."""
         return _index(self.folder)
@@ -100,7 +104,7 @@ class Copy:
 
         Each file holds the source's bytes from the first on, all but the last file all of them.
         """
-        names, theirs = self.names(), _logs(self.source)
+        names, theirs = self.names(), self.source_names()
         listed = self.listed()
         if names != theirs[: len(names)]:
             raise Wrong(f"the copy has {names}, the source {theirs}")
@@ -116,7 +120,7 @@ class Copy:
 
     def at_the_end(self) -> None:
         """Raise `Wrong` where any file, name or line of the index is not the source's."""
-        names, theirs = self.names(), _logs(self.source)
+        names, theirs = self.names(), self.source_names()
         if names != theirs:
             raise Wrong(f"the copy has {names}, the source {theirs}")
         for name in names[:-1]:

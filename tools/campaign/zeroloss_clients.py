@@ -74,17 +74,12 @@ class Load:
 
     def __init__(self, server: Server, clients: int, seed: int) -> None:
         self.clients = [Client(server, number, seed) for number in range(clients)]
-        self._counted = 0
         for client in self.clients:
             client.start()
 
-    def more(self, count: int) -> bool:
-        """Whether that many commits were seen since this was last true."""
-        total = sum(len(client.seen) for client in self.clients)
-        if total < self._counted + count:
-            return False
-        self._counted = total
-        return True
+    def count(self) -> int:
+        """How many commits were seen."""
+        return sum(len(client.seen) for client in self.clients)
 
     def seen(self) -> dict[tuple[int, int], int]:
         """When the server is gone: the commits that were acknowledged, by client and number, and

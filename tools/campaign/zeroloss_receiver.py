@@ -8,13 +8,15 @@ back of its own accord.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.cli import main
+from tailrace import cli
+from tailrace.replication.copy_folder import CopyFolder
 from tailrace.storage.streams.file import FileOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tailrace.storage.streams.base import Data
@@ -37,6 +39,17 @@ class LazyDisk:
         FileOutput.write = hold  # type: ignore[method-assign]
         for name in ("update", "truncate", "sync", "close"):
             setattr(FileOutput, name, self._behind(getattr(FileOutput, name)))
+        stored = CopyFolder.read
+
+        def read(folder: CopyFolder, name: str, offset: int, count: int) -> bytes:
+            found = stored(folder, name, offset, count)
+            for output, data in self._held.items():
+                if Path(output.path).name == name:  # it is plain: its offsets are the log's
+                    begin = offset + len(found) - (output.size - len(data))
+                    found += data[begin : begin + count - len(found)]
+            return found
+
+        CopyFolder.read = read  # type: ignore[method-assign,assignment]
 
     def _behind(self, method: Callable[..., None]) -> Callable[..., None]:
         def put_and_do(output: FileOutput, *given: Any) -> None:
@@ -48,7 +61,12 @@ class LazyDisk:
         return put_and_do
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
+    """Run the receiver."""
     LazyDisk().install()
-    sys.argv[1:] = ["receive", *sys.argv[1:]]
-    main()
+    sys.argv[1:] = ["receive", *arguments]
+    cli.main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

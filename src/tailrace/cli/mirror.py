@@ -83,7 +83,9 @@ def mirror(
     received into the lake's folder first, and kept there from where the lake ends.
     """
     if not sources:
-        raise UsageError("give a log: files, folders, or a server's URL (mysql://user@host)")
+        raise UsageError(
+            "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)"
+        )
     chosen = [parsed(each) if names_server(each) else each for each in sources]
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # that there is a log is said before anything starts

@@ -47,7 +47,8 @@ From = Annotated[
     Parameter(
         name="--from",
         help="Begin with the transaction at a position (``binlog.000003:1234``), a GTID or a time "
-        "(ISO-8601, in UTC), or the first behind it.",
+        "(ISO-8601, in UTC), or the first behind it. A server is asked for a position; for a GTID "
+        "or a time its logs are read from the oldest on.",
     ),
 ]
 Until = Annotated[

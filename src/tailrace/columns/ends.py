@@ -1,8 +1,8 @@
 """Where the transactions of a stream end, and what becomes of their rows there.
 
 A log that is read as it grows cannot be looked ahead in for what is taken back. But a source sends
-a transaction when it has logged it to its end, so the end is waited for: what a ROLLBACK or ROLLBACK
-TO inside it took back is known then. An XA transaction's rows wait for its XA COMMIT.
+a transaction when it has logged it to its end, so the end is waited for: what ROLLBACK or ROLLBACK
+TO took back inside it is known then. An XA transaction's rows wait for its XA COMMIT.
 """
 
 from __future__ import annotations
@@ -178,9 +178,10 @@ class Ends:
 
     def _note(self, event: QueryEvent) -> None:
         """Take in a statement inside a transaction: it may take rows back."""
-        known = len(self._rollbacks.ranges)
+        ranges = self._rollbacks.ranges
         self._rollbacks.feed(event, int(self._frame[f.BEGAN]))
-        self.undone += [(start, end) for _, start, end in self._rollbacks.ranges[known:]]
+        self.undone += [(start, end) for _, start, end in ranges]
+        ranges.clear()
 
     def _end(
         self,

@@ -87,9 +87,7 @@ class LiveDecoder:
                 self._held_at = offset
             self._held.append(data[offset - chunk.offset :])
 
-    def _decode(
-        self, data: Array, base: int, start: int, end: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _decode(self, data: Array, base: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Decode from one offset up to another, what is held before it."""
         part = data[start - base : end - base]
         if not len(self._held):

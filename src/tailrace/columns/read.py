@@ -142,12 +142,13 @@ def changes(
         statements=statements,
         notice=notice,
     )
-    server = source if isinstance(source, Source) else _server(source)
-    if isinstance(source, Source) or server is not None:
+    if isinstance(source, str) and _is_server(source):
+        source = Source.parse(source)
+    if isinstance(source, Source):
         if keyring is not None:
             raise UsageError("a keyring is for files: a server sends its logs decrypted")
-        decoder = make(server.name, catalogue=known)
-        yield from decode_feed(decoder, open_feed(server, start, follow=follow), follow=follow)
+        decoder = make(source.name, catalogue=known)
+        yield from decode_feed(decoder, open_feed(source, start, follow=follow), follow=follow)
         return
     if follow or start is not None:
         raise UsageError("only a server's log is followed, or read from a start, as batches")
@@ -159,13 +160,10 @@ def changes(
             yield from _decode(decoder, whole_file(each.name, log, decoder.catalogue))
 
 
-def _server(source: str | Path | LogSeries | Source) -> Source | None:
-    """The server that is meant, None for what is stored."""
-    if isinstance(source, Source):
-        return source
-    if isinstance(source, str) and source.partition(":")[0].lower() in SCHEMES and ":" in source:
-        return Source.parse(source)
-    return None
+def _is_server(url: str) -> bool:
+    """Whether a text is the URL of a running server."""
+    scheme, colon, _ = url.partition(":")
+    return bool(colon) and scheme.lower() in SCHEMES
 
 
 def _undone(series: LogSeries, file: str) -> list[tuple[int, int]]:

@@ -104,7 +104,11 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
     thread_id: int | None
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: sequence number u64, domain u32, flags u8, optional fields, zeros to 19 bytes."""
+        """Layout: sequence number u64, domain u32, flags u8, optional fields, zeros to 19 bytes.
+
+        To some 4 KB where a large transaction's cache became the log file (MariaDB 11.7 and later,
+        ``binlog_large_commit_threshold``).
+        """
         self.commit_id = self.xid = None
         self.flags_extra = 0
         self.engine_count = self.alter_seq_no = self.thread_id = None
@@ -131,9 +135,8 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
             self.alter_seq_no = cursor.u64("the ALTER's sequence number")
         if self.flags_extra & MariadbGtidExtraFlag.THREAD_ID:
             self.thread_id = cursor.u32("the thread id")
-        if cursor.end <= _PADDED and not any(cursor.buf[cursor.pos :]):
-            return
-        cursor.finish("GTID")
+        if any(cursor.buf[cursor.pos : cursor.end]):
+            cursor.finish("GTID")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
         """`read_body`'s mirror."""

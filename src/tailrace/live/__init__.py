@@ -1,1 +1,1 @@
-"""The replication stream of a running server: a connection, a stream on it, and one that goes on."""
+"""The replication stream of a running server: a connection, a stream on it, one that goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.gtid import GtidSet
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.resume import stamp
 from tailrace.live.whole import WholeTransactions
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
-    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.gtid import GtidList
+    from tailrace.live.link import Asked
     from tailrace.live.place import Place
     from tailrace.live.session import Session
 
@@ -58,6 +60,19 @@ class ByGtid:
     def asked(self, wanted: Position) -> Position:
         """Never a position."""
         return wanted
+
+    def goal(self, session: Session) -> GtidSet | None:
+        """What a dump that does not wait has to reach at least; None where that is not known.
+
+        MariaDB's GTIDs have no order that would tell, where its strict mode is off.
+        """
+        executed = session.executed()
+        return executed if isinstance(executed, GtidSet) else None
+
+    def reached(self, goal: Asked | None) -> bool:
+        """Whether a dump that ended had reached its goal."""
+        gtids = self.gtids
+        return not isinstance(goal, GtidSet) or (isinstance(gtids, GtidSet) and goal <= gtids)
 
     def linked(self, session: Session) -> None:
         """A dump was requested on this session."""

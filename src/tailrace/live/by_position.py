@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
+from tailrace.errors import AccessDenied
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.resume import U32_END, check_same_file, check_same_server
 from tailrace.live.session import OLDEST
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
+    from tailrace.live.link import Asked
     from tailrace.live.place import Place
     from tailrace.live.session import Session
 
@@ -56,7 +58,22 @@ class ByPosition:
         if wanted.offset < U32_END:
             return wanted
         low = self._low
-        return low if low is not None and low.file == wanted.file else Position(wanted.file, len(MAGIC))
+        return (
+            low
+            if low is not None and low.file == wanted.file
+            else Position(wanted.file, len(MAGIC))
+        )
+
+    def goal(self, session: Session) -> Position | None:
+        """What a dump that does not wait has to reach at least; None where that is not known."""
+        try:
+            return session.end()
+        except AccessDenied:
+            return None
+
+    def reached(self, goal: Asked | None) -> bool:
+        """Whether a dump that ended had reached its goal."""
+        return not isinstance(goal, Position) or self.position >= goal
 
     def linked(self, session: Session) -> None:
         """A dump was requested on this session."""

@@ -10,7 +10,13 @@ from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, ServerError, TailraceError, UsageError
+from tailrace.errors import (
+    ConnectionLost,
+    LocalProtocolError,
+    ServerError,
+    TailraceError,
+    UsageError,
+)
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.by_gtid import ByGtid
 from tailrace.live.by_position import ByPosition
@@ -43,9 +49,9 @@ class Feed:
 
     By position (``oldest``, ``now``, a Position): what is given are the files' bytes, each once. A
     break is mended on the same server, with the very next event, also inside a transaction. It is
-    the same server and file where its UUID (MySQL; MariaDB with ``server_uid``) and the format
-    description of the file are those of before; ``expected`` says what these were when ``start``
-    was reached, so that the first connection is checked, too.
+    the same server and file where its UUID (MySQL has one) and the format description of the file,
+    which tells the server id and the second of its begin, are those of before; ``expected`` says
+    what these were when ``start`` was reached, so that the first connection is checked, too.
 
     By GTID (a GtidSet or GtidList; several hosts in the source): only whole transactions are given,
     and a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
@@ -174,8 +180,12 @@ class Feed:
                 self._failure = error
                 self._stop(error)
                 raise
-            except BaseException:  # an interrupt: the next take reads this anew
-                self._drop()
+            except BaseException as error:  # an interrupt: what was about to be given is lost
+                self._failure = LocalProtocolError(
+                    f"{self.source.name}: the feed was interrupted inside take: make another, to go"
+                    " on behind what was taken"
+                )
+                self._stop(error)
                 raise
             if item is END or self._closing:
                 self._over = True
@@ -191,6 +201,8 @@ class Feed:
         while not self._closing:
             given = next(self._out, None)
             if given is not None:
+                if self._link is not None and isinstance(given, Chunk):
+                    self._link.given = True
                 return given
             link = self._link or self._connect(deadline)
             if link is None:
@@ -209,9 +221,11 @@ class Feed:
                 )
                 _log.warning("%s", error)
                 continue
+            if item is END and not self._mode.reached(link.goal):
+                self._lost(ConnectionLost(f"{link.session.name} ended the dump early"), link)
+                continue
             if item is None or isinstance(item, End):
                 return item
-            link.given = link.given or isinstance(item, Chunk)
             self._out = self._mode.accept(item, link.dump.place)
         return END
 

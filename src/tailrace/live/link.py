@@ -50,14 +50,19 @@ class Request:
 
 @dataclass(slots=True)
 class Link:
-    """A session and the dump on it."""
+    """A session and the dump on it.
+
+    ``goal`` is what a dump that does not wait has to reach: a server that is shut down ends it
+    early, and says so in the same way. None where that is not known, or it waits.
+    """
 
     session: Session
     arrivals: Arrivals
     dump: Dump
+    goal: Asked | None
     since: float
     given: bool = False
-    """Whether it gave a chunk."""
+    """Whether a chunk of it was given."""
 
     @property
     def proved(self) -> bool:
@@ -81,6 +86,7 @@ def open_link(request: Request, host: Host) -> Link:
             behind, asked = wanted.offset, request.mode.asked(wanted)
         session.prepare(asked)
         flags = _tell(request, session, host, wanted)
+        goal = None if request.follow else request.mode.goal(session)
         stream = session.request(asked, block=request.follow, flags=flags)
         name = request.source.name_at(host)
         arrivals = Arrivals(
@@ -99,7 +105,7 @@ def open_link(request: Request, host: Host) -> Link:
     except BaseException:
         session.close()
         raise
-    return Link(session, arrivals, dump, monotonic())
+    return Link(session, arrivals, dump, goal, monotonic())
 
 
 def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
@@ -107,8 +113,8 @@ def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
     io, delegate = request.io, request.delegate
     io.server_id, io.user = request.identity.server_id or 0, request.source.user
     io.host, io.port = (host.name, host.port) if host.socket is None else (host.socket, 0)
-    if isinstance(wanted, Position):
-        io.log_name, io.log_pos = wanted.file, wanted.offset
+    place = wanted if isinstance(wanted, Position) else request.mode.position
+    io.log_name, io.log_pos = place.file, place.offset
     if delegate is None or delegate.is_empty:
         return io.flags
     io.connection = NetService(session.connection, request.source.name_at(host))
@@ -117,11 +123,18 @@ def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
 
 
 def explained(request: Request, host: Host, error: ServerError) -> ServerError:
-    """A refusal, told more exactly: the servers say the same of a log that was purged and of one
-    that never was. Asks the server for its oldest log, on a connection of its own.
+    """A refusal, with the place that was asked for, and told more exactly.
+
+    The servers say the same of a log that was purged and of one that never was: asks the server for
+    its oldest log, on a connection of its own.
     """
     asked = request.mode.position
-    if not (isinstance(error, LogReset) and _NO_SUCH_LOG in error.message and asked.number):
+    if not isinstance(error, LogReset) or not asked.file:
+        return error
+    error = LogReset(
+        f"{asked} was asked for. {error.message}", code=error.code, sqlstate=error.sqlstate
+    )
+    if _NO_SUCH_LOG not in error.message or asked.number is None:
         return error
     try:
         with Session.open(request.source, host, request.identity) as session:

@@ -6,8 +6,10 @@ chunk has to be looked into, and that only where somebody wants to know.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import LogError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.replication.copy_scan import GTIDS
 from tailrace.transactions import Boundary, BoundaryParser
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import FormatDescription
 
+_log: Final = logging.getLogger("tailrace.receiver")
 _TYPE_AT: Final = 4
 _LENGTH_AT: Final = 9
 _ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
@@ -53,8 +56,11 @@ class TransactionEnds:
         """The last that was seen; None where the log has none."""
         if not self._gtid:
             return None
-        event = self._context.decode(self._gtid, verify_checksum=False)
-        found = event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
+        try:
+            event = self._context.decode(self._gtid, verify_checksum=False)
+            found = event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
+        except LogError:  # it is copied as it is; whoever reads the copy is told
+            return None
         return None if found is None else str(found)
 
     def note(self, offset: int, data: memoryview, starts: Sequence[int]) -> None:
@@ -81,9 +87,18 @@ class TransactionEnds:
         return ends
 
     def feed(self, raw: bytes | memoryview, offset: int) -> bool:
-        """One event; whether it ends a transaction, or stands outside of any."""
-        event = self._context.decode(raw, file=self._name, offset=offset, verify_checksum=False)
-        return self._parser.feed(event) in _ENDS
+        """One event; whether it ends a transaction, or stands outside of any.
+
+        An event that is not understood does, too: a copy of bytes can end anywhere, and it is not
+        for its receiver to refuse them.
+        """
+        try:
+            event = self._context.decode(raw, file=self._name, offset=offset, verify_checksum=False)
+            return self._parser.feed(event) in _ENDS
+        except LogError as error:
+            self._parser = BoundaryParser()
+            _log.warning("where a transaction ends cannot be told: %s", error)
+            return True
 
     def go_over(self, events: Iterable[tuple[int, bytes]]) -> None:
         """Feed the events from ``begun`` on up to where `cut` is to go on: (offset, bytes)."""

@@ -36,8 +36,8 @@ class Meter:
         self._written = 0
         self._reconnects = 0
 
-    def tick(self, feed: Feed, *, waiting: bool) -> None:
-        """Report if it is time. ``waiting``: more has arrived already."""
+    def tick(self, feed: Feed) -> None:
+        """Report if it is time."""
         if self._report is None:
             return
         now = time.monotonic()
@@ -51,7 +51,7 @@ class Meter:
         if behind != 0 or self._written != self._writer.written:
             self._end.want()
         self._reconnects = feed.reconnects
-        caught_up = behind == 0 and not waiting
+        caught_up = behind == 0 and not feed.pending()
         seconds = 0.0 if caught_up else self._age()
         made = self._progress(now, self._last, self._written, behind, seconds, feed)
         self._last, self._written = now, self._writer.written

@@ -43,6 +43,7 @@ _LOOK_SECONDS: Final = 0.1
 _PATIENCE: Final = 10.0
 """How long a receiver that is to stop waits for the end of a transaction while nothing comes."""
 _MARK_BYTES: Final = 64 << 20
+"""So often it is noted how far the copy is synced and need not be walked through."""
 _AGE_SECONDS: Final = 600.0
 """So often files are purged by their age."""
 
@@ -107,7 +108,7 @@ class Receiver:
         """The files that were purged."""
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End at the next end of a transaction, or ``at_once``; `run` returns then.
+        """End at the next end of a transaction, or ``at_once``; `run` returns then, and for good.
 
         A source that says nothing for ten seconds in mid-transaction is not waited for any longer:
         the copy goes on there when it is started again.
@@ -251,7 +252,6 @@ class Receiver:
                     inside = not writer.write_to_end(item)
                 else:
                     writer.write(item)
-                    state = self._marked(writer, state)
             elif isinstance(item, FileBegin):
                 heard, inside = time.monotonic(), False
                 state = self._remember(feed, copy.folder, state, item.file)
@@ -261,8 +261,9 @@ class Receiver:
                 writer.idle()
                 if self._next_purge and time.monotonic() > self._next_purge:
                     self._purge(copy)
+            state = self._marked(writer, state)
             self.position = copy.position
-            meter.tick(feed, waiting=feed.pending())
+            meter.tick(feed)
 
     @staticmethod
     def _items(feed: Feed, writer: CopyWriter, follows: Follows | None) -> Iterator[Item | None]:

@@ -28,6 +28,7 @@ _UNKNOWN_VARIABLE: Final = 1193
 _ENABLED: Final = ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
 """The variables of MySQL's plugin, of the present and of the old name."""
 _LOG_POS_AT: Final = 13
+_SYNCED: Final = int(RelayFlag.SYNCED)
 _WRAP: Final = 1 << 32
 
 
@@ -120,11 +121,16 @@ class SemisyncReplica(RelayIoObserver):
     def after_queue_event(self, io: RelayIo, event: memoryview, flags: RelayFlag) -> None:
         """Acknowledge what is synced by now."""
         del event
-        if not self._wanted or not flags & RelayFlag.SYNCED:
+        wanted = self._wanted
+        if not wanted or not int(flags) & _SYNCED:
             return
-        synced, last = Position(io.log_name, io.log_pos), None
-        while self._wanted and self._wanted[0] <= synced:
-            last = self._wanted.popleft()
+        name, end, last = io.log_name, io.log_pos, None
+        while wanted and (
+            wanted[0].offset <= end
+            if wanted[0].file == name
+            else wanted[0] < Position(name, end)  # of another file: dear, and seldom
+        ):
+            last = wanted.popleft()
         if last is not None:
             self._acknowledge(io, last)
 

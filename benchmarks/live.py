@@ -1,0 +1,225 @@
+"""Decoding to Arrow what a running server sends, against the same log read as a file.
+
+Beside them what bounds and what rivals it: the dump thrown away by a bare socket (what the server
+and the loopback can do), our feed thrown away, ``mysqlbinlog --read-from-remote-server`` and
+mysql-replication. The server has one core, the readers another; connections are without TLS, but
+for the row that says so.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks import logs
+from benchmarks.measure import command
+from tailrace import changes
+from tailrace.columns.unframe import unframe
+from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.url import Source
+from tailrace.wire.commands import BinlogDump, DumpFlag
+from tools.servers import Server, binlog_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_OPTIONS: Final = {
+    "mysql-9.7": {
+        "binlog_row_metadata": "FULL",
+        "gtid_mode": "ON",
+        "enforce_gtid_consistency": "ON",
+        "sync_binlog": "0",
+        "innodb_flush_log_at_trx_commit": "0",
+        "max_binlog_size": "1G",
+    },
+    "mariadb-11.8": {
+        "binlog_row_metadata": "FULL",
+        "sync_binlog": "0",
+        "innodb_flush_log_at_trx_commit": "0",
+        "max_binlog_size": "1G",
+    },
+}
+_ROWS: Final = {"bulk": 1_000_000, "single": 60_000}
+_INCUMBENT_ROWS: Final = 10_000
+_END_SIZE: Final = 9
+"""Bytes of the packet behind a dump that does not wait: an EOF with its header."""
+
+
+@dataclass(slots=True)
+class _Times:
+    """Seconds on the clock and of our processor, round by round."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+class _Log:
+    """A log on a running server, and all ways to read it; each returns its seconds on the clock."""
+
+    def __init__(self, server: Server, kind: str) -> None:
+        self.server = server
+        self.path = max(server.binlogs(), key=lambda file: file.stat().st_size)
+        self.size = self.path.stat().st_size
+        self.rows = _ROWS[kind]
+        self._sent = 0
+
+    def source(self, ssl_mode: str = "DISABLED") -> Source:
+        url = f"mysql://{self.server.user}@{self.server.host}:{self.server.port}/"
+        return Source.parse(url, position=f"{self.path.name}:4", ssl_mode=ssl_mode)
+
+    def file(self) -> None:
+        self._check(sum(batch.num_rows for batch in changes(self.path)))
+
+    def live(self) -> None:
+        self._check(sum(batch.num_rows for batch in changes(self.source())))
+
+    def live_tls(self) -> None:
+        self._check(sum(batch.num_rows for batch in changes(self.source("REQUIRED"))))
+
+    def _check(self, rows: int) -> None:
+        if rows < self.rows * 0.9:  # some updates of `single` find no row
+            raise RuntimeError(f"{rows} rows of {self.rows}")
+
+    def feed(self) -> None:
+        size = 0
+        with Feed(self.source(), follow=False, unframe=unframe) as feed:
+            while True:
+                item = feed.take()
+                if isinstance(item, Chunk):
+                    size += len(item.data)
+                elif not isinstance(item, FileBegin):
+                    break
+        if size < self.size - 1000:
+            raise RuntimeError(f"{size} bytes of {self.size}")
+
+    def sink(self) -> None:
+        """Only recv, into memory that is thrown away, up to the dump's last byte."""
+        with self.server.connect(ssl_disabled=True) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "set @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32',"
+                " @mariadb_slave_capability = 4"
+            )
+            flags = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS
+            sent = BinlogDump(self.path.name, 4, 4711, flags).encode()
+            inner: Any = connection
+            inner._execute_command(sent[0], sent[1:])  # noqa: SLF001 - as it is on the wire
+            sock = inner._sock  # noqa: SLF001
+            memory = memoryview(bytearray(4 << 20))
+            size = 0
+            while size < self._sent or not self._sent:
+                count = sock.recv_into(memory)
+                size += count
+                end = bytes(memory[max(count - _END_SIZE, 0) : count])
+                if not self._sent and size > self.size and end[:3] == b"\5\0\0" and end[4] == 0xFE:
+                    self._sent = size
+
+    def tool_text(self) -> float:
+        return self._tool("-v", "--base64-output=DECODE-ROWS")
+
+    def tool_raw(self) -> float:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            return self._tool("--raw", f"--result-file={folder}/")
+
+    def _tool(self, *options: str) -> float:
+        name = self.server.name
+        ssl = "--ssl-mode=DISABLED" if self.server.flavour == "mysql" else "--skip-ssl"
+        place = [f"--host={self.server.host}", f"--port={self.server.port}", ssl]
+        user = f"--user={self.server.user}"
+        remote = ["--read-from-remote-server", *place, user, *options, self.path.name]
+        seconds, _ = command([*binlog_tool(name), *remote])
+        return seconds
+
+    def incumbent(self) -> float:
+        """Rows a second of mysql-replication, on as many rows as it takes for a second or so."""
+        from pymysqlreplication import BinLogStreamReader  # noqa: PLC0415 - warns when imported
+        from pymysqlreplication.row_event import (  # noqa: PLC0415
+            DeleteRowsEvent,
+            UpdateRowsEvent,
+            WriteRowsEvent,
+        )
+
+        stream = BinLogStreamReader(
+            connection_settings={
+                "host": self.server.host,
+                "port": self.server.port,
+                "user": self.server.user,
+                "passwd": "",
+                "ssl_disabled": True,
+            },
+            server_id=4711,
+            log_file=self.path.name,
+            log_pos=4,
+            resume_stream=True,
+            is_mariadb=self.server.flavour == "mariadb",
+            only_events=[DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent],
+        )
+        start, seen = time.perf_counter(), 0
+        for event in stream:
+            seen += len(event.rows)
+            if seen >= _INCUMBENT_ROWS:
+                break
+        seconds = time.perf_counter() - start
+        stream.close()
+        return seen / seconds
+
+
+def run(*, quick: bool) -> None:
+    """Print a table for each server and log: MB/s, rows/s, and the ratios to the file by round."""
+    cores = sorted(os.sched_getaffinity(0))
+    for name, options in _OPTIONS.items():
+        for kind, rows in _ROWS.items():
+            os.sched_setaffinity(0, cores)
+            with Server(name, options) as server:
+                logs.fill(server, kind, rows)
+                _place(server, cores)
+                _one(_Log(server, kind), f"{name}, {kind}", rounds=3 if quick else 9)
+
+
+def _place(server: Server, cores: list[int]) -> None:
+    """The server on one core, this process on another, if there are two."""
+    for thread in Path(f"/proc/{server.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {cores[0]})
+    os.sched_setaffinity(0, {cores[-1]})
+
+
+def _one(log: _Log, title: str, rounds: int) -> None:
+    contenders: dict[str, Callable[[], object]] = {
+        "file → Arrow": log.file,
+        "live → Arrow": log.live,
+        "live → Arrow, TLS": log.live_tls,
+        "feed, thrown away": log.feed,
+        "bare socket": log.sink,
+        "mysqlbinlog --raw, remote": log.tool_raw,
+    }
+    found = {contender: _Times() for contender in contenders}
+    for number in range(rounds + 1):
+        for contender, work in contenders.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            work()
+            if number:
+                found[contender].wall.append(time.perf_counter() - wall)
+                found[contender].cpu.append(time.process_time() - cpu)
+    found["mysqlbinlog -v, remote"] = _Times([log.tool_text()], [0.0])
+    print(f"\n{title}: {log.size / 1e6:.0f} MB, {log.rows:,} rows; medians of {rounds} rounds")
+    base = found["file → Arrow"].wall
+    for contender, times in found.items():
+        _line(contender, log, times, base)
+    print(f"  {'mysql-replication':26} {log.incumbent():>40,.0f} rows/s, on its first rows")
+
+
+def _line(contender: str, log: _Log, times: _Times, base: list[float]) -> None:
+    seconds, cpu = statistics.median(times.wall), statistics.median(times.cpu)
+    ratios = sorted(a / b for a, b in zip(base, times.wall, strict=False))
+    ours = f"{log.size / cpu / 1e6:6.0f} MB a CPU second" if cpu > 0.01 else " " * 22
+    print(
+        f"  {contender:26} {seconds:7.3f} s {log.size / seconds / 1e6:7.0f} MB/s"
+        f" {log.rows / seconds:12,.0f} rows/s {ours}"
+        f"  {statistics.median(ratios):5.2f} of the file's speed"
+        f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )

@@ -1,0 +1,67 @@
+"""What stands behind rows in a log that is read ahead: were they taken back, were they finished?"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tailrace.log import Log
+from tailrace.position import Position
+from tailrace.rollbacks import Rollbacks
+from tailrace.transactions import Boundary, BoundaryParser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.events import Event
+    from tailrace.transports import Transport
+
+
+class Ahead:
+    """What stands behind rows that are asked about: were they taken back, was their end logged?"""
+
+    def __init__(self, rollbacks: Rollbacks, end: Position) -> None:
+        self._ranges = _merged(rollbacks.ranges)
+        self._end = end
+
+    @classmethod
+    def read(cls, transport: Transport, start: Position | None = None) -> Ahead:
+        """Go through a log from where a transaction begins; rows are not decoded."""
+        rollbacks = Rollbacks()
+        parser = BoundaryParser()
+        log = Log(transport, start=start, verify_checksums=False, expand_payloads=False)
+        end = start or Position("", 0)
+        began = 0
+        for event in log:
+            inside = parser.inside
+            boundary = parser.feed(event)
+            if not inside:
+                began = event.offset or 0
+            rollbacks.feed(event, began)
+            if boundary is Boundary.END:
+                end = Position(event.file or "", event.end_offset or 0)
+        return cls(rollbacks, end)
+
+    def takes_back(self, event: Event) -> bool:
+        """Whether rows were taken back: those of an event, or of the payload that it is in."""
+        file, offset = event.file or "", event.offset or 0
+        ranges = self._ranges.get(file, [])
+        before = bisect_right(ranges, (offset, sys.maxsize)) - 1
+        return before >= 0 and offset < ranges[before][1]
+
+    def unfinished(self, event: Event) -> bool:
+        """Whether the rows' transaction has no end in the logs."""
+        return Position(event.file or "", event.offset or 0) >= self._end
+
+
+def _merged(ranges: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:
+    """The ranges of each file in order, those that overlap as one."""
+    files: dict[str, list[tuple[int, int]]] = {}
+    for file, start, end in sorted(ranges):
+        known = files.setdefault(file, [])
+        if known and start <= known[-1][1]:
+            known[-1] = known[-1][0], max(known[-1][1], end)
+        else:
+            known.append((start, end))
+    return files

@@ -1,0 +1,269 @@
+"""Without a server: what the stream's control events may say, when attempts are made, pauses."""
+
+from __future__ import annotations
+
+import struct
+from zlib import crc32
+
+import pytest
+
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    GtidsAhead,
+    LogPurged,
+    LogReset,
+    ProtocolError,
+    TailraceError,
+)
+from tailrace.live.chunks import FileBegin
+from tailrace.live.place import Place, Verdict
+from tailrace.live.resume import LONGEST_PAUSE, Pauses, stamp
+from tailrace.live.retry import Attempts
+from tailrace.live.url import Host, Source
+from tailrace.position import Position
+
+ARTIFICIAL = 0x20
+WRAP = 1 << 32
+
+
+def event(kind, body=b"", log_pos=0, flags=0, *, crc=True):
+    size = 19 + len(body) + 4 * crc
+    raw = struct.pack("<IBIIIH", 0, kind, 1, size, log_pos % WRAP, flags) + body
+    return memoryview(raw + struct.pack("<I", crc32(raw)) if crc else raw)
+
+
+def name(file, offset=4, **settings):
+    return event(4, struct.pack("<Q", offset) + file.encode(), 0, ARTIFICIAL, **settings)
+
+
+def rotate(at, file, offset=4):
+    body = struct.pack("<Q", offset) + file.encode()
+    return event(4, body, at + 19 + len(body) + 4)
+
+
+def description(log_pos):
+    return event(15, bytes(80), log_pos)
+
+
+def reading(offset=4, *, by_gtid=False):
+    """A place inside binlog.000007, at an offset behind its description."""
+    start = max(4, offset)
+    place = Place(None if by_gtid else Position("binlog.000007", start), source="it")
+    place.control(name("binlog.000007", start))
+    size = len(description(0))
+    given = place.control(description(0 if offset > 4 else 4 + size))
+    assert isinstance(given, FileBegin)
+    return place
+
+
+def heartbeat(file, offset):
+    return event(27, file.encode(), offset)
+
+
+def heartbeat_2(file, offset):
+    return event(
+        41,
+        bytes([1, len(file)]) + file.encode() + b"\2\x09\xfe" + struct.pack("<Q", offset) + b"\0",
+        offset,
+    )
+
+
+def test_a_file_begins():
+    place = Place(Position("", 4), source="it")
+    assert place.control(name("binlog.000003")) is Verdict.DROPPED
+    raw = description(4 + 103)
+    assert place.control(raw) == FileBegin(
+        "binlog.000003", 4 + len(raw), bytes(raw), artificial=False
+    )
+    assert place.position == Position("binlog.000003", 4 + len(raw))
+
+
+@pytest.mark.parametrize("crc", [False, True])
+def test_a_file_is_entered(crc):
+    place = Place(Position("binlog.000003", 500), source="it")
+    place.control(name("binlog.000003", 500, crc=crc))
+    given = place.control(description(0))
+    assert given.artificial
+    assert given.offset == 500
+
+
+def test_a_file_ends_by_its_rotate():
+    place = reading(1000)
+    assert place.control(rotate(1000, "binlog.000008")) is Verdict.KEPT
+    assert place.position == Position("binlog.000008", 4)
+    with pytest.raises(ProtocolError, match=r"binlog\.000009:4 comes"):
+        place.control(name("binlog.000009"))
+    assert place.control(name("binlog.000008")) is Verdict.DROPPED
+
+
+def test_a_file_ends_without_rotate():
+    assert reading(1000).control(name("binlog.000008")) is Verdict.DROPPED
+    for other in ("binlog.000007", "binlog.000006"):
+        with pytest.raises(LogReset):
+            reading(1000).control(name(other))
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        [description(110)],
+        [event(27, b"binlog.000007", 4)],
+        [rotate(4, "binlog.000008")],
+        [name("binlog.000007"), name("binlog.000007")],
+        [name("binlog.000006")],
+        [name("binlog.000007", 5)],
+        [name("binlog.000007"), description(0)],
+        [name("binlog.000007"), description(107), description(107)],
+        [name("binlog.000007"), description(107), event(2, b"", 200, ARTIFICIAL)],
+        [event(4, bytes(8), 0, ARTIFICIAL)],
+    ],
+)
+def test_what_may_not_come(sequence):
+    place = Place(Position("binlog.000007", 4), source="it")
+    for each in sequence[:-1]:
+        place.control(each)
+    with pytest.raises(TailraceError, match="it: "):
+        place.control(sequence[-1])
+
+
+@pytest.mark.parametrize(
+    ("beat", "at"), [(heartbeat, 1000), (heartbeat_2, 1000), (heartbeat_2, 3 * WRAP + 1000)]
+)
+def test_a_heartbeat_stands_where_we_are(beat, at):
+    place = reading(at)
+    assert place.control(beat("binlog.000007", at)) is Verdict.DROPPED
+    assert place.heard == Position("binlog.000007", at)
+    for file, offset in (
+        ("binlog.000007", at + 1),
+        ("binlog.000008", at),
+        ("binlog.000007", at - 1),
+    ):
+        with pytest.raises(ProtocolError):
+            reading(at).control(beat(file, offset))
+
+
+def test_mariadbs_heartbeat_past_4_gib():
+    body = struct.pack("<Q", WRAP + 7) + b"binlog.000007"
+    place = reading(WRAP + 7)
+    assert place.control(event(27, body, 0)) is Verdict.DROPPED
+
+
+def test_by_gtid_the_source_goes_over_what_we_have():
+    place = reading(1000, by_gtid=True)
+    place.control(heartbeat_2("binlog.000007", 5000))
+    assert place.offset == 5000
+    place.control(event(163, bytes(4), 6000, ARTIFICIAL))
+    assert place.offset == 6000
+    place.hole(event(33, bytes(42), 7000))
+    assert place.offset == 7000 - 65
+    place.hole(event(33, bytes(42), 10))  # past 4 GiB
+    assert place.offset == WRAP + 10 - 65
+    with pytest.raises(ProtocolError, match="bytes are missing"):
+        reading(1000).hole(event(33, bytes(42), 7000))
+
+
+def test_an_encrypted_logs_event_stands_there_once():
+    place = reading(4)
+    size = len(event(164, bytes(17)))
+    assert place.control(event(164, bytes(17), place.offset + size, 0x80)) is Verdict.KEPT
+    assert reading(1000).control(event(164, bytes(17), 147, 0x80)) is Verdict.DROPPED
+
+
+def test_a_stamp_is_the_same_however_it_is_sent():
+    filed = bytearray(description(107))
+    sent = bytearray(filed)
+    sent[13:17] = sent[71:75] = sent[-4:] = b"\1\2\3\4"
+    sent[17] ^= 1
+    assert stamp(bytes(filed)) == stamp(bytes(sent))
+    for at in (0, 5, 21, 80):
+        other = bytearray(filed)
+        other[at] ^= 1
+        assert stamp(bytes(other)) != stamp(bytes(filed))
+
+
+# --- attempts ------------------------------------------------------------------------------------
+
+LOST, DENIED = ConnectionLost("lost"), AccessDenied("denied")
+
+
+def attempts(hosts=1, retry=None):
+    return Attempts(
+        Source(hosts=tuple(Host("h", n + 1) for n in range(hosts)), user="u", retry=retry)
+    )
+
+
+def test_the_first_failure_is_raised_at_once():
+    for error in (LOST, DENIED):
+        with pytest.raises(type(error)):
+            attempts().failed(error, 10)
+
+
+def test_at_first_each_host_is_tried():
+    tried = attempts(3)
+    for port in (1, 2):
+        assert tried.host.port == port
+        tried.failed(DENIED if port == 1 else LOST, 10)
+        assert tried.due == 10
+    with pytest.raises(AccessDenied):
+        tried.failed(LOST, 10)
+
+
+def test_pauses_grow_and_vary():
+    pauses = Pauses()
+    drawn = [pauses.next() for _ in range(20)]
+    assert drawn[0] == 0
+    most = [0.0, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6] + [LONGEST_PAUSE] * 11
+    assert all(bound / 2 <= pause <= bound for pause, bound in zip(drawn, most, strict=True))
+    assert len(set(drawn[-11:])) > 1
+    pauses.reset()
+    assert pauses.next() == 0
+
+
+def test_a_lost_connection_is_tried_again_at_once_and_then_with_pauses():
+    tried = attempts()
+    tried.connected()
+    tried.lost(LOST, 100, proved=True)
+    assert tried.due == 100
+    tried.failed(LOST, 101)
+    assert 101.1 <= tried.due <= 101.2
+    tried.connected()
+    tried.lost(LOST, 102, proved=False)  # of no use: the pauses go on growing
+    assert 102.2 <= tried.due <= 102.4
+    with pytest.raises(AccessDenied):
+        tried.failed(DENIED, 103)
+    tried.connected()
+    tried.lost(LOST, 200, proved=True)
+    assert tried.due == 200
+
+
+def test_it_ends_when_the_time_for_it_is_over():
+    tried = attempts(retry=5)
+    tried.connected()
+    tried.lost(LOST, 100, proved=True)
+    tried.failed(LOST, 101)
+    tried.failed(LOST, 104.99)
+    assert tried.due <= 105
+    with pytest.raises(ConnectionLost, match=r"u@h:1: no connection for 5 seconds") as caught:
+        tried.failed(LOST, 105)
+    assert caught.value.__cause__ is LOST
+    tried = attempts(retry=0)
+    tried.connected()
+    with pytest.raises(ConnectionLost):
+        tried.lost(LOST, 100, proved=True)
+
+
+def test_with_several_hosts_what_one_refuses_is_no_end():
+    tried = attempts(2)
+    tried.connected()
+    tried.lost(LOST, 100, proved=True)
+    for _ in range(3):
+        assert tried.host.port == 1
+        tried.failed(LOST, 101)
+        assert tried.host.port == 2
+        assert tried.due == 101
+        tried.failed(GtidsAhead("it lags"), 101)
+    assert tried.due > 101
+    tried.failed(LogPurged("purged"), 110)
+    with pytest.raises(LogPurged):
+        tried.failed(GtidsAhead("it lags"), 110)

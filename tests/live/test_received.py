@@ -1,0 +1,185 @@
+"""Receivers are killed under load (`tools.campaign.received`), and what the campaign would find.
+
+TAILRACE_KILLS makes it more than 2 kills of each; `--size full` of the campaign has all cases.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.storage import keyring
+from tailrace.storage.encryption.mysql_header import MysqlHeader
+from tools.campaign.received import Case, Size, run
+from tools.campaign.received_copy import BESIDE, Copy, Wrong, borders
+from tools.servers import NAMES, Server, available
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KILLS = int(os.environ.get("TAILRACE_KILLS", "2"))
+SIZE = Size((Case(KILLS), Case(KILLS, encrypt=True)), backlog=3 << 20)
+KEY_ID = "MySQLReplicationKey_896e7882-18fe-11ef-ab88-22222d34d411_1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_again_and_again(name: str):
+    if reason := available(name):
+        pytest.skip(reason)
+    reports, _ = run(name, SIZE, seed=1)
+    assert [failure for report in reports for failure in report.failures] == []
+    assert [report.places.total() for report in reports] == [KILLS, KILLS]
+    assert all(report.files > 2 for report in reports)
+
+
+# --- what it would find --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def source(mysql97: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of a real server with its index, at rest."""
+    mysql97.execute("CREATE DATABASE IF NOT EXISTS received")
+    mysql97.execute("CREATE TABLE IF NOT EXISTS received.t (a INT AUTO_INCREMENT PRIMARY KEY)")
+    for _ in range(3):
+        mysql97.execute("INSERT INTO received.t VALUES (), (), ()")
+        mysql97.rotate()
+    mysql97.execute("INSERT INTO received.t VALUES ()")
+    folder = tmp_path_factory.mktemp("source")
+    for path in [*mysql97.binlogs(), mysql97.data / "binlog.index"]:
+        shutil.copy(path, folder)
+    mysql97.execute("DROP DATABASE received")
+    return folder
+
+
+@pytest.fixture
+def copy(source: Path, tmp_path: Path) -> Copy:
+    """A copy as it should be."""
+    folder = tmp_path / "copy"
+    shutil.copytree(source, folder)
+    for name in BESIDE - {"binlog.index"}:
+        (folder / name).touch()
+    return Copy(folder, source)
+
+
+def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+def test_a_copy_as_it_should_be(copy: Copy):
+    assert copy.after_a_kill() == "no transaction"
+    copy.at_the_end()
+
+
+def events(raw: bytes) -> list[int]:
+    return list(borders(raw))
+
+
+DAMAGE = {
+    "a byte": lambda raw: raw[:300] + bytes((raw[300] ^ 1,)) + raw[301:],
+    "an event is left out": lambda raw: raw[: events(raw)[3]] + raw[events(raw)[4] :],
+    "an event is doubled": lambda raw: raw[: events(raw)[4]] + raw[events(raw)[3] :],
+    "an event too much": lambda raw: raw + raw[events(raw)[3] : events(raw)[4]],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("which", [1, -1])
+def test_what_is_not_the_sources_is_found(copy: Copy, damage: Callable[[bytes], bytes], which: int):
+    name = copy.names()[which]
+    edit(copy.folder / name, damage)
+    with pytest.raises(Wrong, match=f"{name}.*they differ at"):
+        copy.after_a_kill()
+    with pytest.raises(Wrong, match=f"{name}.*they differ at"):
+        copy.at_the_end()
+
+
+def test_a_file_that_is_short(copy: Copy):
+    """Of the last one a kill may leave less; in the end, and of others, it is a fault."""
+    last = copy.folder / copy.names()[-1]
+    starts = events(last.read_bytes())
+    for size, where in (
+        (starts[-1], "no transaction"),
+        (starts[-2] + 1, "an event"),
+        (starts[-2], "a transaction"),
+        (4, "a file's begin"),
+    ):
+        edit(last, lambda raw, size=size: raw[:size])
+        assert copy.after_a_kill() == where
+        if size < starts[-1]:
+            with pytest.raises(Wrong, match=last.name):
+                copy.at_the_end()
+    first = copy.folder / copy.names()[0]
+    edit(first, lambda raw: raw[:-1])
+    with pytest.raises(Wrong, match=f"{first.name}, which is not the last"):
+        copy.after_a_kill()
+
+
+def test_a_file_at_its_end(copy: Copy):
+    *_, last, gone = copy.names()
+    (copy.folder / gone).unlink()
+    edit(copy.folder / "binlog.index", lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
+    assert copy.after_a_kill() == "a file's end"
+    with pytest.raises(Wrong, match=f"the copy has .*{last}'"):
+        copy.at_the_end()
+
+
+def test_a_file_that_is_gone(copy: Copy):
+    (copy.folder / copy.names()[1]).unlink()
+    for look in (copy.after_a_kill, copy.at_the_end):
+        with pytest.raises(Wrong, match="the copy has"):
+            look()
+
+
+def test_a_line_of_the_index_that_is_gone(copy: Copy):
+    """One, at a kill, is a file that has just begun."""
+    index = copy.folder / "binlog.index"
+    edit(index, lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
+    assert copy.after_a_kill() == "a file's begin"
+    with pytest.raises(Wrong, match="the index lists"):
+        copy.at_the_end()
+    edit(index, lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
+    with pytest.raises(Wrong, match="the index lists"):
+        copy.after_a_kill()
+
+
+def test_a_file_too_much(copy: Copy):
+    (copy.folder / "binlog.000001~draft").touch()
+    with pytest.raises(Wrong, match="beside the logs lie"):
+        copy.at_the_end()
+
+
+def test_in_use_is_left_in_the_last_file_alone(copy: Copy):
+    def mark(raw: bytes) -> bytes:
+        return raw[:21] + bytes((raw[21] | 1,)) + raw[22:]
+
+    edit(copy.folder / copy.names()[-1], mark)
+    copy.at_the_end()
+    edit(copy.folder / copy.names()[0], mark)
+    with pytest.raises(Wrong, match=copy.names()[0]):
+        copy.at_the_end()
+
+
+def test_encrypted_copies_are_opened(copy: Copy, tmp_path: Path):
+    ring = keyring.make(tmp_path / "keyring", KEY_ID)
+    copy.key, copy.encrypted = ring.key(KEY_ID), True
+    with pytest.raises(Wrong, match="is not encrypted"):
+        copy.after_a_kill()
+    for name in copy.names():
+        header, keystream = MysqlHeader.new(ring, KEY_ID)
+        edit(
+            copy.folder / name,
+            lambda raw, head=header, key=keystream: head.encode() + key.apply(raw, 0),
+        )
+    assert copy.after_a_kill() == "no transaction"
+    copy.at_the_end()
+    last = copy.folder / copy.names()[-1]
+    edit(last, lambda raw: raw[:-1] + bytes((raw[-1] ^ 1,)))
+    with pytest.raises(Wrong, match=last.name):
+        copy.at_the_end()
+    edit(last, lambda raw: raw[:100])
+    assert copy.after_a_kill() == "a file's begin"

@@ -1,0 +1,213 @@
+"""`tailrace.open` of a running server: its events are those of its files, byte by byte."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import tailrace
+from tailrace.errors import AccessDenied, GtidError, LogPurged, LogReset, UsageError
+from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.transport import ServerTransport
+from tailrace.live.url import Source
+from tailrace.position import Position
+from tailrace.transports import transport_of
+from tests.live.feeding import source_of
+from tests.live.work import run_cases, wait_until
+from tools.servers import NAMES
+
+
+def url_of(server, more=""):
+    return f"mysql://root@127.0.0.1:{server.port}/?heartbeat=1&ssl_mode=DISABLED{more}"
+
+
+def seen(events):
+    """Place and bytes of each event."""
+    return [
+        (event.file, event.offset, event.inner_index, event.header, event.body) for event in events
+    ]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def worked(request, fresh_server):
+    """A server with GTIDs that has run some cases; nobody else writes to it."""
+    options = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
+    server = fresh_server(request.param, options if "mysql" in request.param else None)
+    run_cases(server, ("xa", "savepoints", "integers-min", "ddl", "compressed-statements"))
+    if server.flavour == "mysql":
+        server.execute("set global binlog_transaction_compression = ON")
+        run_cases(server, ("displayed",))
+    return server
+
+
+def folder(server):
+    return server.data / "binlog.index"
+
+
+def test_events_are_those_of_the_files(worked):
+    # The last file is open: the server clears its IN_USE flag, so it is left out.
+    last = worked.binlogs()[-1].name
+    expected = [each for each in seen(tailrace.open(folder(worked))) if each[0] != last]
+    found = seen(tailrace.open(url_of(worked)))
+    assert [each for each in found if each[0] != last] == expected
+    assert len(expected) > 100
+    assert len(found) > len(expected)
+
+
+def test_transactions_are_those_of_the_files(worked):
+    found = list(tailrace.open(url_of(worked)).transactions())
+    expected = list(tailrace.open(folder(worked)).transactions())
+    assert [(each.kind, str(each.gtid), each.start, each.end) for each in found] == [
+        (each.kind, str(each.gtid), each.start, each.end) for each in expected
+    ]
+
+
+def test_resuming_at_each_position(worked):
+    """Wherever reading stops between transactions, going on there gives what is left."""
+    whole = seen(tailrace.open(url_of(worked)))
+    log = tailrace.open(url_of(worked))
+    count, places = 0, []
+    for count, _ in enumerate(log, 1):
+        if not places or places[-1][1] != log.position:
+            places.append((count - 1, log.position))
+    assert len(places) > 20
+    for before, place in places[1 :: max(1, len(places) // 8)]:
+        rest = seen(tailrace.open(url_of(worked), start=str(place)))
+        assert rest[0][:2] == (place.file, 4)
+        assert rest[1:] == [each for each in whole[before:] if each[:2] != (place.file, 4)]
+
+
+def test_position_and_gtids_before_and_after(worked):
+    log = tailrace.open(url_of(worked, "&start=now"))
+    (event,) = log
+    assert (event.offset, event.file) == (4, worked.binlogs()[-1].name)
+    path = worked.binlogs()[-1]
+    assert log.position == Position(path.name, path.stat().st_size)
+    log = tailrace.open(url_of(worked))
+    assert log.position == Position("", 4)
+    assert log.gtids is None
+    events = list(log)
+    assert isinstance(events[0], FormatDescriptionEvent)
+    assert log.format.flavour == worked.flavour
+    assert log.position == Position(path.name, path.stat().st_size)
+    executed = (
+        worked.query("select @@gtid_executed")[0][0]
+        if worked.flavour == "mysql"
+        else worked.query("select @@gtid_binlog_state")[0][0]
+    )
+    kind = GtidSet if worked.flavour == "mysql" else GtidList
+    assert log.gtids == kind.parse(executed.replace("\n", ""))
+
+
+def test_behind_a_set_of_gtids(worked):
+    """Resuming by what was taken gives the transactions that are left."""
+    whole = [str(each.gtid) for each in tailrace.open(url_of(worked)).transactions()]
+    nothing = GtidSet() if worked.flavour == "mysql" else GtidList()
+    log = tailrace.open(url_of(worked), start=nothing)
+    taken = []
+    for each in log.transactions():
+        if len(taken) == len(whole) // 2:
+            break
+        taken.append(str(each.gtid))
+    gtids = log.gtids
+    assert taken == whole[: len(taken)]
+    log.seek(gtids)
+    assert log.gtids is None
+    assert [str(each.gtid) for each in log.transactions()] == whole[len(taken) :]
+    assert log.gtids != gtids
+    again = tailrace.open(url_of(worked, f"&gtid={gtids}"))
+    assert [str(each.gtid) for each in again.transactions()] == whole[len(taken) :]
+
+
+def test_following(worked):
+    log = tailrace.open(url_of(worked, "&start=now"), follow=True)
+    with log:
+        first = log.wait_for_next_event(timeout=20)
+        assert isinstance(first, FormatDescriptionEvent)
+        assert log.wait_for_next_event(timeout=0.2) is None
+        assert not log.at_end
+        worked.execute("create database followed")
+        events = [log.wait_for_next_event(timeout=20)]
+        while not isinstance(events[-1], QueryEvent):
+            events.append(log.wait_for_next_event(timeout=20))
+        assert "followed" in events[-1].sql
+        worked.rotate()
+        while not isinstance(events[-1], RotateEvent):
+            events.append(log.wait_for_next_event(timeout=20))
+        assert events[-1].file == worked.binlogs()[-2].name
+        event = log.wait_for_next_event(timeout=20)
+        assert (event.file, event.offset) == (worked.binlogs()[-1].name, 4)
+    worked.execute("drop database followed")
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_closing_from_another_thread(worked, follow):
+    """It ends the iteration, be it waiting or not, and the server loses its dump thread."""
+    log = tailrace.open(url_of(worked), follow=follow)
+    counted, started = [], threading.Event()
+
+    def read():
+        for event in log:
+            counted.append(event)
+            started.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert started.wait(20)
+    log.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
+    wait_until(lambda: worked.query(dumps)[0][0] == 0)
+
+
+def test_leaving_an_iteration_closes_the_connection(worked):
+    for _ in tailrace.open(url_of(worked)):
+        break
+    dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
+    wait_until(lambda: worked.query(dumps)[0][0] == 0)
+
+
+def test_refusals(mysql97, monkeypatch):
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    with pytest.raises(UsageError, match="keyring"):
+        tailrace.open(url_of(mysql97), keyring="keys.json")
+    with pytest.raises(UsageError, match="not a position"):
+        tailrace.open(url_of(mysql97), start="nowhere")
+    log = tailrace.open(f"mysql://nobody:wrong@127.0.0.1:{mysql97.port}/")
+    with pytest.raises(AccessDenied) as caught:
+        list(log)
+    assert "wrong" not in str(caught.value)
+    with pytest.raises((LogPurged, LogReset)):
+        list(tailrace.open(url_of(mysql97), start="binlog.999999:4"))
+    with pytest.raises((UsageError, GtidError)):
+        tailrace.open(url_of(mysql97, "&gtid=nonsense"))
+
+
+def test_no_secret_is_shown_or_pickled(mysql97):
+    transport = transport_of("mysql://root:hush@host:3306/")
+    assert isinstance(transport, ServerTransport)
+    log = tailrace.open(transport)
+    assert "hush" not in repr(transport) + transport.name + repr(vars(log))
+    with pytest.raises(UsageError) as caught:
+        pickle.dumps(transport)
+    assert "hush" not in str(caught.value)
+    plain = pickle.loads(pickle.dumps(ServerTransport(source_of(mysql97))))
+    assert len(list(tailrace.open(plain))) > 1
+    assert plain.source == source_of(mysql97)
+    assert isinstance(plain.source, Source)
+
+
+def test_what_is_imported():
+    code = (
+        "import sys, tailrace; from tailrace.transports import transport_of\n"
+        "transport_of('mysql://root@h/')\n"
+        "print([m for m in ('pymysql', 'numba', 'pyarrow', 'pyspark') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

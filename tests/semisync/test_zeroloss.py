@@ -1,0 +1,66 @@
+"""The zero-loss campaign, small; and that it finds a receiver that acknowledges too early.
+
+`python -m tools.campaign.zeroloss --size full` has 50 rounds of each flavour.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.campaign import zeroloss
+from tools.campaign.zeroloss import Report, Round
+
+pytestmark = pytest.mark.slow
+
+WITHOUT_SYNC = """
+import sys
+from tailrace.replication.copy import Copy
+from tools.campaign.zeroloss_receiver import main
+Copy.sync = lambda copy: None
+main(sys.argv[1:])
+"""
+
+
+def _round(server, **settings):
+    given = {
+        "server": server,
+        "seed": 1,
+        "wait_point": "AFTER_SYNC",
+        "sync": "group",
+        "power": True,
+        "kills": 1,
+        "end": "with",
+        "seconds": 0.5,
+    }
+    return Round(**(given | settings))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        _round("mysql-9.7"),
+        _round("mariadb-11.8", wait_point="AFTER_COMMIT", sync="0.05", power=False, end="asked"),
+    ],
+    ids=lambda given: f"{given.server} {given.end}",
+)
+def test_every_commit_that_was_seen_is_in_the_copy(given):
+    report = Report(given.server)
+    zeroloss.run_round(given, report)
+    assert report.failures == []
+    assert report.seen > 5
+    assert report.killed == given.kills + (given.end != "asked")
+
+
+def test_a_receiver_that_acknowledges_what_is_not_synced_is_found(monkeypatch):
+    command = zeroloss.receiver_command
+
+    def broken(*given):
+        arguments = command(*given)
+        at = arguments.index("-m")
+        return [*arguments[:at], "-c", WITHOUT_SYNC, *arguments[at + 2 :]]
+
+    monkeypatch.setattr(zeroloss, "receiver_command", broken)
+    report = Report("mariadb-11.8")
+    zeroloss.run_round(_round("mariadb-11.8", kills=0), report)
+    (failure,) = report.failures
+    assert "are not in the copy as seen" in failure

@@ -1,0 +1,135 @@
+"""`mirror` of a running server: the same lake as from the server's files, run after run."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+
+from tailrace.errors import AccessDenied, ConnectionLost, LogPurged, PipelineError, UsageError
+from tailrace.spark import mirror
+from tools.servers import NAMES
+
+WORK = (
+    ("CREATE DATABASE shop", "USE shop"),
+    ("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(50), c DECIMAL(9,2))",),
+    ("INSERT INTO t VALUES (1,'x',1.5),(2,'y',NULL)", "UPDATE t SET b='z' WHERE a=1"),
+    ("FLUSH BINARY LOGS", "DELETE FROM t WHERE a=2", "INSERT INTO t VALUES (3,'ß',-7)"),
+    ("FLUSH BINARY LOGS", "INSERT INTO t VALUES (4,REPEAT('w',40),0)"),
+)
+MORE = (
+    "ALTER TABLE t ADD COLUMN d INT",
+    "UPDATE t SET d = a",
+    "FLUSH BINARY LOGS",
+    "CREATE TABLE u (a INT PRIMARY KEY)",
+    "INSERT INTO u VALUES (1),(2),(3)",
+)
+
+
+def rows(spark, lake, table, kind):
+    """The rows of a lake's table, and the metadata's source left aside."""
+    found = spark.read.option("mergeSchema", "true").parquet(str(lake / table / kind)).toArrow()
+    return sorted(map(str, found.to_pylist()))
+
+
+def assert_same(spark, ours, theirs):
+    tables = sorted(path.name for path in theirs.iterdir() if path.is_symlink())
+    assert sorted(path.name for path in ours.iterdir() if path.is_symlink()) == tables
+    for table in tables:
+        for kind in ("changelog", "current"):
+            assert rows(spark, ours, table, kind) == rows(spark, theirs, table, kind), (table, kind)
+
+
+def purge(server, name):
+    """Have a server delete its logs before one; it does not as long as it sends of them."""
+    deadline = time.monotonic() + 20
+    while server.binlogs()[0].name < name and time.monotonic() < deadline:
+        server.execute(f"PURGE BINARY LOGS TO '{name}'")
+        time.sleep(0.05)
+    assert server.binlogs()[0].name == name
+
+
+def kept(lake):
+    """The copy of the server's logs that the lake keeps."""
+    (folder,) = (lake / "_tailrace" / "sources").iterdir()
+    return sorted(path for path in folder.iterdir() if path.suffix[1:].isdigit())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_lake_of_a_server_is_that_of_its_files(spark, fresh_server, tmp_path, name):
+    server = fresh_server(name, {"binlog_row_metadata": "FULL"})
+    for sql in sum(WORK, ()):
+        server.execute(sql)
+    url = f"mysql://root@127.0.0.1:{server.port}"
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    told = []
+    report = mirror(url, ours, spark=spark, progress=lambda *each: told.append(each))
+    assert report.changes == 6
+    assert list(report.positions) == [f"127.0.0.1_{server.port}"]
+    assert told[0][0] == "receive"
+    files = mirror(server.data, theirs, spark=spark)
+    assert list(report.positions.values()) == list(files.positions.values())
+    assert_same(spark, ours, theirs)
+    copy = kept(ours)  # of what the lake has whole nothing is kept
+    assert [path.name for path in copy] == ["binlog.000003"]
+    assert mirror(url, ours, spark=spark).log_bytes == 0
+
+    for sql in MORE:
+        server.execute(sql)
+    again = mirror(url, ours, spark=spark)
+    assert again.changes == 3 + 3
+    mirror(server.data, theirs, spark=spark)
+    assert_same(spark, ours, theirs)
+    assert [path.name for path in kept(ours)] == ["binlog.000004"]
+
+    shutil.rmtree(kept(ours)[0].parent)  # lost: the file where the lake ends comes anew
+    server.execute("INSERT INTO u VALUES (9)")
+    assert mirror(url, ours, spark=spark).changes == 1
+    mirror(server.data, theirs, spark=spark)
+    assert_same(spark, ours, theirs)
+
+    server.execute("FLUSH BINARY LOGS")
+    server.execute("INSERT INTO u VALUES (10)")
+    server.execute("FLUSH BINARY LOGS")
+    purge(server, "binlog.000006")
+    before = (ours / "_tailrace" / "now").readlink()
+    with pytest.raises(LogPurged, match=r"binlog\.000004|binlog\.000005"):
+        mirror(url, ours, spark=spark)
+    assert (ours / "_tailrace" / "now").readlink() == before
+
+
+def test_a_run_that_dies_keeps_what_it_received(spark, fresh_server, tmp_path):
+    """Received logs stay where making the lake failed: the next run asks for what is new only."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    for sql in sum(WORK, ()):
+        server.execute(sql)
+    url = f"mysql://root@127.0.0.1:{server.port}"
+
+    def dies():
+        raise PipelineError("no Spark today")
+
+    with pytest.raises(PipelineError, match="no Spark today"):
+        mirror(url, tmp_path / "lake", spark=dies)
+    assert [path.name for path in kept(tmp_path / "lake")] == [
+        "binlog.000001",
+        "binlog.000002",
+        "binlog.000003",
+    ]
+    told = []
+    report = mirror(url, tmp_path / "lake", spark=spark, progress=lambda *each: told.append(each))
+    assert report.changes == 6
+    assert max(done for phase, done, _ in told if phase == "receive") == 0
+
+
+def test_what_a_server_refuses(mariadb118, tmp_path):
+    port = mariadb118.port
+    with pytest.raises(AccessDenied):
+        mirror(f"mysql://nobody:s3cret@127.0.0.1:{port}", tmp_path / "a", spark=None)
+    with pytest.raises(ConnectionLost):
+        mirror("mysql://nobody:s3cret@127.0.0.1:1", tmp_path / "b", spark=None)
+    with pytest.raises(UsageError, match="begins with a file, not behind GTIDs"):
+        mirror(f"mysql://root@127.0.0.1:{port}/?gtid=0-1-1", tmp_path / "c", spark=None)
+    with pytest.raises(UsageError, match="decrypted"):
+        mirror(f"mysql://root@127.0.0.1:{port}", tmp_path / "d", keyring="keys.json")
+    assert not (tmp_path / "d").exists()
