@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,36 +11,16 @@ from pymysql.err import InterfaceError
 
 from tailrace.errors import LocalProtocolError, LogReset, ServerError, UsageError
 from tailrace.live.stream import BinlogStream
-from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
+from tests.live.dumps import ALL, connect, events_of, is_artificial
 from tests.wire.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tools.servers import Server
 
 ID = 4711
 FIRST_ERROR = "Could not find first log file name in binary log index file"
-
-
-@pytest.fixture(scope="module")
-def log_of() -> Callable[[Server], Path]:
-    return functools.cache(write_log)
-
-
-@pytest.fixture
-def log(server: Server, log_of: Callable[[Server], Path]) -> Path:
-    """A closed log of each server."""
-    return log_of(server)
-
-
-@pytest.fixture
-def connection(server: Server) -> Iterator[Any]:
-    connection = connect(server)
-    yield connection
-    if connection.open:
-        connection.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,6 @@ from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 from tests.wire.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tools.servers import Server
@@ -25,25 +23,6 @@ if TYPE_CHECKING:
 ID = 4710
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 FIRST_ERROR = "Could not find first log file name in binary log index file"
-
-
-@pytest.fixture(scope="module")
-def log_of() -> Callable[[Server], Path]:
-    return functools.cache(write_log)
-
-
-@pytest.fixture
-def log(server: Server, log_of: Callable[[Server], Path]) -> Path:
-    """A closed log of each server."""
-    return log_of(server)
-
-
-@pytest.fixture
-def connection(server: Server) -> Iterator[Any]:
-    connection = connect(server)
-    yield connection
-    if connection.open:
-        connection.close()
 
 
 def test_fr1_1_open_requires_an_authenticated_connection(server: Server):
