@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pymysql.err import InternalError, OperationalError
 
+from tools.applied import gtid_mode
 from tools.servers import NAMES, Server, available
 
 FreshServer = Callable[..., Server]
@@ -39,6 +40,8 @@ def _variables(server: Server) -> dict[str, str]:
 
 
 def _put_back(server: Server, before: dict[str, str]) -> None:
+    if (mode := before.get("gtid_mode")) is not None:
+        gtid_mode(server, mode)  # type: ignore[arg-type]  # a server's own word
     for name, now in _variables(server).items():
         was = before.get(name, now)
         if was != now:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import ROOT
 from tests.cli.test_errors import assert_refused
-from tests.replication.conftest import DEADLINE, end_of, insert, same, url_of, wait_for
+from tests.replication.conftest import DEADLINE, end_of, insert, rotate, same, url_of, wait_for
 from tools.servers import NAMES
 
 COMMAND = [sys.executable, "-m", "tailrace.cli", "receive"]
@@ -133,6 +133,7 @@ def test_sigkill_under_load(source, start, tmp_path):
             assert process.poll() is None, process.communicate()
             process.kill()
             process.wait()
+    rotate(source)
     process = start(url_of(source), "--into", folder, "--until", "now")
     status, _, err = finish(process)
     assert status == 0, err

@@ -9,6 +9,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.chunks import END, Chunk
 from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
+from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
 from tests.live.feeding import DEADLINE, Copy, cuts, drain, events_of, files_of, fill, source_of
 from tools.proxy import Proxy
@@ -18,7 +19,7 @@ class Witness(RelayIoObserver):
     def __init__(self, answer=lambda packet: packet):
         self.calls: list[str] = []
         self.packets: list[tuple[str, int, bytes]] = []
-        self.requests: list[tuple[str, int, int]] = []
+        self.requests: list[tuple[str, int, Position]] = []
         self.answer = answer
 
     def thread_start(self, io):
@@ -33,7 +34,7 @@ class Witness(RelayIoObserver):
         assert list(io.connection.query("SELECT 1 + 1")) == [(2,)]
         assert io.server_id
         self.calls.append("request")
-        self.requests.append((io.host, io.port, io.log_pos))
+        self.requests.append((io.host, io.port, Position(io.log_name, io.log_pos)))
         return flags
 
     def after_read_event(self, io, packet):
@@ -62,7 +63,7 @@ def test_each_packet_is_shown_at_its_place(server, answer):
     files = files_of(server)
     copy.equals(files)
     assert witness.calls == ["start", "request", "stop"]
-    assert witness.requests == [("127.0.0.1", server.port, 4)]
+    assert witness.requests == [("127.0.0.1", server.port, Position("", 4))]
     shown = {(file, at): raw for file, at, raw in witness.packets if not raw[17] & 0x20}
     for name in files:
         for offset, code, raw in events_of(files[name]):
@@ -98,7 +99,7 @@ def test_requests_are_announced_at_each_connection(server):
     assert witness.calls == ["start", "request", "request", "request", "stop"]
     places = [at for _, _, at in witness.requests]
     assert places == sorted(places)
-    assert places[0] == 4
+    assert places[0].offset == 4
 
 
 def test_by_gtid_too(fresh_server, mariadb118):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tailrace.gtid import GtidList
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.wire.commands import DumpFlag
 from tailrace.wire.packets import LARGEST
@@ -153,13 +155,15 @@ def test_mariadb_ends_where_it_is_told_to(mariadb118: Server):
     write_log(mariadb118)
     until = mariadb118.query("SELECT @@gtid_binlog_pos")[0][0]
     write_log(mariadb118)
-    domain, _, number = map(int, until.split("-"))
+    last = GtidList.parse(until).position[0]
+    before = GtidList.parse(until)
+    before.update(replace(last, seq_no=last.seq_no - 1))
     with connect(mariadb118) as connection:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SET @slave_connect_state = %s, @slave_until_gtid = %s",
-                (f"{domain}-{mariadb118.server_id}-{number - 1}", until),
+                (",".join(map(str, before.position.values())), until),
             )
         stream = BinlogStream.open(connection, server_id=ID)
         found = [each for each in stream if each[4] == 162]
-    assert [int.from_bytes(each[19:27], "little") for each in found] == [number]
+    assert [int.from_bytes(each[19:27], "little") for each in found] == [last.seq_no]

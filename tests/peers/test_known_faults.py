@@ -246,6 +246,7 @@ def test_statements_without_begin(server: Server) -> None:
         "create table peers_plain.t (id int) engine=myisam",
         "alter table peers_plain.t add v int",
         "create temporary table peers_plain.gone (id int)",
+        "drop temporary table peers_plain.gone",
         "create user if not exists peers_plain identified by 'x'",
         "drop user peers_plain",
         "truncate peers_plain.t",

@@ -50,8 +50,13 @@ class SourceEnd:
         self._wanted.set()
 
     def ahead_of(self, position: Position, heard: Position | None) -> int | None:
-        """Bytes from a position to the end; ``heard`` is a place that the log is known to have."""
+        """Bytes from a position to the end; ``heard`` is a place that the log is known to have.
+
+        None where it is not known, or not yet.
+        """
         sizes, end = self._sizes, self._end
+        if end is None and not self._refused:
+            return None  # the stream alone cannot tell: what comes next may only be slow
         known = max((each for each in (end, heard) if each is not None), default=None)
         if known is None:
             return None
