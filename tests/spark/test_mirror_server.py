@@ -133,3 +133,24 @@ def test_what_a_server_refuses(mariadb118, tmp_path):
     with pytest.raises(UsageError, match="decrypted"):
         mirror(f"mysql://root@127.0.0.1:{port}", tmp_path / "d", keyring="keys.json")
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_renamed_between_runs_in_a_log_without_names(spark, fresh_server, tmp_path, name):
+    """What a later run reads in the middle of a file has the names of before; RENAME keeps rows."""
+    server = fresh_server(name, {"binlog_row_metadata": "MINIMAL"})
+    lake = tmp_path / "lake"
+    for sql in sum(WORK[:3], ()):
+        server.execute(sql)
+    mirror(server.data, lake, spark=spark)
+    server.execute("RENAME TABLE t TO renamed")
+    assert mirror(server.data, lake, spark=spark).changes == 0
+    expected = [{"a": a, "b": b, "c": c} for a, b, c in server.query("SELECT * FROM renamed")]
+    found = spark.read.parquet(str(lake / "shop.renamed" / "current"))
+    assert [row.asDict() for row in found.select("a", "b", "c").orderBy("a").collect()] == expected
+    server.execute("INSERT INTO renamed VALUES (7, 'seven', 7)")
+    mirror(server.data, lake, spark=spark)
+    expected = [{"a": a, "b": b, "c": c} for a, b, c in server.query("SELECT * FROM renamed")]
+    found = spark.read.parquet(str(lake / "shop.renamed" / "current"))
+    assert [row.asDict() for row in found.select("a", "b", "c").orderBy("a").collect()] == expected
+    assert not (lake / "shop.t" / "current").exists()

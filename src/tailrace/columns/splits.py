@@ -303,6 +303,8 @@ class _Scan:
             for effect in effects(sql, event.database, session):
                 self._parts[-1].changes += _changes(effect, seq)
         self._catalogue.apply_event(event, flavour)
+        if (event.offset or 0) < self._parts[0].start:
+            self._parts[0].catalogue = self._catalogue.copy()
 
 
 def _changes(effect: Effect, seq: int) -> Iterator[TableChange]:

@@ -20,7 +20,7 @@ from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
 from tailrace.selection import wants
-from tailrace.spark.current.build import Built, SourceChanges, build
+from tailrace.spark.current.build import Built, SourceChanges, build, table_changes
 from tailrace.spark.lake.assemble import Made, assemble
 from tailrace.spark.lake.names import folder_name
 from tailrace.spark.lake.resume import grown, resume, state_after
@@ -177,7 +177,13 @@ class _Run:
             state = state_after(each, lake.manifest.sources.get(each.name), splits[each.name])
             if state is not None:
                 sources[each.name] = state
-        made = Made(files, built, sources, options.tables, options.keep)
+        renamed = {
+            change.renamed: source
+            for source, parts in splits.items()
+            for change in table_changes(parts)
+            if change.renamed is not None
+        }
+        made = Made(files, built, sources, options.tables, options.keep, renamed)
         manifest, places = assemble(lake, made)
         self._tell("commit", 0, len(places))
         lake.commit(manifest, places)

@@ -45,10 +45,15 @@ def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
     """The bucket of each row's key, from 0 to below ``count`` (a power of two).
 
     Depends on the keys' values and types only, so it is the same in all runs and on all machines.
+    NULLs count for nothing, so that it does not matter whether there is a column of texts beside
+    one of the key's, which only some files need.
     """
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        hashes = _mixed(hashes + _SEED ^ _hashes(pa.chunked_array(column).combine_chunks()))
+        values = pa.chunked_array(column).combine_chunks()
+        mixed = _mixed(hashes + _SEED ^ _hashes(values))
+        there = values.is_valid().to_numpy(zero_copy_only=False)
+        hashes = mixed if not values.null_count else np.where(there, mixed, hashes)
     result: Numbers = (hashes & np.uint64(count - 1)).astype(np.int64)
     return result
 
@@ -56,7 +61,11 @@ def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
 def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
     if not column.null_count and (found := _whole(column)) is not None:
         return _renumbered(found)
-    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+    if column.null_count:  # pyarrow unifies no dictionaries that have a NULL
+        column = pa.chunked_array([pa.concat_arrays(column.chunks)])
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    if encoded.num_chunks > 1:
+        encoded = encoded.unify_dictionaries()
     codes = [_integers(chunk.indices) for chunk in encoded.chunks]
     if not codes:
         return np.zeros(0, np.int64), 1

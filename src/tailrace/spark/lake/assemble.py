@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +37,8 @@ class Made:
     sources: Mapping[str, SourceState]
     patterns: tuple[str, ...] | None
     keep: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The sources of tables that got their names from others."""
 
 
 def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
@@ -48,7 +50,7 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
     for name in sorted({*before.tables, *made.files, *made.built}):
         known = before.tables.get(name)
         fresh = made.files.get(name, ())
-        state = _state(known, fresh)
+        state = _state(known or _renamed(name, made), fresh)
         if state is None:
             continue
         folder = folder_name(state.database, state.table)
@@ -62,6 +64,15 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
         places[folder] = place
     sources = {**before.sources, **made.sources}
     return Manifest(version, made.patterns, made.keep, sources, tables), places
+
+
+def _renamed(name: str, made: Made) -> TableState | None:
+    """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
+    source, built = made.renamed.get(name), made.built.get(name)
+    if source is None or built is None:
+        return None
+    database, table = name.split(".", 1)
+    return TableState(database, table, source, "log", built.current.columns)
 
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:
