@@ -124,6 +124,8 @@ def test_what_comes_is_given_at_once_also_over_a_rotation(server):
 def test_nothing_comes_in_time(server):
     with Feed(source_of(server), start="now") as feed:
         assert isinstance(feed.take(DEADLINE), FileBegin)
+        while feed.take(1) is not None:  # MariaDB at rest still writes a BINLOG_CHECKPOINT
+            pass
         before = monotonic()
         assert feed.take(0.3) is None
         assert 0.2 < monotonic() - before < 5

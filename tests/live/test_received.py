@@ -88,9 +88,10 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize("which", [1, -1])
+@pytest.mark.parametrize("which", [0, -1])
 def test_what_is_not_the_sources_is_found(copy: Copy, damage: Callable[[bytes], bytes], which: int):
-    name = copy.names()[which]
+    long = [name for name in copy.names() if len(events((copy.folder / name).read_bytes())) > 8]
+    name = long[which]
     edit(copy.folder / name, damage)
     with pytest.raises(Wrong, match=f"{name}.*they differ at"):
         copy.after_a_kill()

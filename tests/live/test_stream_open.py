@@ -134,7 +134,7 @@ def test_fr1_4_what_is_in_the_gtid_set_is_not_sent(mysql97: Server):
     log = write_log(server)
     uuid = server.query("SELECT @@server_uuid")[0][0]
     executed = GtidSet.parse(server.query("SELECT @@global.gtid_executed")[0][0])
-    (_, end), *_ = executed.sources[uuid, ""]
+    *_, (_, end) = executed.sources[uuid, ""]
     last = end - 1
     wanted = GtidSet.parse(f"{uuid}:{last - 1}-{last}")
     with connect(server) as connection:
@@ -146,7 +146,7 @@ def test_fr1_4_what_is_in_the_gtid_set_is_not_sent(mysql97: Server):
     assert numbers == [last - 1, last]
     with connect(server) as connection:
         everything = list(BinlogStream.open(connection, server_id=ID, flags=RPL_GTID | 1))
-    assert len([each for each in everything if each[4] == 33]) == len(executed)
+    assert len([each for each in everything if each[4] in {33, 42}]) == len(executed)
     assert set(events_of(log)) <= {bytes(each) for each in everything}
 
 

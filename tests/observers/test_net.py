@@ -72,7 +72,8 @@ def test_kill_ends_the_servers_thread(server):
         service = NetService(connection, "the source")
         service.query("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
         thread = connection.thread_id()
-        stream = BinlogStream.open(connection, server_id=77)
+        last = server.binlogs()[-1].name
+        stream = BinlogStream.open(connection, filename=last, server_id=7070)
         assert thread in {row[0] for row in server.query("SHOW PROCESSLIST")}
         service.kill()
         with pytest.raises(ConnectionLost):
