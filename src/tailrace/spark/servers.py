@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
-from tailrace.replication.receiver import Receiver
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge
@@ -51,6 +50,10 @@ class ServerLogs:
         ``state`` is how far the lake has read it. ``progress`` is told ``receive``, bytes received,
         and how many there will be. Raises what `Receiver.run` raises.
         """
+        from tailrace.replication.receiver import (  # noqa: PLC0415 - needs PyMySQL: servers only
+            Receiver,
+        )
+
         source = self.source
         if state is not None:
             source = replace(source, start=Position(state.file, len(MAGIC)))
