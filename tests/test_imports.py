@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = ("numba", "numpy", "pandas", "pyarrow", "pyspark")
+HEAVY = ("numba", "numpy", "pandas", "pyarrow", "pymysql", "pyspark")
 SHOP = Path(__file__).resolve().parents[1] / "examples" / "shop" / "mysql"
 
 
@@ -23,6 +23,10 @@ def test_import_is_light():
 
 def test_reading_events_is_light():
     assert loaded(f"import tailrace\nfor event in tailrace.open({str(SHOP)!r}): pass") == []
+
+
+def test_spark_reads_files_without_a_client():
+    assert "pymysql" not in loaded("import tailrace.spark, tailrace.cli.mirror")
 
 
 def test_decoding_with_kernels_cached_needs_no_numba():
