@@ -9,11 +9,12 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
+
+from tailrace.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 _PIECE: Final = 1 << 18
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -46,7 +47,7 @@ class _End:
     watched: int = 0  # the selector's events
 
 
-class Proxy:
+class Proxy(Closing):
     """Listens on ``port`` (of 127.0.0.1) and passes bytes to and from a server; a context manager.
 
     ``target`` is the server's port, or gives it at each connection: a `Server` has another one
@@ -158,17 +159,6 @@ class Proxy:
 
             self._order(end)
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _order(self, act: Callable[[], object]) -> None:
         done = threading.Event()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from tailrace.closing import Closing
 from tailrace.constants import MAGIC
 from tailrace.errors import LogError, StorageError, UsageError
 from tailrace.events import (
@@ -24,7 +25,6 @@ from tailrace.transports import END, BackgroundReader, SeriesTransport, transpor
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.storage.keyring.base import Keyring
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.transports.taken import Taken
 
 
-class Log:
+class Log(Closing):
     """The events of a log, in order: of files, of memory, or whatever its transport reads.
 
     Iterating decodes lazily and holds one event at a time; each iteration begins at the start (or
@@ -351,17 +351,6 @@ class Log:
                 each.close()
         self._failure = None
         self.at_end = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open(  # noqa: A001 - it is tailrace.open

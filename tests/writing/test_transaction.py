@@ -6,9 +6,7 @@ import gc
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 
 import tailrace
 from tailrace.errors import (
@@ -35,24 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
-Change = tuple[str, Any, Any]
-KINDS = pa.schema(
-    [
-        ("id", pa.int32()),
-        ("name", pa.string()),
-        ("note", pa.string()),
-        ("price", pa.decimal128(9, 2)),
-    ]
-)
-ROWS = st.lists(
-    st.tuples(
-        st.integers(-(1 << 31), (1 << 31) - 1),
-        st.none() | st.text(max_size=20).map(lambda text: text.replace("\0", "")),
-        st.none() | st.text(max_size=300),
-        st.none() | st.decimals(-9_999_999, 9_999_999, places=2),
-    ),
-    max_size=40,
-)
 
 
 @both

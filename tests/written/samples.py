@@ -155,7 +155,7 @@ def samples(server: Server) -> dict[str, Sample]:
     """A column of each type that the server has, by name."""
     mysql = server.flavour == "mysql"
     unicode = st.characters(codec="utf-8")
-    if server.name == "mariadb-10.11":  # its SQL has no -0
+    if not mysql:  # MariaDB's SQL has no -0
         floats, doubles = (values.map(lambda value: value + 0.0) for values in (_FLOATS, _DOUBLES))
     else:
         floats, doubles = _FLOATS, _DOUBLES

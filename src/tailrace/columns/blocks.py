@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tailrace.closing import Closing
 from tailrace.columns.decrypt import accelerated
 from tailrace.columns.layout import PADDING
 from tailrace.constants import (
@@ -20,8 +21,6 @@ from tailrace.errors import BadMagic, ChecksumMismatch, OutOfMemory, StorageErro
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from tailrace.storage import LogFile
 
@@ -45,7 +44,7 @@ def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: in
         raise ChecksumMismatch("its bytes do not have the checksum at their end")
 
 
-class Blocks:
+class Blocks(Closing):
     """Reads a log's plain bytes from an offset on, up to ``end`` (None: its end as of each read).
 
     ``data`` holds the ``size`` bytes of the block that stands at ``offset``; `next` drops what was
@@ -65,17 +64,6 @@ class Blocks:
         self.size = 0
         self.block = BLOCK
         self.data: Array = np.empty(0, np.uint8)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""

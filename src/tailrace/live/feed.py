@@ -10,6 +10,7 @@ from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from tailrace.closing import Closing
 from tailrace.errors import (
     ConnectionLost,
     LocalProtocolError,
@@ -30,8 +31,6 @@ from tailrace.wire.unframe import unframe as in_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
 
     from tailrace.live.chunks import Item
     from tailrace.live.dump import Unframe
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.live")
 
 
-class Feed:
+class Feed(Closing):
     """What a server's log holds and what comes, as `FileBegin` and `Chunk`; breaks are mended.
 
     ``start`` (None: the source's, and where that is not said ``oldest``) chooses between two modes.
@@ -300,14 +299,3 @@ class Feed:
                 self._stop()
             self._wake.close()
             self._woken.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FATAL: Final = 1236
 """ER_MASTER_FATAL_ERROR_READING_BINLOG: the text says what it is."""
+UNKNOWN_VARIABLE: Final = 1193
+"""ER_UNKNOWN_SYSTEM_VARIABLE."""
 
 _GONE: Final = frozenset({
     1040,  # too many connections

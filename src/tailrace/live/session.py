@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pymysql import err
 
+from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import (
     AccessDenied,
@@ -24,14 +25,12 @@ from tailrace.errors import (
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.connect import connect
 from tailrace.live.identity import free_server_id
-from tailrace.live.refusals import refusal
+from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag, RegisterReplica
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 OLDEST: Final = Position("", len(MAGIC))
 """The beginning of the first log that the source still has, whatever its name."""
 
-_UNKNOWN_VARIABLE: Final = 1193
-_SYNTAX: Final = 1064
 _CAPABILITY: Final = 4
 """MariaDB: GTIDs are understood; with less its events are rewritten."""
 _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG MONITOR"}
@@ -53,7 +50,7 @@ _ROTATE_NAME: Final = HEADER_SIZE + 8
 Gtids = GtidSet | GtidList
 
 
-class Session:
+class Session(Closing):
     """One authenticated connection to a source.
 
     Made by `open`; `prepare` and `request` lead to its one dump, everything else comes before.
@@ -97,17 +94,6 @@ class Session:
         if self.connection.open:
             self.connection.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # --- asking ----------------------------------------------------------------------------------
 
     def query(self, sql: str, *, needs: str = "") -> list[tuple[Any, ...]]:
@@ -131,7 +117,7 @@ class Session:
         try:
             return self.query(f"SELECT @@GLOBAL.{name}")[0][0]
         except ServerError as error:
-            if error.code != _UNKNOWN_VARIABLE:
+            if error.code != UNKNOWN_VARIABLE:
                 raise
             return None
 
@@ -342,7 +328,7 @@ class Session:
         try:
             self.query(sql)
         except ServerError as error:
-            if error.code != _UNKNOWN_VARIABLE:
+            if error.code != UNKNOWN_VARIABLE:
                 raise
             return  # a server from before checksums
         self.checksum = str(self.query("SELECT @master_binlog_checksum")[0][0])

@@ -11,6 +11,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tailrace.closing import Closing
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.hold import Hold
@@ -22,7 +23,6 @@ from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
-    from types import TracebackType
 
     from pymysql.connections import Connection
 
@@ -63,7 +63,7 @@ class _State(Enum):
     CLOSED = "was closed"
 
 
-class BinlogStream:
+class BinlogStream(Closing):
     """Records of a binary log, one by one, as the server sends them.
 
     What was asked for stands in ``filename``, ``position``, ``server_id``, ``flags``, ``gtid_set``;
@@ -255,17 +255,6 @@ class BinlogStream:
 
     def _refused(self, what: str) -> LocalProtocolError:
         return LocalProtocolError(f"{what}: the stream {self._state.value}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return (

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from tailrace.closing import Closing
 from tailrace.storage.streams.base import SpillOutput, check_cut, needs
 from tailrace.storage.streams.temporary import TemporaryOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from tailrace.storage.streams.base import Data, OutputStream
 
 _PIECE: Final = 1 << 20
 
 
-class BinlogCache:
+class BinlogCache(Closing):
     """Bytes that are written, cut back to savepoints, and copied out once.
 
     Holds at most ``limit`` bytes in memory, and hands them to a temporary file when there are more;
@@ -135,14 +135,3 @@ class BinlogCache:
             output.write(piece)
 
     close = reset
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -154,6 +154,3 @@ class MariadbGtids:
 
     def _last(self, domain_id: int) -> MariadbGtid | None:
         return self.written.position.get(domain_id)
-
-
-GtidState = MysqlGtids | MariadbGtids

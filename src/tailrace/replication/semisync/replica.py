@@ -15,6 +15,7 @@ from tailrace.errors import (
     SemisyncError,
     ServerError,
 )
+from tailrace.live.refusals import UNKNOWN_VARIABLE
 from tailrace.observers import RelayFlag, RelayIo, RelayIoObserver
 from tailrace.position import Position
 from tailrace.wire.semisync import Acknowledgement, unwrap
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("tailrace.semisync")
 
-_UNKNOWN_VARIABLE: Final = 1193
 _ENABLED: Final = ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
 """The variables of MySQL's plugin, of the present and of the old name."""
 _LOG_POS_AT: Final = 13
@@ -167,7 +167,7 @@ def _offers(connection: ConnectionService, *, mariadb: bool) -> bool:
         try:
             connection.query(f"SELECT @@global.{name}")
         except ServerError as error:
-            if error.code != _UNKNOWN_VARIABLE:
+            if error.code != UNKNOWN_VARIABLE:
                 raise
         else:
             return True
