@@ -102,9 +102,9 @@ def test_requests_are_announced_at_each_connection(server):
     assert places[0].offset == 4
 
 
-def test_by_gtid_too(fresh_server, mariadb118):
+def test_by_gtid_too(fresh_server):
     mysql = fresh_server("mysql-9.7", {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"})
-    for server, start in ((mysql, GtidSet()), (mariadb118, GtidList())):
+    for server, start in ((mysql, GtidSet()), (fresh_server("mariadb-11.8"), GtidList())):
         fill(server, 3)
         witness = Witness()
         with Feed(
