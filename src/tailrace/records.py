@@ -11,6 +11,7 @@ from tailrace.ahead import Ahead
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent, TransactionPayloadEvent
+from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
 from tailrace.reader import Group
 from tailrace.rollbacks import xa_name
@@ -189,6 +190,8 @@ class Changes:
                 yield from self._inside(kept)
         elif self._keeps and event.header.type in _READ_BY_NEXT:
             self._before.append(event)
+        elif isinstance(event, XaPrepareEvent) and event.one_phase:
+            yield from self._at_once(event)
         elif event.header.type in _LOOKED_AT:
             self._refuse(event)
         if boundary is Boundary.END:
@@ -284,6 +287,15 @@ class Changes:
             self._prepares = self._prepared[begun[1]] = self._hold()
         else:
             self._undone_payload = self._read_ahead(first).takes_back(first)
+
+    def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
+        """An XA transaction is committed in one phase: what its payload held holds."""
+        held, self._prepares = self._prepares, None
+        if held is not None:
+            xid = event.xid
+            del self._prepared[xid.format_id, xid.gtrid, xid.bqual]
+            yield from held
+            held.clear()
 
     def _read_ahead(self, event: Event) -> Ahead:
         """What stands behind an event. The log of a server may have grown since it was read."""

@@ -191,6 +191,25 @@ def test_what_is_taken_back_is_not_printed(busy, place):
     busy.execute("DELETE FROM d.t")
 
 
+def test_compressed_xa_that_is_committed_at_once(busy):
+    if busy.flavour == "mariadb":
+        pytest.skip("MariaDB has no transaction payloads")
+    mark = str(time.monotonic_ns())
+    with following_from_now(busy, "--as", "json") as follower, busy.connect() as other:
+        with other.cursor() as xa:
+            for sql in (
+                "SET SESSION binlog_transaction_compression = ON",
+                "XA START 'three'", f"INSERT INTO d.t VALUES (-6, 'three-{mark}')", "XA END 'three'",
+                "XA COMMIT 'three' ONE PHASE",
+            ):  # fmt: skip
+                xa.execute(sql)
+        lines, _ = follower.until(holds(f"three-{mark}"))
+        assert sum(mark in line for line in lines) == 1
+        assert follower.end()[0] == 0
+        assert "have not ended" not in follower.errors
+    busy.execute("DELETE FROM d.t")
+
+
 def test_prepared_and_not_ended(busy):
     """What is not printed is said when it ends; and a commit whose rows stand before the start."""
     with busy.connect() as other, other.cursor() as xa:
