@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _YEARS = 1 << 14
 """Years that a DATE's bytes can say; MySQL's end with 9999."""
 
 
-@functools.cache
+def _once(make: Callable[[], np.ndarray[Any, Any]]) -> Callable[[], np.ndarray[Any, Any]]:
+    """Make a table at the first call, whichever threads call, and keep that very one.
+
+    Kernels hold its address. `functools.cache` lets two threads make it, and drops one of the two.
+    """
+    lock = threading.Lock()
+    made: list[np.ndarray[Any, Any]] = []
+
+    @functools.wraps(make)
+    def table() -> np.ndarray[Any, Any]:
+        if not made:
+            with lock:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return table
+
+
+@_once
 def calendar() -> np.ndarray[Any, Any]:
     """For year * 13 + month: days from 1970-01-01 to the month's first << 5 | the month's length.
 
@@ -28,13 +51,13 @@ def calendar() -> np.ndarray[Any, Any]:
     return np.concatenate([table.reshape(-1), np.zeros(64, np.int32)])
 
 
-@functools.cache
+@_once
 def powers_of_ten() -> np.ndarray[Any, Any]:
     """10 ** 0 to 10 ** 18 (int64)."""
     return 10 ** np.arange(19, dtype=np.int64)
 
 
-@functools.cache
+@_once
 def crc_tables() -> np.ndarray[Any, Any]:
     """CRC-32's eight tables of 256 entries, one behind the other (uint32)."""
     tables = np.zeros((8, 256), np.uint32)
