@@ -14,7 +14,7 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
-from tests.replication.conftest import end_of, insert, rotate, same, url_of, wait_for
+from tests.replication.conftest import end_of, insert, rotate, same, settle, url_of, wait_for
 
 
 def test_all_that_is_there(source, folder):
@@ -81,6 +81,7 @@ def test_a_transaction_whose_cache_becomes_the_log_file(source, folder, receivin
         for _ in range(12):
             cursor.execute("INSERT INTO d.t (b) VALUES (REPEAT('x', 1000000))")
         connection.commit()
+    settle(source)  # the log file is a new one
     log = source.binlogs()[-1]
     lengths = [event.header.length for event in tailrace.open(str(log)) if event.header.type == 162]
     assert max(lengths) > 1000

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
+
+from tailrace.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from tailrace.sql.statement import Statement
 
@@ -17,7 +18,7 @@ _BLOCK: Final = 1 << 20
 """Characters of SQL that are held before they are written."""
 
 
-class Backwards:
+class Backwards(Closing):
     """A pile of statements: what is put on it last comes off first.
 
     A megabyte of it is in memory, the rest in a temporary file, which goes when it is closed.
@@ -55,13 +56,6 @@ class Backwards:
             self._held = pickle.loads(self._file.read(size))  # noqa: S301 - our own file
             self._file.seek(start)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the file, and of what is in it."""
         self._file.close()
