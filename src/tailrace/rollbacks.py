@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.constants import EventType
 from tailrace.errors import BoundaryError
-from tailrace.events.payload import TransactionPayloadEvent
+from tailrace.events import DecodeContext
+from tailrace.events.payload import TransactionPayloadEvent, events_in
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.events.base import Event
+    from tailrace.events.description import FormatDescription
 
 _SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
 _ROLLBACK_TO: Final = re.compile(
@@ -75,15 +78,19 @@ class Rollbacks:
         if isinstance(event, XaPrepareEvent):
             if not event.one_phase:
                 xid = event.xid
-                name = (xid.format_id, xid.gtrid, xid.bqual)
-                self._prepared[name] = (group, offset)
+                self.prepared((xid.format_id, xid.gtrid, xid.bqual), group, offset)
         elif isinstance(event, TransactionPayloadEvent):
-            first = next(iter(event), None)
-            begun = _XA.match(first.sql) if isinstance(first, QueryEvent) else None
-            if begun is not None and begun[1].upper() == "START":
-                self._prepared[_xa_name(begun)] = (Position(file, offset), offset + 1)
+            inside = prepared_in(event.pieces(), event.form)
+            if inside is not None:
+                self.prepared(inside, group, offset + 1)
         elif isinstance(event, QueryEvent):
             self._statement(event, event.sql, file, offset)
+
+    def prepared(self, name: XaName, group: Position, end: int) -> None:
+        """An XA transaction was prepared: its group begins at ``group``, and its rows end before
+        ``end``.
+        """
+        self._prepared[name] = (group, end)
 
     def _statement(self, event: Event, sql: str, file: str, offset: int) -> None:
         if savepoint := _SAVEPOINT.match(sql):
@@ -123,6 +130,25 @@ def xa_name(event: Event) -> tuple[str, XaName] | None:
         xid = event.xid
         return None if event.one_phase else ("PREPARE", (xid.format_id, xid.gtrid, xid.bqual))
     return xa_statement(event) if isinstance(event, QueryEvent) else None
+
+
+def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaName | None:
+    """The XA transaction that a payload's plain bytes prepare; None: none, or it is committed.
+
+    All of them are gone through only where the first event is an XA statement. Raises
+    EventDecodeError, TruncatedEvent.
+    """
+    context = DecodeContext(form)
+    number = 0
+    for number, raw in enumerate(events_in(pieces)):
+        if number == 0:
+            first = context.decode(raw)
+            if not isinstance(first, QueryEvent) or xa_statement(first) is None:
+                return None
+        elif raw[4] == EventType.XA_PREPARE:
+            said = xa_name(context.decode(raw))
+            return None if said is None else said[1]
+    return None
 
 
 def is_rollback(event: Event) -> bool:

@@ -29,16 +29,17 @@ def strings(texts: Sequence[str]) -> pa.StringArray:
 
 
 OPERATIONS: Final = strings(["insert", "update", "delete", "snapshot"])
-_NAME: Final = pa.dictionary(pa.int8(), pa.string())
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+"""Wide enough for the names in any number of batches together, which may be of a thousand files."""
 _PRESENT: Final = pa.struct([("before", pa.binary()), ("after", pa.binary())])
 _RAW: Final = pa.map_(pa.string(), pa.string())
 
 METADATA_FIELDS: Final = (
-    pa.field("_op", _NAME, nullable=False),
+    pa.field("_op", pa.dictionary(pa.int8(), pa.string()), nullable=False),
     pa.field("_db", _NAME, nullable=False),
     pa.field("_table", _NAME, nullable=False),
     pa.field("_ts", pa.timestamp("us", "UTC"), nullable=False),
-    pa.field("_gtid", pa.dictionary(pa.int32(), pa.string())),
+    pa.field("_gtid", _NAME),
     pa.field("_file", _NAME, nullable=False),
     pa.field("_pos", pa.int64(), nullable=False),
     pa.field("_seq", pa.decimal128(38, 0), nullable=False),
@@ -139,7 +140,7 @@ def _word(text: str) -> pa.Array:
 
 def constant(text: str, length: int) -> pa.DictionaryArray:
     """``length`` times the same text."""
-    indices = pa.Array.from_buffers(pa.int8(), length, [None, zeros(length)], 0)
+    indices = pa.Array.from_buffers(pa.int32(), length, [None, zeros(4 * length)], 0)
     return pa.DictionaryArray.from_arrays(indices, _word(text), safe=False)
 
 

@@ -58,7 +58,7 @@ class Blocks(Closing):
                 " file, and give that"
             )
         self._file = accelerated(log.open())
-        self._name = log.name
+        self.name = log.name
         self._end = end
         self.offset = offset
         self.size = 0
@@ -73,7 +73,7 @@ class Blocks(Closing):
         """Read the first four bytes; raises `BadMagic` where they are not a log's."""
         magic = b"".join(self._pieces(0, len(MAGIC)))
         if magic != MAGIC:
-            raise BadMagic("this is not a binary log", file=self._name, offset=0)
+            raise BadMagic("this is not a binary log", file=self.name, offset=0)
         self.offset = 4
 
     def next(self, consumed: int) -> bool:
@@ -88,7 +88,7 @@ class Blocks(Closing):
             except MemoryError:
                 raise OutOfMemory(
                     f"there is no memory to hold {wanted} bytes of the log from here on",
-                    file=self._name,
+                    file=self.name,
                     offset=self.offset + consumed,
                 ) from None
             larger[:rest] = self.data[consumed : self.size]
@@ -153,6 +153,6 @@ class Blocks(Closing):
         left = self.size - consumed
         return TruncatedEvent(
             f"the file ends {left} bytes into an event",
-            file=self._name,
+            file=self.name,
             offset=self.offset + consumed,
         )

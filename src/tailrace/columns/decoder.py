@@ -11,7 +11,14 @@ from tailrace.columns import layout as k
 from tailrace.columns.blocks import check_large
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.walk import Ranges, Walker
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag, EventType, event_name
+from tailrace.constants import (
+    HEADER_SIZE,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_name,
+)
 from tailrace.errors import (
     BoundaryError,
     EventDecodeError,
@@ -227,10 +234,10 @@ class LogDecoder(Walker):
         frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
         frame[k.MUTED] = self._is_undone(offset)
-        held, seen, large = bytearray(), 0, False
+        held, seen, large, wanted = bytearray(), 0, False, _SMALL_PAYLOAD
         for piece in pieces:
             held += piece
-            if len(held) >= (_PAYLOAD_BLOCK if large else _SMALL_PAYLOAD):
+            if len(held) >= wanted:
                 if not large:
                     large = True
                     yield from self._flush()
@@ -238,6 +245,7 @@ class LogDecoder(Walker):
                 yield from self._flush()
                 del held[:done]
                 seen += done
+                wanted = max(_PAYLOAD_BLOCK, min(_first_size(held), MAX_EVENT_SIZE))
         done = yield from self._inner(held, seen)
         if done != len(held) or seen + done == 0:
             raise EventDecodeError(
@@ -283,3 +291,8 @@ class LogDecoder(Walker):
         if raw[25] & 1:
             frame[k.GENERATION] += 1
         frame[k.CURSOR] += len(raw)
+
+
+def _first_size(held: bytearray) -> int:
+    """The size of the event that bytes begin with; 0 where its header is not there."""
+    return int.from_bytes(held[9:13], "little") if len(held) >= HEADER_SIZE else 0

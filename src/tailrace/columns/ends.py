@@ -23,7 +23,7 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
-from tailrace.rollbacks import Rollbacks, XaName, xa_statement
+from tailrace.rollbacks import Rollbacks, XaName, prepared_in, xa_statement
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
@@ -213,10 +213,4 @@ def _prepared_inside(payload: Event) -> XaName | None:
     """The XA transaction that a compressed transaction prepares."""
     if not isinstance(payload, TransactionPayloadEvent):
         return None
-    events = iter(payload)
-    first = next(events, None)
-    if isinstance(first, QueryEvent) and xa_statement(first) is not None:
-        for event in events:
-            if isinstance(event, XaPrepareEvent):
-                return _name(event)
-    return None
+    return prepared_in(payload.pieces(), payload.form)

@@ -62,15 +62,6 @@ MUTED: Final = 26
 """Where 1, rows events are passed over: they stand in a part of the log that was rolled back."""
 PLAN_WORDS: Final = 32
 
-# The scan's own words; it shares CURSOR, END, BASE, CHECKSUM_BYTES and SAFE with the plan.
-SCAN_BOUNDS: Final = 6
-SCAN_COUNT: Final = 7
-SCAN_CAPACITY: Final = 8
-SCAN_TARGET: Final = 9
-SCAN_LAST: Final = 10
-SCAN_BEGAN: Final = 12
-"""Offset where the transaction under way, or the last one, began."""
-
 # Why the plan stopped (its return value).
 DONE: Final = 0
 """Every whole event of the block is planned; what is left is part of the next event."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
+from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
-from tailrace.columns.splits import Split, find_rollbacks, whole_file
+from tailrace.columns.splits import find_rollbacks, whole_file
 from tailrace.errors import TruncatedEvent, UsageError
 from tailrace.live.url import SCHEMES, Source
 from tailrace.schema.catalogue import Catalogue
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.columns.split import Inside, Split
     from tailrace.live.url import Start
     from tailrace.rows.schema import TableSchema
     from tailrace.storage.keyring.base import Keyring
@@ -63,6 +67,8 @@ def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
         blocks.check_magic()
         if split.start > blocks.offset:
             _read_format_description(decoder, blocks)
+            if split.inside is not None:
+                _read_opening(decoder, split.inside)
             blocks.skip(split.start)
         consumed = 0
         while blocks.next(consumed):
@@ -94,6 +100,15 @@ def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
     for _ in decoder.decode(blocks.data, min(size, blocks.size), blocks.offset):
         pass
     blocks.block = BLOCK
+
+
+def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
+    """Take in the GTID event of the transaction inside which a split begins."""
+    size = len(inside.opening)
+    data = np.zeros(size + PADDING, np.uint8)
+    data[:size] = np.frombuffer(inside.opening, np.uint8)
+    for _ in decoder.decode(data, size, inside.began):
+        pass
 
 
 def changes(

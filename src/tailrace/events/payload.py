@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 import zstandard
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm, EventType
-from tailrace.errors import EventDecodeError, EventEncodeError, TruncatedEvent
+from tailrace.errors import EventDecodeError, EventEncodeError, LogError, TruncatedEvent
 from tailrace.events.base import REQUIRED, Event
 from tailrace.events.build import Builder, binary, integer, member, write_fields
 from tailrace.events.context import DecodeContext
@@ -123,6 +123,32 @@ def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> It
         raise EventDecodeError("the compressed payload ends too early")
 
 
+def events_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes of each event in an uncompressed payload that comes in pieces.
+
+    Never more than one and a piece in memory. Raises TruncatedEvent, EventDecodeError.
+    """
+    held = bytearray()
+    at = seen = 0
+    for piece in pieces:
+        del held[:at]
+        at = 0
+        held += piece
+        while len(held) - at >= HEADER_SIZE:
+            length = unpack_header(held, at)[3]
+            if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
+                raise EventDecodeError(f"the payload holds an event of {length} bytes")
+            if len(held) - at < length:
+                break
+            yield bytes(memoryview(held)[at : at + length])
+            at += length
+            seen += 1
+    if at != len(held):
+        raise TruncatedEvent("the payload ends inside an event")
+    if not seen:
+        raise EventDecodeError("the payload holds no event")
+
+
 class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
     """TRANSACTION_PAYLOAD (40): the events of one transaction, all but its GTID event.
 
@@ -226,25 +252,10 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
 
         Raises TruncatedEvent, EventDecodeError.
         """
-        held = bytearray()
-        at = seen = 0
-        for piece in self.pieces():
-            del held[:at]
-            at = 0
-            held += piece
-            while len(held) - at >= HEADER_SIZE:
-                length = unpack_header(held, at)[3]
-                if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-                    raise self.error(f"the payload holds an event of {length} bytes")
-                if len(held) - at < length:
-                    break
-                yield bytes(memoryview(held)[at : at + length])
-                at += length
-                seen += 1
-        if at != len(held):
-            raise self.error("the payload ends inside an event", TruncatedEvent)
-        if not seen:
-            raise self.error("the payload holds no event")
+        try:
+            yield from events_in(self.pieces())
+        except LogError as error:
+            raise error.at(self.file, self.offset, self.name) from None
 
     def check(self) -> None:
         """Decode all fields, and uncompress and decode all events inside."""

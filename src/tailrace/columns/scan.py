@@ -1,0 +1,336 @@
+"""One log file's way through the scan kernel: where it may be cut, what its statements do."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns import scan_frame as f
+from tailrace.columns.blocks import Blocks
+from tailrace.columns.native import kernel
+from tailrace.columns.payload_heads import PayloadHeads
+from tailrace.columns.split import Inside, Split
+from tailrace.columns.table_changes import TableChange, table_changes
+from tailrace.constants import (
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_name,
+)
+from tailrace.errors import LogError, PipelineError, TruncatedEvent
+from tailrace.events import DecodeContext
+from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.query import QueryEvent
+from tailrace.events.transaction import XaPrepareEvent
+from tailrace.position import Position, file_number, sequence
+from tailrace.rollbacks import ends_transaction
+from tailrace.schema.classify import classify
+from tailrace.schema.ddl import effects
+from tailrace.schema.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.rollbacks import Rollbacks, XaName
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.storage import LogFile
+
+Array = np.ndarray[Any, Any]
+
+_ROOM: Final = 1 << 12
+NEVER: Final = 1 << 62
+"""As a size that no part has; as an offset that no file comes to."""
+_FLAGS: Final = 17
+"""Offset of the flags' low byte in an event's header."""
+_GTIDS: Final = frozenset(
+    {
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+    }
+)
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of a file in the making.
+
+    ``joins``: it may go together with the one before. ``began`` is where the transaction began
+    inside which it begins, None where a transaction begins with it.
+    """
+
+    start: int
+    catalogue: Catalogue
+    changes: list[TableChange] = field(default_factory=list)
+    joins: bool = False
+    began: int | None = None
+
+
+class Scan:
+    """One file's way through the scan kernel: `run`, or `scan` again and again as it grows.
+
+    Parts have about ``target`` bytes; a transaction of more is cut inside, where the rows of a
+    statement begin. With ``holding`` a part begins where an XA transaction does that is prepared,
+    also in a payload, so that what stands before it can be taken alone.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        log: LogFile,
+        catalogue: Catalogue,
+        rollbacks: Rollbacks,
+        target: int,
+        start: int,
+        *,
+        holding: bool = False,
+    ) -> None:
+        self._source = source
+        self.log = log
+        self._catalogue = catalogue
+        self._rollbacks = rollbacks
+        self._start = start
+        self._target = target
+        self._context = DecodeContext()
+        self._number = file_number(log.name) or 0
+        self._bounds = np.zeros(_ROOM, np.int64)
+        self._inner = np.zeros((_ROOM, f.INNER_WORDS), np.int64)
+        self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
+        frame = self._frame = np.zeros(f.WORDS, np.int64)
+        frame[f.SAFE] = 4
+        frame[f.BOUNDS] = self._bounds.ctypes.data
+        frame[f.INNER] = self._inner.ctypes.data
+        frame[f.PAYLOADS] = self._payloads.ctypes.data
+        frame[[f.BOUND_CAPACITY, f.INNER_CAPACITY]] = _ROOM
+        frame[f.PAYLOAD_CAPACITY] = _ROOM if holding else 0
+        frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
+        frame[f.LAST] = max(start, 4) if start < NEVER else NEVER
+        self.parts = [Part(max(start, 4), catalogue.copy())]
+        self._at = 4
+        self._holding = holding
+        self._heads = PayloadHeads()
+
+    def run(self) -> list[Split]:
+        """The splits of the whole file."""
+        return list(self._splits(self.scan()))
+
+    def scan(self) -> int:
+        """Go on behind the last whole event that was gone through; where the last transaction
+        ends that is there whole.
+        """
+        scan = kernel("scan_events")
+        frame = self._frame
+        end_of_file = self._at
+        with Blocks(self.log) as blocks:
+            blocks.check_magic()
+            in_use = is_in_use(blocks)
+            blocks.skip(self._at)
+            consumed = 0
+            while blocks.next(consumed):
+                begin = int(blocks.data.ctypes.data)
+                frame[f.CURSOR] = begin
+                frame[f.END] = begin + blocks.size
+                frame[f.BASE] = blocks.offset - begin
+                while (reason := scan(frame.ctypes.data)) != f.DONE:
+                    self._stop(reason)
+                self._drain()
+                consumed = int(frame[f.CURSOR]) - begin
+                end_of_file = blocks.offset + consumed
+                if size := blocks.payload_ahead(consumed):
+                    if end_of_file + size > self.log.size:
+                        break
+                    if self._holding:
+                        tail = int(frame[f.CHECKSUM_BYTES])
+                        name = self._heads.prepared_in_file(
+                            blocks, end_of_file, size - tail, self._context.format
+                        )
+                        self._prepared(name, end_of_file, int(frame[f.BEGAN]))
+                    blocks.skip(end_of_file + size)
+                    frame[f.SAFE] = end_of_file = blocks.offset
+                    consumed = 0
+            torn = end_of_file != blocks.offset + blocks.size
+        just_begun = self._holding and end_of_file == len(MAGIC)  # it is followed
+        if torn and not in_use and not just_begun:
+            raise TruncatedEvent(
+                "the file ends inside this event", file=self.log.name, offset=end_of_file
+            )
+        end = int(frame[f.SAFE]) if in_use else end_of_file
+        if self._start < NEVER and self._start > end_of_file:
+            raise PipelineError(
+                f"{self.log.path} has {end_of_file} bytes of whole events, but was read up to "
+                f"{self._start} before: it is not the same log"
+            )
+        self._at = end_of_file
+        return end
+
+    def take(self, end: int) -> list[Split]:
+        """The splits up to ``end``, a transaction's; the next call gives those behind it."""
+        splits = list(self._splits(end))
+        left = [part for part in self.parts if part.start >= end]
+        if not left or left[0].start > end:
+            known = left[0].catalogue if left else self._catalogue
+            changes = [
+                change
+                for part in self.parts
+                if part.start < end
+                for change in part.changes
+                if change.offset >= end
+            ]
+            left.insert(0, Part(end, known.copy(), changes))
+        left[0].joins = False
+        self.parts = left
+        if splits:
+            self._frame[f.LAST] = max(self._frame[f.LAST], end)
+        return splits
+
+    def _joined(self, parts: list[Part], end: int) -> list[Part]:
+        """The parts before ``end``; those that join another with it, up to a split's size."""
+        found: list[Part] = []
+        wanted = [part for part in parts if part.start < end]
+        ends = [*(part.start for part in wanted[1:]), end]
+        for part, behind in zip(wanted, ends, strict=False):
+            if part.joins and found and behind - found[-1].start <= self._target:
+                found[-1] = replace(found[-1], changes=[*found[-1].changes, *part.changes])
+            else:
+                found.append(part)
+        return found
+
+    def _splits(self, end: int) -> Iterator[Split]:
+        parts = self._joined(self.parts, end)
+        ends = [*(part.start for part in parts[1:]), end] if parts else []
+        opened = cache(lambda began: inside_of(self.log, began))
+        for part, behind in zip(parts, ends, strict=True):
+            yield Split(
+                self._source,
+                self.log,
+                part.start,
+                behind,
+                part.catalogue,
+                tuple(change for change in part.changes if change.offset < end),
+                inside=None if part.began is None else opened(part.began),
+            )
+
+    def _drain(self) -> None:
+        """Take in what the kernel noted since it was asked last."""
+        frame = self._frame
+        begins = self._bounds[: frame[f.BOUND_COUNT]]
+        inner = self._inner[: frame[f.INNER_COUNT]]
+        payloads = self._payloads[: frame[f.PAYLOAD_COUNT]]
+        frame[[f.BOUND_COUNT, f.INNER_COUNT, f.PAYLOAD_COUNT]] = 0
+        if len(begins) or len(inner):
+            self._take_bounds(begins, inner)
+        if len(payloads):
+            self._take_payloads(payloads.tolist(), -int(frame[f.BASE]))
+
+    def _take_payloads(self, payloads: list[list[int]], base: int) -> None:
+        """Find the XA transactions among payloads that stand at ``base`` and their offset."""
+        heads = self._heads
+        tail = int(self._frame[f.CHECKSUM_BYTES])
+        for offset, size, began, frames in payloads:
+            if frames and not heads.may_prepare(base + offset + frames, size - tail - frames):
+                continue
+            start = base + offset + HEADER_SIZE
+            body = ctypes.string_at(start, size - HEADER_SIZE - tail)
+            try:
+                name = heads.prepared(body, self._context.format)
+            except LogError as error:
+                kind = event_name(EventType.TRANSACTION_PAYLOAD)
+                raise error.at(self.log.name, offset, kind) from None
+            self._prepared(name, offset, began)
+
+    def _take_bounds(self, begins: Array, inner: Array) -> None:
+        """Take in where transactions begin, and statements inside them with where these began."""
+        parts = [Part(begin, self._catalogue.copy()) for begin in begins.tolist()]
+        parts += [
+            Part(offset, self._catalogue.copy(), began=began) for offset, began in inner.tolist()
+        ]
+        self.parts += sorted(parts, key=lambda part: part.start)
+
+    def _prepared(self, name: XaName | None, offset: int, began: int) -> None:
+        """The payload at an offset prepares an XA transaction, if ``name`` is one's."""
+        if name is not None:
+            self._rollbacks.prepared(name, Position(self.log.name, began), offset + 1)
+            self._may_hold(began)
+
+    def _stop(self, reason: int) -> None:
+        """Look at the event at the cursor, and go on behind it."""
+        frame = self._frame
+        cursor = int(frame[f.CURSOR])
+        offset = int(cursor + frame[f.BASE])
+        self._drain()
+        if reason == f.FULL:
+            return
+        if reason != f.AT_EVENT:
+            header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
+            tail = int(frame[f.CHECKSUM_BYTES])
+            raise bad_length(header[3], tail=tail).at(self.log.name, offset, event_name(header[1]))
+        raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
+        event = self._context.decode(raw, file=self.log.name, offset=offset)
+        if event.type == EventType.FORMAT_DESCRIPTION:
+            with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
+            frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        elif event.type == EventType.START_ENCRYPTION:
+            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
+                raise event.error("the log is encrypted from here on: its keyring is needed")
+        else:
+            self._rollbacks.feed(event, int(frame[f.BEGAN]))
+            if self._holding and isinstance(event, XaPrepareEvent) and not event.one_phase:
+                self._may_hold(int(frame[f.BEGAN]))
+            if ends_transaction(event):
+                frame[f.SAFE] = event.end_offset or 0
+            if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
+                self._define(event)
+        frame[f.CURSOR] += len(raw)
+
+    def _may_hold(self, began: int) -> None:
+        """What was prepared may be decided later: let a part begin there."""
+        number = bisect_left(self.parts, began, key=lambda part: part.start)
+        if number and (number == len(self.parts) or self.parts[number].start > began):
+            self.parts.insert(number, Part(began, self._catalogue.copy(), joins=True))
+
+    def _define(self, event: QueryEvent) -> None:
+        flavour = self._context.flavour
+        seq = sequence(self._number, event.offset or 0, 0)
+        session, sql = Session.of_event(event, flavour)
+        if session is not None:
+            for effect in effects(sql, event.database, session):
+                self.parts[-1].changes += [
+                    replace(change, began=int(self._frame[f.BEGAN]))
+                    for change in table_changes(effect, seq)
+                ]
+        self._catalogue.apply_event(event, flavour)
+        if (event.offset or 0) < self.parts[0].start:
+            self.parts[0] = Part(self.parts[0].start, self._catalogue.copy())
+
+
+def inside_of(log: LogFile, began: int) -> Inside:
+    """The transaction that begins at an offset, for parts that begin inside it.
+
+    An offset before all events is that of a transaction which began in the file before: relay logs
+    may change files in the middle of one.
+    """
+    if began < len(MAGIC):
+        return Inside(began)
+    with Blocks(log) as blocks:
+        header = b"".join(blocks.read(began, began + HEADER_SIZE))
+        if header[4] not in _GTIDS:
+            return Inside(began)
+        size = int.from_bytes(header[9:13], "little")
+        return Inside(began, b"".join(blocks.read(began, began + size)))
+
+
+def is_in_use(blocks: Blocks) -> bool:
+    """Whether a log's first event says that it is being written."""
+    at = len(MAGIC) + _FLAGS
+    try:
+        return bool(b"".join(blocks.read(at, at + 1))[0] & EventFlag.IN_USE)
+    except TruncatedEvent:
+        return False

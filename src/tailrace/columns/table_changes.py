@@ -1,0 +1,75 @@
+"""What logged statements do to tables as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tailrace.schema.clauses import RenameTable
+from tailrace.schema.ddl import (
+    AlterTable,
+    CreateLike,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Effect,
+    Name,
+    RenameTo,
+    Truncate,
+    Unclear,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a statement did to a table as a whole, by its place in the order of all changes.
+
+    ``table`` is ``database.table`` (``database.*`` for a dropped database); ``renamed`` the new
+    name of a renamed one. ``unclear`` says that the statement was not understood.
+    """
+
+    seq: int
+    kind: Literal["create", "alter", "drop", "truncate", "rename", "unclear"]
+    table: str
+    renamed: str | None = None
+    began: int = 0
+    """Where the statement's transaction begins in its file."""
+
+    @property
+    def offset(self) -> int:
+        """Where the statement stands in its file (`tailrace.position.sequence`)."""
+        return self.seq >> 48 & ~(-1 << 44)
+
+
+def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
+    """The changes that an effect of a statement at ``seq`` makes."""
+    match effect:
+        case CreateTable() | CreateLike():
+            if not effect.unless_exists:
+                yield TableChange(seq, "create", _text(effect.name))
+        case AlterTable():
+            yield TableChange(seq, "alter", _text(effect.name))
+            for clause in effect.clauses:
+                if isinstance(clause, RenameTable):
+                    new = Name(clause.database or effect.name.database, clause.table)
+                    yield TableChange(seq, "rename", _text(effect.name), _text(new))
+        case RenameTo():
+            yield TableChange(seq, "rename", _text(effect.old), _text(effect.new))
+        case DropTable():
+            yield TableChange(seq, "drop", _text(effect.name))
+        case Truncate():
+            yield TableChange(seq, "truncate", _text(effect.name))
+        case DropDatabase():
+            yield TableChange(seq, "drop", f"{effect.database}.*")
+        case Unclear():
+            name = "*.*" if effect.name is None else _text(effect.name)
+            yield TableChange(seq, "unclear", name)
+        case _:
+            return
+
+
+def _text(name: Name) -> str:
+    return f"{name.database or ''}.{name.table}"
