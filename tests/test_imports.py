@@ -25,10 +25,6 @@ def test_reading_events_is_light():
     assert loaded(f"import tailrace\nfor event in tailrace.open({str(SHOP)!r}): pass") == []
 
 
-def test_spark_reads_files_without_a_client():
-    assert "pymysql" not in loaded("import tailrace.spark, tailrace.cli.mirror")
-
-
 def test_decoding_with_kernels_cached_needs_no_numba():
     code = f"import tailrace\nfor batch in tailrace.changes({str(SHOP)!r}): pass"
     loaded(code)

@@ -272,5 +272,9 @@ class PipelineError(TailraceError):
     """The pipeline cannot go on: a lake that does not fit, a key that is missing, ..."""
 
 
+class LakeChanged(PipelineError):
+    """Others wrote to a lake's table while a batch was made for it: nothing of it was committed."""
+
+
 class UsageError(TailraceError):
     """A command or function was called with arguments that do not go together."""

@@ -185,16 +185,16 @@ def test_bytes_and_sizes_are_told(files: list[live_files.Seen], tmp_path: Path) 
 
 
 def test_a_load_chooses_by_its_seed() -> None:
-    plan = Plan("load", 4, large=1.0, huge=1 << 20, statements=True, flush=True)
+    plan = Plan("load", 4, large=1.0, huge=1 << 20, statements=True, flush=True, own=True)
     numbers = range(3000)
     first = [choose(random.Random(f"1/0/{n}"), plan) for n in numbers]
     assert first == [choose(random.Random(f"1/0/{n}"), plan) for n in numbers]
     assert first != [choose(random.Random(f"2/0/{n}"), plan) for n in numbers]
     named = {action.__name__ for action in first}
     assert {"huge", "large", "flush_logs", "as_statement", "xa_left", "own_alter"} <= named
-    plain = Plan("load", 4, large=0.0, huge=0, statements=False, flush=False)
+    plain = Plan("load", 4, large=0.0, huge=0, statements=False, flush=False, own=False)
     named = {choose(random.Random(f"1/0/{n}"), plain).__name__ for n in numbers}
-    assert not {"huge", "large", "flush_logs", "as_statement"} & named
+    assert not {"huge", "large", "flush_logs", "as_statement", "own_alter", "create_as"} & named
 
 
 def _until(reached: Callable[[], bool]) -> None:

@@ -83,5 +83,5 @@ def batch(
 
 
 def constant(text, rows, index=None):
-    indices = pa.array([0] * rows, index or pa.int8())
+    indices = pa.array([0] * rows, index or pa.int32())
     return pa.DictionaryArray.from_arrays(indices, pa.array([text]))

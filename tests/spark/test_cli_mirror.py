@@ -38,8 +38,8 @@ def test_what_does_not_fit(tmp_path):
         mirror(into=tmp_path / "lake")
     with pytest.raises(UsageError, match="--cores 0"):
         mirror(str(SHOP), into=tmp_path / "lake", cores=0)
-    with pytest.raises(UsageError, match="no 'history'"):
-        mirror(str(SHOP), into=tmp_path / "lake", keep="history")
+    with pytest.raises(UsageError, match="no 'rows'"):
+        mirror(str(SHOP), into=tmp_path / "lake", keep="rows")
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="no lake"):
         mirror(str(SHOP), into=tmp_path)

@@ -163,9 +163,7 @@ def test_only_a_changelog(spark, tmp_path):
         mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog"])
 
 
-@pytest.mark.parametrize(
-    "options", [{"keep": []}, {"keep": ["history"]}, {"format": "delta"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"keep": []}, {"keep": ["rows"]}, {"format": "orc"}], ids=str)
 def test_options_that_make_no_sense(options, tmp_path):
     with pytest.raises(UsageError):
         mirror(SHOP, tmp_path / "lake", **options)

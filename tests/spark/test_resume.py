@@ -15,6 +15,7 @@ from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.lake.resume import (
+    digests,
     dump_catalogue,
     grown,
     load_catalogue,
@@ -122,6 +123,22 @@ def test_the_flag_of_a_log_being_written_does_not_make_it_another(logs):
     data[4 + 17] |= 1
     state = read(logs(**{names[2]: bytes(data)}))
     resume(logs(), replace(state))
+
+
+def test_the_flag_is_passed_over_wherever_the_lake_ends(logs):
+    """Also where the last bytes before that place begin within the first event's header."""
+    names = sorted(logs.content)
+    data = logs.content[names[0]] + bytes(5000)
+    flagged = data[:21] + bytes((data[21] | 1,)) + data[22:]
+    places = (4, 22, 23, 200, 4095, 4096, *range(4097, 4122), 4200, 5000)
+
+    def found(content):
+        log = logs(**{names[0]: content}).files[0]
+        return [digests(log, place) for place in places]
+
+    assert found(flagged) == found(data)
+    changed = data[:23] + bytes((data[23] ^ 1,)) + data[24:]
+    assert all(one != other for one, other in zip(found(changed)[3:], found(data)[3:], strict=True))
 
 
 def test_catalogues_come_back():

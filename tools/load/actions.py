@@ -27,6 +27,7 @@ def choose(rng: random.Random, plan: Plan) -> Action:
         * (0 if action is huge and not plan.huge else 1)
         * (0 if action is flush_logs and not plan.flush else 1)
         * (0 if action is as_statement and not plan.statements else 1)
+        * (0 if action in _OWN and not plan.own else 1)
         for action, weight in _WEIGHTS.items()
     ]
     return rng.choices(actions, weights)[0]
@@ -283,6 +284,7 @@ def flush_logs(c: Client, rng: random.Random) -> None:  # noqa: ARG001 - one of 
 
 
 _LARGE: Final = (large, huge)
+_OWN: Final = (own_create, own_drop, own_change, own_alter, own_rename, own_truncate, create_as)
 _WEIGHTS: Final[dict[Action, float]] = {
     autocommit: 15,
     small: 25,

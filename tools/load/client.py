@@ -39,6 +39,7 @@ class Plan:
     huge: int
     statements: bool
     flush: bool
+    own: bool
 
 
 class Client:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final, Self
 
 from tools.campaign.columns import Types
 from tools.load.actions import choose
 from tools.load.client import Client, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from tools.servers import Server
+
+_PAUSE_SECONDS: Final = 0.01
+"""So often a client looks whether a pause is over."""
 
 
 class Load:
@@ -28,7 +33,7 @@ class Load:
     can. ``large`` multiplies how often there are transactions of some MB (0: never), ``huge`` is
     about how many bytes the largest have, which are rarer still (0: none). ``statements`` logs some
     changes as statements (with INTVAR, RAND and USER_VAR events). ``flush`` rotates the log at
-    times.
+    times. ``own`` makes tables, alters and drops them: a mirror has more and more of them.
     """
 
     def __init__(
@@ -43,16 +48,19 @@ class Load:
         huge: int = 24 << 20,
         statements: bool = False,
         flush: bool = True,
+        own: bool = True,
         database: str = "random_load",
     ) -> None:
         self.server = server
         self.seed = seed
-        self._plan = Plan(database, tables, large, huge, statements, flush)
+        self._plan = Plan(database, tables, large, huge, statements, flush, own)
         self._pause = clients / rate if rate else 0.0
         self._count = clients
         self._clients: list[Client] = []
         self._threads: list[threading.Thread] = []
         self._ending = threading.Event()
+        self._pausing = threading.Event()
+        self._turns: list[threading.Lock] = []
         self._failures: list[BaseException] = []
 
     def start(self) -> None:
@@ -64,9 +72,10 @@ class Load:
             for number in range(self._count)
         ]
         self._clients[0].prepare()
+        self._turns = [threading.Lock() for _ in self._clients]
         self._threads = [
-            threading.Thread(target=self._run, args=(client,), name=f"load {client.number}")
-            for client in self._clients
+            threading.Thread(target=self._run, args=(client, turn), name=f"load {client.number}")
+            for client, turn in zip(self._clients, self._turns, strict=True)
         ]
         for thread in self._threads:
             thread.start()
@@ -82,6 +91,18 @@ class Load:
         self._threads = []
         if self._failures:
             raise self._failures[0]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing goes on inside: each client has ended its action, and begins no other."""
+        self._pausing.set()
+        try:
+            with ExitStack() as turns:
+                for turn in self._turns:
+                    turns.enter_context(turn)
+                yield
+        finally:
+            self._pausing.clear()
 
     @property
     def counts(self) -> Counter[str]:
@@ -118,12 +139,16 @@ class Load:
     ) -> None:
         self.stop()
 
-    def _run(self, client: Client) -> None:
+    def _run(self, client: Client, turn: threading.Lock) -> None:
         try:
             number = 0
             while not self._ending.is_set():
+                if self._pausing.is_set():
+                    self._ending.wait(_PAUSE_SECONDS)
+                    continue
                 rng = random.Random(f"{self.seed}/{client.number}/{number}")
-                client.run(choose(rng, self._plan), rng, number)
+                with turn:
+                    client.run(choose(rng, self._plan), rng, number)
                 number += 1
                 if self._pause:
                     self._ending.wait(rng.uniform(0, 2 * self._pause))

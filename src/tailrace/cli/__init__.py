@@ -33,6 +33,11 @@ app.command(
     name="receive",
     help="Keep byte-identical copies of servers' logs.",
 )
+app.command(
+    "tailrace.cli.verify_lake:verify",
+    name="verify",
+    help="Compare a lake's current tables with the server's.",
+)
 
 
 def main() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import signal
+import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.mirror_live import display, held, notes
+from tailrace.cli.mirror_options import check_cores, keys, seconds
+from tailrace.cli.mirror_progress import progress_shown
 from tailrace.cli.options import (
     KeyringFile,
     SchemaFile,
@@ -27,26 +30,20 @@ from tailrace.storage import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tailrace.cli.lines import Output
     from tailrace.spark import MirrorReport, TableReport
 
-    Progress = Callable[[str, int, int], None]
+_INTERRUPTED = 130
 
-_PHASES: Final = {
-    "receive": "receiving logs",
-    "start": "starting Spark",
-    "read": "reading logs",
-    "current": "making current tables",
-    "commit": "committing",
-}
-_COUNTED: Final = frozenset({"read", "receive"})
-"""Phases that are counted in bytes of log."""
-_LINE_SECONDS: Final = 5.0
-"""Where there is no terminal, a line of progress so often at most."""
-
-
-Into = Annotated[Path, Parameter(name="--into", help="The lake: a new folder, or one begun.")]
+Into = Annotated[
+    str,
+    Parameter(
+        name="--into",
+        help="The lake: a folder, new or begun; of Iceberg also ``CATALOG.SCHEMA``.",
+    ),
+]
 
 
 def mirror(
@@ -54,15 +51,54 @@ def mirror(
     into: Into,
     tables: Tables = (),
     format: Annotated[  # noqa: A002 - the option's name
-        Literal["parquet"], Parameter(name="--format", help="The data files' format.")
+        Literal["parquet", "delta", "iceberg"],
+        Parameter(name="--format", help="The tables' format; ``parquet`` by default."),
     ] = "parquet",
     keep: Annotated[
         str,
         Parameter(
             name="--keep",
-            help="What to keep of each table: ``changelog``, ``current`` or both (default).",
+            help="What to keep of each table: ``changelog`` (all changes), ``current`` (the rows "
+            "that it has now), ``history`` (all versions of its rows), or some of them; "
+            "``changelog,current`` by default.",
         ),
     ] = "changelog,current",
+    follow: Annotated[
+        bool,
+        Parameter(
+            name="--follow", negative=(), help="Go on with what is new, until Ctrl-C or SIGTERM."
+        ),
+    ] = False,
+    trigger: Annotated[
+        str,
+        Parameter(name="--trigger", help="A batch so often, as ``10s`` (default) or ``500ms``."),
+    ] = "10s",
+    key: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--key",
+            negative=(),
+            help="The key of a table where the log does not tell it: ``shop.orders=id,line``.",
+        ),
+    ] = (),
+    shards: Annotated[
+        bool,
+        Parameter(
+            name="--shards",
+            negative=(),
+            help="Several sources have the same tables: rows get a column ``_source``.",
+        ),
+    ] = False,
+    update_mode: Annotated[
+        Literal["merge-on-read", "copy-on-write"] | None,
+        Parameter(
+            name="--update-mode",
+            help="How rows of ``current`` are replaced in large tables. ``merge-on-read`` (Delta, "
+            "Iceberg; by default) marks old rows as deleted and puts new ones beside: readers must "
+            "know Delta's deletion vectors or Iceberg's delete files. ``copy-on-write`` writes "
+            "files anew, for readers that do not.",
+        ),
+    ] = None,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     cores: Annotated[
@@ -80,114 +116,105 @@ def mirror(
     """Land logs in a lake: for each table all its changes, and the rows that it has now.
 
     Run again, it adds what is new in the logs. Of a server the logs up to its present end are
-    received into the lake's folder first, and kept there from where the lake ends.
+    received into the lake's folder first, and kept there from where the lake ends. With
+    ``--follow`` it goes on, batch after batch; killed and started again, it goes on where the lake
+    ends.
     """
     if not sources:
         raise UsageError(
             "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)"
         )
-    chosen = [parsed(each) if names_server(each) else each for each in sources]
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # that there is a log is said before anything starts
-    if cores is not None and not 1 <= cores <= (os.cpu_count() or 1) * 16:
-        raise UsageError(f"--cores {cores}: give a number of cores from 1 on")
+    check_cores(cores)
+    every, given = seconds(trigger), keys(key)
+    chosen = [parsed(each, follow=follow) if names_server(each) else each for each in sources]
     from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
     from tailrace.spark import session  # noqa: PLC0415 - as above
 
     begin = time.monotonic()
-    patterns = split_patterns(tables)
-    with _progress() as progress:
-        report = run(
-            chosen,
-            into,
-            spark=lambda: session(cores),
-            tables=patterns or None,
-            schema=schema,
-            keyring=keyring,
-            keep=[each.strip() for each in keep.split(",")],
-            format=format,
-            statements=statements,
-            progress=progress,
-        )
+    call = partial(
+        run,
+        chosen,
+        into,
+        spark=lambda: session(cores),
+        tables=split_patterns(tables) or None,
+        schema=schema,
+        keyring=keyring,
+        keep=[each.strip() for each in keep.split(",")],
+        keys=given,
+        format=format,
+        statements=statements,
+        shards=shards,
+        update_mode=update_mode,
+    )
+    status = 0
+    if follow:
+        report, status = _follow(call, str(into), every)
+    else:
+        with progress_shown() as progress:
+            report = call(progress=progress)
     output = output_to(standard_output())
-    _print(output, into, report, time.monotonic() - begin)
+    _print(output, into, report, time.monotonic() - begin, told=follow)
     output.close()
-    return 0
+    return status
+
+
+def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple[MirrorReport, int]:
+    """Follow until a signal; the report, and the status to end with."""
+    stop = threading.Event()
+    with display(into) as shown, _signals(stop) as got:
+        report = call(
+            follow=True,
+            trigger=every,
+            stop=stop,
+            progress=shown.progress,
+            on_moment=shown.moment,
+        )
+    return report, _INTERRUPTED if signal.SIGINT in got else 0
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
-    """A progress bar on a terminal, lines elsewhere; both on stderr."""
-    if not sys.stderr.isatty():
-        yield _Lines().tell
-        return
-    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
-    from rich.progress import (  # noqa: PLC0415 - as above
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+def _signals(stop: threading.Event) -> Iterator[list[int]]:
+    """SIGTERM and SIGINT end it behind the batch under way, a second one at once."""
+    got: list[int] = []
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(_PHASES["start"], total=None)
+    def handle(number: int, _frame: Any) -> None:
+        got.append(number)
+        stop.set()
+        if len(got) > 1:
+            raise KeyboardInterrupt
 
-        def tell(phase: str, done: int, total: int) -> None:
-            if phase in _COUNTED:
-                bar.update(task, description=_PHASES[phase], completed=done, total=total)
-            else:
-                bar.update(task, description=_PHASES.get(phase, phase))
-
-        yield tell
+    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield got
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-class _Lines:
-    """Progress as lines, for a file or a pipe."""
-
-    def __init__(self) -> None:
-        self._phase = ""
-        self._next = 0.0
-
-    def tell(self, phase: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if phase == self._phase and now < self._next:
-            return
-        fresh = phase != self._phase
-        self._phase, self._next = phase, now + _LINE_SECONDS
-        if phase in _COUNTED:
-            say(f"{_PHASES[phase]}: {size(done)} of {size(total)}")
-        elif fresh:
-            say(_PHASES.get(phase, phase))
-
-
-def _print(output: Output, into: Path, report: MirrorReport, seconds: float) -> None:
+def _print(
+    output: Output, into: str | Path, report: MirrorReport, seconds: float, *, told: bool
+) -> None:
+    """The summary; ``told``: what there is to say of tables was said as it came up."""
     live = [table for table in report.tables if not table.dropped or table.changes]
     read = f"{report.changes:,} changes from {size(report.log_bytes)} of logs"
     title = f"{into}: {read if report.log_bytes else 'nothing new'}, {seconds:.1f} s"
     if starting := report.seconds.get("start"):
         title += f" ({starting:.1f} s of them until Spark ran)"
     rows = [_row(table) for table in live]
+    for source, place in report.held.items():
+        say(held(source, place))
     output.table(title, ["table", "inserts", "updates", "deletes", "rows", "size", "s"], rows)
     for table in live:
-        name = printable(table.name)
-        if table.refused:
-            output.line((f"{name}: no current state: {printable(table.refused)}", "alarm"))
-        for note in table.notes:
-            output.line((f"{name}: {printable(note)}", "quiet"))
+        for text in notes(table) if not told else ():
+            style = "alarm" if table.refused else "quiet"
+            output.line((text, style))
         if table.changes and table.names != "log":
-            say(f"{name}: {_NAMES[table.names]}")
+            say(f"{printable(table.name)}: {_NAMES[table.names]}")
 
 
-_NAMES: Final = {
+_NAMES = {
     "given": "column names from the schema given",
     "ddl": "column names from the DDL in the logs",
     "none": "no column names in the log, so they are c1, c2, ...; --schema FILE gives names",

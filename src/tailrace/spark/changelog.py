@@ -100,19 +100,22 @@ class _Open:
 class ChangelogFiles:
     """Takes the batches of a split in log order; `finish` gives what was written.
 
-    The files go to ``folder``, which must exist. Raises `PipelineError` where writing fails.
+    The files go to ``folder``, which must exist. With ``source`` they have a column ``_source``
+    of that value. Raises `PipelineError` where writing fails.
     """
 
     def __init__(
         self,
         folder: Path,
         *,
+        source: str | None = None,
         group_rows: int = ROW_GROUP_ROWS,
         group_bytes: int = ROW_GROUP_BYTES,
         kept_bytes: int = KEPT_BYTES,
         open_files: int = OPEN_FILES,
     ) -> None:
         self._folder = folder
+        self._source = source
         self._group_rows = group_rows
         self._group_bytes = group_bytes
         self._kept_limit = kept_bytes
@@ -175,7 +178,7 @@ class ChangelogFiles:
         if table.file is None:
             table.file = ParquetFile(self._folder / f"{self._files:05}.parquet")
             self._files += 1
-        table.file.write(rows)
+        table.file.write(rows if self._source is None else _with_source(rows, self._source))
         table.seconds += time.perf_counter() - start
 
     def _note(self, table: _Open, rows: pa.Table) -> None:
@@ -224,6 +227,12 @@ class ChangelogFiles:
                 seconds=table.seconds,
             )
         )
+
+
+def _with_source(rows: pa.Table, source: str) -> pa.Table:
+    """The rows with a column that says which shard they are of, behind ``_server_id``."""
+    at = rows.schema.get_field_index("_server_id") + 1
+    return rows.add_column(at, "_source", pa.repeat(pa.scalar(source), rows.num_rows))
 
 
 def _names(batch: pa.RecordBatch | pa.Table) -> tuple[str, str]:

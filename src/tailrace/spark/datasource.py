@@ -3,6 +3,7 @@
     tailrace.spark.register(spark)
     spark.read.format("binlog").option("path", "/logs").load()
     spark.read.format("binlog").option("path", "/logs").option("table", "shop.orders").load()
+    spark.readStream.format("binlog").option("path", "/logs").option("start", "now").load()
 
 A partition is a split of a log. The options are described at `BinlogDataSource`.
 """
@@ -15,17 +16,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
-from tailrace.columns import plan_splits, read_split
-from tailrace.columns.arrays import table_of
+from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
+from tailrace.live.url import names_server
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
-from tailrace.selection import wants
-from tailrace.spark.filters import matching, table_patterns, taken
-from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, as_columns, as_json, table_schema
+from tailrace.spark.filters import table_patterns, taken
+from tailrace.spark.reading import SplitPartition, read_changes
+from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
+from tailrace.spark.stream_options import STREAMING, StreamOptions, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
 
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import Filter
+    from pyspark.sql.datasource import DataSourceWriter, Filter
     from pyspark.sql.types import StructType
 
     from tailrace.columns import Split
@@ -45,11 +52,15 @@ _KNOWN: Final = frozenset(
     {"path", "table", "tables", "images", "columns", "schema", "keyring", "verify", "statements"}
     | {"split"}
 )
+_ALL_KNOWN: Final = _KNOWN | STREAMING
 
 
 def register(spark: SparkSession) -> None:
     """Make the format ``binlog`` known to a session."""
     spark.dataSource.register(BinlogDataSource)
+    # Spark looks for it in this thread's active session only, and one that another thread has made
+    # is not active here; making any DataFrame of our own data makes it so.
+    spark.createDataFrame([], "nothing INT")
 
 
 @dataclass(frozen=True)
@@ -71,9 +82,10 @@ class Options:
     def of(cls, given: Mapping[str, str]) -> Options:
         """Understand what was given to ``.option(…)``, whatever the case of the names."""
         options = {name.lower(): value for name, value in given.items()}
-        if unknown := sorted(set(options) - _KNOWN):
+        if unknown := sorted(set(options) - _ALL_KNOWN):
             raise UsageError(
-                f"format binlog has no option {unknown[0]!r}: it has {', '.join(sorted(_KNOWN))}"
+                f"format binlog has no option {unknown[0]!r}: it has"
+                f" {', '.join(sorted(_ALL_KNOWN))}"
             )
         if not options.get("path"):
             raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
@@ -139,6 +151,15 @@ class BinlogDataSource(DataSource):
     - ``statements``: ``skip`` passes over changes that were logged as statements.
     - ``split``: bytes of log that a partition has, about (64 MiB).
 
+    And of ``spark.readStream``, where ``path`` may be a server's URL, too:
+
+    - ``start``: ``oldest`` (default), ``now``, a position (``binlog.000003:1234``), a set of GTIDs
+      behind which it begins, or a time (``2026-11-21T12:00:00Z``).
+    - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: what a batch takes at most.
+    - ``spool``: of a server, the folder for a copy of its log; one for each query.
+    - ``index``: the folder for what is known of the log's files; else one of the cache, or, of a
+      server, one in the spool.
+
     Filters on ``_db``, ``_table``, ``_op``, ``_ts`` and ``_gtid`` are taken over where
     ``spark.sql.python.filterPushdown.enabled`` is true.
     """
@@ -158,8 +179,22 @@ class BinlogDataSource(DataSource):
         Spark refuses a reader that takes filters while the setting is off, and does not tell the
         source of the setting; but it plans with another module where it is on.
         """
+        refuse_streaming(self.options)
         kind = PushingReader if _PUSHING in sys.modules or _is_main(_PUSHING) else BinlogReader
         return kind(Options.of(self.options), wanted_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a log; its options are those of `tailrace.spark.write`."""
+        from tailrace.spark.write import writer  # noqa: PLC0415 - readers do without
+
+        return writer(self.options, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """The reader of a streaming query."""
+        from tailrace.spark.stream import StreamReader  # noqa: PLC0415 - most read no stream
+
+        stream = StreamOptions.of(self.options)
+        return StreamReader(Options.of(self.options), stream, wanted_schema(schema))
 
 
 def _is_main(module: str) -> bool:
@@ -200,16 +235,18 @@ def arrow_schema(options: Options) -> pa.Schema:
 def _columns(options: Options, table: str) -> pa.Schema:
     """A table's columns, as the newest part of the log that has any of its changes knows it."""
     found: list[TableSchema] = []
-    for split in reversed(_splits(options)):
-        batches = read_split(
-            split,
-            tables=table_patterns((), table),
-            columns=(),
-            verify_checksums=False,
-            statements=options.statements,
-            notice=found.append,
-        )
-        for _ in batches:
+    asked: dict[str, Any] = {
+        "tables": table_patterns((), table),
+        "columns": (),
+        "verify_checksums": False,
+        "statements": options.statements,
+        "notice": found.append,
+    }
+    if names_server(options.path):
+        for _ in changes(options.path, schema=options.schema, **asked):
+            pass
+    for split in () if names_server(options.path) else reversed(_splits(options)):
+        for _ in read_split(split, **asked):
             pass
         if found:
             break
@@ -222,13 +259,6 @@ def _columns(options: Options, table: str) -> pa.Schema:
             raise PipelineError(f"table {table} has no column {missing[0]}")
         columns = tuple(column for column in columns if column.name in options.columns)
     return pa.schema([pa.field(column.name, plan_of(column).type) for column in columns])
-
-
-@dataclass
-class SplitPartition(InputPartition):
-    """A partition: a split of a log."""
-
-    split: Split
 
 
 class BinlogReader(DataSourceReader):
@@ -245,39 +275,7 @@ class BinlogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a split that meet the filters taken over, as Arrow batches."""
-        if not isinstance(partition, SplitPartition):  # there is no log: Spark makes one partition
-            return
-        options = self._options
-        batches = read_split(
-            partition.split,
-            tables=self._tables(),
-            columns=self._wanted(),
-            verify_checksums=options.verify,
-            statements=options.statements,
-        )
-        asked = wants(options.tables)
-        for batch in batches:
-            kept = matching(batch, self._conditions)
-            if not kept.num_rows:
-                continue
-            names = kept.column("_db")[0].as_py(), kept.column("_table")[0].as_py()
-            if not asked(*names):
-                continue
-            if options.table is not None:
-                yield as_columns(kept, self._target)
-                continue
-            yield as_json(kept, table_of(batch.schema), self._target)
-
-    def _tables(self) -> tuple[str, ...] | None:
-        """Patterns of the tables to decode, which may fit more than are asked for; None for all."""
-        by_filter = table_patterns(self._conditions, self._options.table)
-        return self._options.tables if by_filter is None else by_filter
-
-    def _wanted(self) -> tuple[str, ...] | None:
-        """The table's columns to decode; None for all."""
-        if self._options.table is None:
-            return None if {"before", "after"} & set(self._target.names) else ()
-        return self._options.columns
+        return read_changes(partition, self._options, self._target, self._conditions)
 
 
 class PushingReader(BinlogReader):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id"})
+_ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id", "_source"})
 _SAMPLE: Final = 2048
 _SAMPLED_ROWS: Final = 8192
 """Fewer rows are not worth a sample: what each way costs is next to nothing."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tailrace.spark.changelog import ChangeFile
+    from tailrace.spark.current.build import Built
+    from tailrace.spark.lake.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -10,10 +18,10 @@ class TableReport:
     """A table of the lake after a run.
 
     ``changes`` counts the run's new changes by operation, ``rows`` the rows that the table has now
-    (None where it has no current state: ``refused`` says why, or it was dropped). ``size`` is the
-    bytes of all its files, ``seconds`` the tasks' time for it in this run, ``names`` where column
-    names came from, if not all from the log (``given``, ``ddl``, ``none``). ``notes`` are sentences
-    that a reader of the table should know.
+    (None where it has no current state and no history: ``refused`` says why, or it was dropped).
+    ``size`` is the bytes of all its files, ``seconds`` the tasks' time for it in this run,
+    ``names`` where column names came from, if not all from the log (``given``, ``ddl``, ``none``).
+    ``notes`` are sentences that a reader of the table should know.
     """
 
     name: str
@@ -32,8 +40,9 @@ class MirrorReport:
     """A run of `mirror`: its tables, and where each source's log will be gone on with.
 
     ``version`` is the lake's committed version, ``log_bytes`` what was read of logs. ``seconds``
-    has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current`` and
-    ``commit``.
+    has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current``,
+    ``history`` and ``commit``. ``held`` has the sources where an XA transaction is prepared and not
+    decided, and where it begins: what stands behind it waits.
     """
 
     version: int
@@ -41,8 +50,129 @@ class MirrorReport:
     positions: dict[str, str]
     log_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+
+    def holding(self, held: dict[str, str]) -> MirrorReport:
+        """The same, with what waits for XA transactions."""
+        return replace(self, held=held)
 
     @property
     def changes(self) -> int:
         """All new changes."""
         return sum(sum(table.changes.values()) for table in self.tables)
+
+
+@dataclass(frozen=True)
+class SourceMoment:
+    """How far the lake has a source's log, while it is followed.
+
+    ``lag_bytes`` counts what the source has and the lake has not, as far as that is known;
+    ``lag_seconds`` is the age of the first event that is not in the lake, 0 where there is none.
+    ``held`` is where an XA transaction begins that is prepared and not decided.
+    """
+
+    name: str
+    position: str | None
+    lag_bytes: int
+    lag_seconds: float
+    gtid: str | None = None
+    held: str | None = None
+    connected: bool = True
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A trigger of a mirror that follows: what its batch did (None: nothing was new).
+
+    ``batches`` counts those since it began, ``rate`` is in bytes of log a second over the last
+    while, ``seconds`` what the batch took.
+    """
+
+    batches: int
+    report: MirrorReport | None
+    sources: tuple[SourceMoment, ...]
+    rate: float
+    seconds: float
+
+
+class Totals:
+    """Sums of the reports of many batches."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, dict[str, int]] = {}
+        self._seconds: dict[str, float] = {}
+        self._bytes = 0
+        self._last: MirrorReport | None = None
+        self._spent: dict[str, float] = {}
+
+    def add(self, report: MirrorReport) -> None:
+        """Count a batch."""
+        self._last = report
+        self._bytes += report.log_bytes
+        for phase, seconds in report.seconds.items():
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+        for table in report.tables:
+            known = self._changes.setdefault(table.name, {})
+            for operation, count in table.changes.items():
+                known[operation] = known.get(operation, 0) + count
+            self._spent[table.name] = self._spent.get(table.name, 0.0) + table.seconds
+
+    def report(self, nothing: MirrorReport) -> MirrorReport:
+        """One report over all; ``nothing`` where there was none."""
+        last = self._last or nothing
+        tables = tuple(
+            replace(
+                table,
+                changes=self._changes.get(table.name, {}),
+                seconds=self._spent.get(table.name, 0.0),
+            )
+            for table in last.tables
+        )
+        return replace(last, tables=tables, log_bytes=self._bytes, seconds=self._seconds)
+
+
+def report_of(
+    manifest: Manifest,
+    files: Mapping[str, Sequence[ChangeFile]],
+    built: Mapping[str, Built],
+    histories: Mapping[str, Any],
+    size: int,
+    seconds: dict[str, float],
+) -> MirrorReport:
+    """The report of a batch that was committed as ``manifest``."""
+    tables = []
+    for key, table in manifest.tables.items():
+        fresh = files.get(key, ())
+        changes: dict[str, int] = {}
+        for file in fresh:
+            for operation, count in file.operations.items():
+                changes[operation] = changes.get(operation, 0) + count
+        states = [each for each in (table.current, table.history) if each is not None]
+        good = [each for each in states if each.refused is None]
+        data = [*table.changelog, *(file for each in states for file in each.data)]
+        spent = sum(file.seconds for file in fresh)
+        spent += sum(made[key].seconds for made in (built, histories) if key in made)
+        tables.append(
+            TableReport(
+                key,
+                {operation: count for operation, count in changes.items() if count},
+                good[0].rows if good else None,
+                sum(file.size for file in data),
+                spent,
+                next((each.refused for each in states if each.refused is not None), None),
+                table.dropped,
+                next((file.names for file in fresh if file.names != "log"), table.names),
+                tuple(dict.fromkeys(note for each in good for note in _notes(each))),
+            )
+        )
+    positions = {name: f"{at.file}:{at.offset}" for name, at in manifest.sources.items()}
+    return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
+
+
+def _notes(state: Any) -> tuple[str, ...]:
+    notes: tuple[str, ...] = state.notes
+    if state.unseen:
+        notes += (
+            f"{state.unseen} of its rows were there before the log begins, so there may be more",
+        )
+    return notes

@@ -9,27 +9,37 @@ once it was committed; where the copy was lost, it begins anew with the file whe
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
+from tailrace.errors import ConnectionLost
+from tailrace.live.resume import Pauses
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
+from tailrace.replication.receiver import Receiver
+from tailrace.replication.retain import Retention
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tailrace.replication.progress import Progress as Far
     from tailrace.spark.lake.manifest import SourceState
     from tailrace.storage import LogSeries
+    from tailrace.storage.index import LogIndex
+    from tailrace.storage.output import LogFolder
 
     Progress = Callable[[str, int, int], None]
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9.-]+")
+_REPORT_SECONDS: Final = 0.5
+_END_SECONDS: Final = 30.0
+"""How long the end of a transaction is waited for where a receiver is to end."""
 
 
 @dataclass(frozen=True)
@@ -44,42 +54,135 @@ class ServerLogs:
         """The one of a server below a folder for all."""
         return cls(source, folder / _ODD.sub("_", str(source.hosts[0])).strip("_"))
 
+    @property
+    def name(self) -> str:
+        """What the source is called in the lake."""
+        return self.folder.name
+
     def receive(self, state: SourceState | None, progress: Progress | None) -> LogSeries:
         """Copy what is new up to the server's present end; the copy, as a series of files.
 
         ``state`` is how far the lake has read it. ``progress`` is told ``receive``, bytes received,
         and how many there will be. Raises what `Receiver.run` raises.
         """
-        from tailrace.replication.receiver import (  # noqa: PLC0415 - needs PyMySQL: servers only
-            Receiver,
-        )
-
-        source = self.source
-        if state is not None:
-            source = replace(source, start=Position(state.file, len(MAGIC)))
 
         def tell(far: Far) -> None:
             if progress is not None:
                 progress("receive", far.received, far.received + (far.lag_bytes or 0))
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        Receiver(source, self.folder, follow=False, on_progress=tell).run()
+        Receiver(self.begin(state), self.folder, follow=False, on_progress=tell).run()
+        return self.series()
+
+    def begin(self, state: SourceState | None) -> Source:
+        """The source, with where a copy begins that is not there (any more)."""
+        if state is None:
+            return self.source
+        return replace(self.source, start=Position(state.file, len(MAGIC)))
+
+    def series(self) -> LogSeries:
+        """The copy. Raises StorageError where there is none yet."""
         (series,) = find(self.folder)
         return series
 
     def keep_from(self, state: SourceState | None) -> None:
         """Delete the files before the one up to which the lake has read."""
         if state is not None:
-            purge(self._index, to=state.file)
+            (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
+            purge(index, to=state.file)
 
-    @property
-    def _index(self) -> Path:
-        (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
-        return index
+
+class Received:
+    """A server's log, received by a thread of its own until `close`.
+
+    A broken connection is made again, as long as the source's ``retry`` says; where the lake has
+    something of the source already, so is one that could not be made at first.
+    """
+
+    def __init__(self, logs: ServerLogs, state: SourceState | None) -> None:
+        self.logs = logs
+        self.far: Far | None = None
+        """The receiver's last report."""
+        self._kept = _Kept()
+        self._stop = threading.Event()
+        self._failed: Exception | None = None
+        self._patient = state is not None
+        logs.folder.mkdir(parents=True, exist_ok=True)
+        self._receiver = self._new(state)
+        self._state = state
+        self._thread = threading.Thread(target=self._run, name=f"receive-{logs.name}", daemon=True)
+        self._thread.start()
+
+    def look(self) -> LogSeries | None:
+        """The copy as it is by now, None while there is none. Raises what ended the receiver."""
+        if self._failed is not None:
+            raise self._failed
+        if self._receiver.position is None:
+            return None
+        return self.logs.series()
+
+    def committed(self, state: SourceState) -> None:
+        """The lake has the log up to there: files before are deleted as the next is begun."""
+        self._state = state
+        self._kept.place[:] = [state.file]
+
+    def close(self) -> None:
+        """End at a transaction's end, or at once where that does not come."""
+        self._stop.set()
+        self._receiver.stop()
+        self._thread.join(_END_SECONDS)
+        if self._thread.is_alive():
+            self._receiver.stop(at_once=True)
+            self._thread.join()
+
+    def _new(self, state: SourceState | None) -> Receiver:
+        return Receiver(
+            self.logs.begin(state),
+            self.logs.folder,
+            retain=self._kept,
+            on_progress=self._note,
+            every=_REPORT_SECONDS,
+        )
+
+    def _note(self, far: Far) -> None:
+        self.far = far
+
+    def _run(self) -> None:
+        pauses = Pauses()
+        while not self._stop.is_set():
+            try:
+                self._receiver.run()
+            except ConnectionLost as error:
+                if not self._patient or self.logs.source.retry is not None:
+                    self._failed = error
+                    return
+                self._stop.wait(pauses.next())
+                if not self._stop.is_set():
+                    self._receiver = self._new(self._state)
+            except Exception as error:  # noqa: BLE001 - the main thread raises it
+                self._failed = error
+                return
+            else:
+                return
+
+
+@dataclass(frozen=True)
+class _Kept(Retention):
+    """Files go that the lake has whole: those before the one in ``place``."""
+
+    place: list[str] = field(default_factory=list)
+
+    def apply(self, index: LogIndex, folder: LogFolder) -> list[str]:  # noqa: ARG002 - its base's
+        """Purge what goes; gives the names."""
+        going = [name for name in self.place if name in index.names[1:]]
+        return index.purge(to=going[0]) if going else []
 
 
 def apart(sources: Sequence[str | Path | Source]) -> tuple[list[str | Path], list[Source]]:
-    """Those that are files, and those that are servers."""
+    """Those that are files, and those that are servers.
+
+    Paths are made absolute: tasks may be in another folder.
+    """
     files: list[str | Path] = []
     servers: list[Source] = []
     for each in sources:
@@ -88,5 +191,6 @@ def apart(sources: Sequence[str | Path | Source]) -> tuple[list[str | Path], lis
         elif isinstance(each, str) and names_server(each):
             servers.append(Source.parse(each))
         else:
-            files.append(each)
+            path = Path(each)
+            files.append(path.absolute() if each != "-" and path.exists() else each)
     return files, servers

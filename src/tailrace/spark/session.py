@@ -1,4 +1,4 @@
-"""A local Spark session that starts fast and keeps quiet.
+"""A local Spark session that starts fast and keeps quiet; under spark-submit, the one it brings.
 
 Who has a session already passes it to `tailrace.spark.mirror`; this one is for a person at a
 terminal, and for tests.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import cache_folder
 from tailrace.errors import PipelineError
+from tailrace.spark.fit import is_submitted
 from tailrace.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What a user's environment may say of some other Spark, and what would turn a local start away.
-_FOREIGN: Final = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")
+_FOREIGN: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
 _LOGGING: Final = """\
 status = off
 appender.out.type = Console
@@ -47,13 +48,16 @@ def session(
     """Start Spark in this process on ``cores`` cores (all by default), or give the one that runs.
 
     ``log_level`` is Log4j's (``off``, ``error``, ``warn``, ...), for Java's side; ``conf`` adds to
-    the settings. Raises `PipelineError` where there is no Java, or Spark does not start.
+    the settings. Under spark-submit it is the session of its Spark, with its settings, and the
+    arguments do not count. Raises `PipelineError` where there is no Java, or Spark does not start.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - takes a while; with Spark only
     from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
 
     if running := SparkSession.getActiveSession():
         return running
+    if is_submitted():
+        return _submitted(SparkSession)
     builder = SparkSession.builder.appName("tailrace")
     settings = _settings(cores, _log_settings(log_level)) | (conf or {})
     for name, value in settings.items():
@@ -63,6 +67,23 @@ def session(
             return builder.getOrCreate()
         except PySparkException as error:
             raise PipelineError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+
+
+def _submitted(sessions: type[SparkSession]) -> SparkSession:
+    """The session of the Spark that spark-submit has started."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    try:
+        running = sessions.builder.appName("tailrace").getOrCreate()
+    except PySparkException as error:
+        raise PipelineError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+    started, installed = running.version.split(".")[:2], version("pyspark").split(".")[:2]
+    if started != installed:
+        raise PipelineError(
+            f"spark-submit is of Spark {running.version}, and pyspark {version('pyspark')} is "
+            "installed beside Tailrace: have the same version of both"
+        )
+    return running
 
 
 def _settings(cores: int | None, logging: Path) -> dict[str, str]:

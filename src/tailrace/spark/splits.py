@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitJob:
-    """A split to decode; its files go into a new folder below ``folder``."""
+    """A split to decode; its files go into a new folder below ``folder``.
+
+    With ``shards`` the files have a column ``_source``.
+    """
 
     split: Split
     tables: tuple[str, ...] | None
     statements: Literal["error", "skip"]
     folder: Path
+    shards: bool = False
 
 
 def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
@@ -42,7 +46,7 @@ def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
-    files = ChangelogFiles(folder)
+    files = ChangelogFiles(folder, source=split.source if job.shards else None)
     start = time.perf_counter()
     batches = read_split(split, tables=job.tables, statements=job.statements, notice=files.meet)
     for batch in batches:

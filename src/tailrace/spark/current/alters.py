@@ -196,7 +196,24 @@ def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
     if base == "enum":
         found = [name for name in column.type.members or () if name.lower() == text.lower()]
         return Source(None, found[0]) if found else unknown
+    if base in {"date", "datetime", "timestamp"}:
+        return Source(None, _shown(text, base, column.type.arguments))
     return Source(None, text.rstrip(" ") if base == "char" else text)
+
+
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
+
+
+def _shown(text: str, base: str, arguments: tuple[int, ...]) -> str:
+    """A moment as SELECT prints it, with as many digits as its type has."""
+    digits = arguments[0] if arguments else 0
+    found = _MOMENT.fullmatch(text)
+    if found is None or len(found[3] or "") > digits:  # which the server rounds
+        return text
+    if base == "date":
+        return found[1]
+    fraction = f".{(found[3] or '').ljust(digits, '0')}" if digits else ""
+    return f"{found[1]} {found[2] or '00:00:00'}{fraction}"
 
 
 _ZEROS: Final = {
@@ -222,7 +239,7 @@ def _implicit(column: WrittenColumn) -> Source:
     if base in _NUMBERS:
         return Source(None, "0")
     if base in _ZEROS:
-        return Source(None, _ZEROS[base])
+        return Source(None, _shown(_ZEROS[base], base, column.type.arguments))
     if base in _EMPTY:
         return Source(None, "")
     if base == "enum" and column.type.members:

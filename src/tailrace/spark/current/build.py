@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
 from tailrace.spark.current.alters import alterations
 from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.given import keyed
 from tailrace.spark.current.jobs import CutJob, FoldJob, cut, fold_all
 from tailrace.spark.current.lineage import lives
+from tailrace.spark.current.patch import patch
+from tailrace.spark.current.patching import DEFAULT_PATCHES, jobs, parts, patched
 from tailrace.spark.current.plan import plan_table
 from tailrace.spark.lake.manifest import Current, DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.columns import Split, TableChange
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.alters import Alteration
     from tailrace.spark.current.jobs import Folded
+    from tailrace.spark.current.patch import Patched, PatchJob
+    from tailrace.spark.current.patching import Patches, State
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.current.plan import TablePlan
+    from tailrace.spark.lake.manifest import History
     from tailrace.spark.tasks import Runner
 
     Committed = Mapping[str, tuple[Current, tuple[str | None, ...]]]
 
 
+NO_KEYS: Final[Mapping[str, tuple[str, ...]]] = {}
 _GROUP_BYTES: Final = 16 << 20
 _GROUP_JOBS: Final = 8
+
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True)
@@ -72,71 +82,135 @@ class SourceChanges:
     """What a run found of one source.
 
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``committed`` the
-    current states of its tables before, with the paths of their files.
+    current states of its tables before, with the paths of their files, and ``histories`` their
+    histories, with the paths of the files of open versions. With ``shard`` rows have a column
+    ``_source`` of that value.
     """
 
     splits: Sequence[Split]
     files: Mapping[str, Sequence[ChangeFile]]
     committed: Committed
+    histories: Mapping[str, tuple[History, tuple[str | None, ...]]] = field(default_factory=dict)
+    shard: str | None = None
 
 
 def build(
-    sources: Sequence[SourceChanges], wanted: Callable[[str], bool], run: Runner, folder: Path
+    sources: Sequence[SourceChanges],
+    wanted: Callable[[str], bool],
+    run: Runner,
+    folder: Path,
+    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
+    patches: Patches | None = None,
 ) -> dict[str, Built]:
     """The current states of the sources' tables, each after its source's splits.
 
     ``wanted`` tells the tables that are mirrored, by name; ``run`` runs jobs, in tasks or here;
-    ``folder`` is there and takes the new files. A table that is not in the result is not there any
-    more.
+    ``folder`` is there and takes the new files; ``keys`` are those that a user gave, by table. With
+    ``patches`` changes may be put beside a table's files. A table that is not in the result is not
+    there any more.
     """
     built: dict[str, Built] = {}
     plans: dict[str, TablePlan] = {}
-    begins: dict[str, tuple[Current, tuple[str | None, ...]] | None] = {}
+    begins: dict[str, State | None] = {}
     for source in sources:
         changes, done = table_changes(source.splits), altering(source.splits)
-        found = lives(source.committed, source.files, changes, done, wanted)
+        files = keyed(source.files, keys)
+        found = lives(source.committed, files, changes, done, wanted)
         for name, life in found.items():
             try:
-                plan = plan_table(life, source.files, source.committed)
+                plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
             except RefusedError as error:
                 built[name] = _refused(str(error))
                 continue
             if plan is not None:
                 plans[name] = plan
                 begins[name] = source.committed[life.base] if life.base is not None else None
-    return built | _run(plans, begins, run, folder)
+    return built | _Making(plans, begins, run, folder, patches).make()
 
 
-def _run(
-    plans: Mapping[str, TablePlan],
-    begins: Mapping[str, tuple[Current, tuple[str | None, ...]] | None],
-    run: Runner,
-    folder: Path,
-) -> dict[str, Built]:
-    spills = _cut(plans, run, folder)
-    jobs: list[tuple[str, int, FoldJob]] = []
-    built: dict[str, Built] = {}
-    for name, plan in plans.items():
-        spilled = spills.get(name, {})
-        if isinstance(spilled, str):
-            built[name] = _refused(spilled)
-            continue
-        built[name] = _begun(plan, begins[name])
-        for bucket in range(plan.buckets):
-            out = folder / f"{len(jobs)}.parquet"
-            job = _job(plan, bucket, tuple(spilled.get(bucket, ())), out)
-            if job is not None:
-                jobs.append((name, bucket, job))
-    groups = _grouped([(job, plans[name].memory // plans[name].buckets) for name, _, job in jobs])
-    results = [folded for group in run(fold_all, groups) for folded in group]
-    for (name, bucket, _), result in zip(jobs, results, strict=True):
-        built[name] = _with(built[name], bucket, result)
-    return built
+class _Making:
+    """Makes the current states of tables by their plans, upon those that they begin with."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, TablePlan],
+        begins: Mapping[str, State | None],
+        run: Runner,
+        folder: Path,
+        patches: Patches | None,
+    ) -> None:
+        self._plans = plans
+        self._begins = begins
+        self._run = run
+        self._folder = folder
+        self._limits = patches or DEFAULT_PATCHES
+        self._parts = {
+            name: count
+            for name, plan in plans.items()
+            if (count := parts(plan, begins[name], patches))
+        }
+        self._built: dict[str, Built] = {}
+
+    def make(self) -> dict[str, Built]:
+        """All of them."""
+        cut = {
+            name: plan if name not in self._parts else _changes_of(plan, self._parts[name])
+            for name, plan in self._plans.items()
+        }
+        spills: dict[str, dict[int, list[str]]] = {}
+        for name, found in cut_all(cut, self._run, self._folder).items():
+            if isinstance(found, str):
+                self._built[name] = _refused(found)
+            else:
+                spills[name] = found
+        rest = [name for name in self._plans if name not in self._built]
+        for name in rest:
+            patch = name in self._parts
+            self._built[name] = _begun(self._plans[name], self._begins[name], patch=patch)
+        self._patch([name for name in rest if name in self._parts], spills)
+        self._fold([name for name in rest if name not in self._parts], spills)
+        return self._built
+
+    def _patch(
+        self, names: Sequence[str], spills: Mapping[str, Mapping[int, Sequence[str]]]
+    ) -> None:
+        made: dict[str, list[PatchJob]] = {}
+        for name in names:
+            built, cut = self._built[name], spills.get(name, {})
+            out = self._folder / f"tail-{len(made)}"
+            state, count = (built.current, built.paths), self._parts[name]
+            made[name] = jobs(self._plans[name], state, count, cut, self._limits, out)
+        results = iter(self._run(patch, [job for each in made.values() for job in each]))
+        for name, each in made.items():
+            done = [next(results) for _ in each]
+            self._built[name] = _beside(self._built[name], each, done)
+
+    def _fold(
+        self, names: Sequence[str], spills: Mapping[str, Mapping[int, Sequence[str]]]
+    ) -> None:
+        made: list[tuple[str, int, FoldJob]] = []
+        for name in names:
+            plan, spilled = self._plans[name], spills.get(name, {})
+            for bucket in range(plan.buckets):
+                out = self._folder / f"{len(made)}.parquet"
+                job = _job(plan, bucket, tuple(spilled.get(bucket, ())), out)
+                if job is not None:
+                    made.append((name, bucket, job))
+        sizes = {name: self._plans[name].memory // self._plans[name].buckets for name in names}
+        groups = grouped([(job, sizes[name]) for name, _, job in made])
+        results = [folded for group in self._run(fold_all, groups) for folded in group]
+        for (name, bucket, _), result in zip(made, results, strict=True):
+            self._built[name] = _with(self._built[name], bucket, result)
 
 
-def _grouped(jobs: Sequence[tuple[FoldJob, int]]) -> list[tuple[FoldJob, ...]]:
-    """Put small jobs together: a task costs some time of its own. In order."""
-    groups: list[tuple[FoldJob, ...]] = []
+def _changes_of(plan: TablePlan, count: int) -> TablePlan:
+    """The plan of its changes alone, in so many buckets."""
+    return replace(plan, base=None, buckets=count)
+
+
+def grouped(jobs: Sequence[tuple[Job, int]]) -> list[tuple[Job, ...]]:
+    """Put small jobs together: a task costs some time of its own. In order, each with its size."""
+    groups: list[tuple[Job, ...]] = []
     room = 0
     for job, size in jobs:
         if groups and size <= room and len(groups[-1]) < _GROUP_JOBS:
@@ -148,20 +222,21 @@ def _grouped(jobs: Sequence[tuple[FoldJob, int]]) -> list[tuple[FoldJob, ...]]:
     return groups
 
 
-def _cut(
-    plans: Mapping[str, TablePlan], run: Runner, folder: Path
+def cut_all(
+    plans: Mapping[str, TablePlan], run: Runner, folder: Path, *, every: bool = False
 ) -> dict[str, dict[int, list[str]] | str]:
-    """Cut the changes of tables with several buckets; spill files by bucket, or a refusal."""
+    """Cut the changes of tables with several buckets; spill files by bucket, or a refusal.
+
+    ``every`` keeps every change, and not only the last of each key.
+    """
     jobs: list[tuple[str, CutJob]] = []
     for name, plan in plans.items():
         if plan.buckets == 1:
             continue
-        sources: list[Piece | Base] = list(plan.pieces)
-        if plan.base is not None and len(plan.base.paths) != plan.buckets:
-            sources[:0] = [replace(plan.base, paths=(path,)) for path in plan.base.paths if path]
-        for source in sources:
+        for source in _to_cut(plan):
             spill = folder / "spill" / str(len(jobs))
-            jobs.append((name, CutJob(plan.target, source, plan.buckets, plan.partial, spill)))
+            job = CutJob(plan.target, source, plan.buckets, plan.partial, spill, every)
+            jobs.append((name, job))
     spills: dict[str, dict[int, list[str]] | str] = {}
     for (name, _), result in zip(jobs, run(cut, [job for _, job in jobs]), strict=True):
         known = spills.setdefault(name, {})
@@ -173,6 +248,17 @@ def _cut(
     return spills
 
 
+def _to_cut(plan: TablePlan) -> Iterator[Piece | Base]:
+    """What has rows or changes of several buckets, in order: each file is a source by itself."""
+    base = plan.base
+    if base is not None and (plan.pieces or plan.reshaped):
+        paths = base.paths if len(base.paths) != plan.buckets else ()
+        for path in (*paths, *base.tails):
+            if path is not None:
+                yield base.only((path,))
+    yield from plan.pieces
+
+
 def _job(plan: TablePlan, bucket: int, spills: tuple[str, ...], out: Path) -> FoldJob | None:
     """The job for a bucket; None where what is committed of it stays."""
     base = plan.base
@@ -181,7 +267,7 @@ def _job(plan: TablePlan, bucket: int, spills: tuple[str, ...], out: Path) -> Fo
             return None
         return FoldJob(plan.target, base, plan.pieces, (), plan.partial, out)
     if base is not None and len(base.paths) == plan.buckets:
-        base = replace(base, paths=(base.paths[bucket],))
+        base = base.only((base.paths[bucket],))
         if not spills and (not plan.reshaped or base.paths == (None,)):
             return None
     elif not spills:
@@ -191,18 +277,40 @@ def _job(plan: TablePlan, bucket: int, spills: tuple[str, ...], out: Path) -> Fo
     return FoldJob(plan.target, base, (), spills, plan.partial, out)
 
 
-def _begun(plan: TablePlan, before: tuple[Current, tuple[str | None, ...]] | None) -> Built:
-    """A table's state with the files that stay, if any."""
+def _begun(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
+    """A table's state with the files that stay, if any; tails do if nothing is folded."""
     files: tuple[DataFile | None, ...] = (None,) * plan.buckets
     paths: tuple[str | None, ...] = (None,) * plan.buckets
+    tails: tuple[DataFile, ...] = ()
     unseen = 0
     if before is not None:
-        unseen = before[0].unseen
-        if len(before[1]) == plan.buckets and not plan.reshaped:
-            files, paths = before[0].files, before[1]
+        known, unseen = before[0], before[0].unseen
+        if len(known.files) == plan.buckets and not plan.reshaped:
+            files, paths = known.files, before[1][: plan.buckets]
+            if patch or not plan.pieces:
+                tails, paths = known.tails, before[1]
     target = plan.target
-    current = Current(target.columns, target.key, files, None, unseen, plan.notes, plan.unlogged)
+    current = Current(
+        target.columns,
+        target.key,
+        files,
+        None,
+        unseen,
+        plan.notes,
+        plan.unlogged,
+        plan.added,
+        tails,
+    )
     return Built(current, paths)
+
+
+def _beside(built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched]) -> Built:
+    """The state with what jobs have put beside its files."""
+    for result in results:
+        if result.refused is not None:
+            return _refused(result.refused)
+    current, paths = patched((built.current, built.paths), jobs, results)
+    return Built(current, paths, sum(result.seconds for result in results))
 
 
 def _with(built: Built, bucket: int, result: Folded) -> Built:

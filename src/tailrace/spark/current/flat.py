@@ -27,10 +27,16 @@ Bytes = np.ndarray[Any, np.dtype[np.int8]]
 
 @dataclass(frozen=True)
 class Target:
-    """A table as its current state is to be: its columns, and the names of its key's."""
+    """A table as its rows are to be in the lake: its columns, and the names of its key's.
+
+    ``given`` says that the key is one that a user gave, which the server might not hold unique;
+    ``shard`` is what the rows have in a column ``_source``, if there is to be one.
+    """
 
     columns: pa.Schema
     key: tuple[str, ...]
+    given: bool = False
+    shard: str | None = None
 
 
 @dataclass(frozen=True)

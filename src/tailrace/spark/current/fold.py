@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.spark.current import raw
-from tailrace.spark.current.flat import DELETE, UPDATE, Flat
+from tailrace.spark.current.flat import DELETE, INSERT, UPDATE, Flat
+from tailrace.spark.current.given import check_unique
 from tailrace.spark.current.keys import Numbers, dense
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ SEEN: Final = "\0seen"
 """Columns of entries: whether the row is there, and whether the log shows how it came to be."""
 
 
-def entries(flat: Flat, key: Sequence[str]) -> pa.Table:
-    """One row for each key that the changes touch, with `ALIVE` and `SEEN` beside its columns."""
+def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
+    """One row for each key that the changes touch, with `ALIVE` and `SEEN` beside its columns.
+
+    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    """
     operations = flat.operations
     if not len(operations):
         return _with_flags(flat.rows, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
@@ -37,6 +41,8 @@ def entries(flat: Flat, key: Sequence[str]) -> pa.Table:
     new, old = flat.rows.take(pa.array(after)), flat.old.take(pa.array(before))
     numbers, count = dense(key_columns([new, old], key))
     new_keys, old_keys = numbers[: len(after)], numbers[len(after) :]
+    if given:
+        _check_moments(flat, key, (after, new_keys), (before, old_keys))
     own = np.full(len(operations), -1)
     own[after] = new_keys
     moves = own[before] != old_keys  # a delete, or an update that leaves its old key
@@ -59,8 +65,26 @@ def entries(flat: Flat, key: Sequence[str]) -> pa.Table:
     )
 
 
-def merge(pieces: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
-    """The last entry of each key, of pieces of entries in log order."""
+def _check_moments(
+    flat: Flat,
+    key: Sequence[str],
+    leaves: tuple[Numbers, Numbers],
+    takes: tuple[Numbers, Numbers],
+) -> None:
+    """Whether each row comes under a key that is free: places of changes, and their keys."""
+    places = np.concatenate([leaves[0], takes[0]])
+    numbers = np.concatenate([leaves[1], takes[1]])
+    leaving = np.arange(len(places)) < len(leaves[0])
+    order = np.lexsort((2 * places + leaving, numbers))
+    rows = flat.rows.take(pa.array(places[order]))
+    check_unique(numbers[order], leaving[order], ~leaving[order], rows, key)
+
+
+def merge(pieces: Sequence[pa.Table], key: Sequence[str], *, given: bool = False) -> pa.Table:
+    """The last entry of each key, of pieces of entries in log order.
+
+    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    """
     if len(pieces) == 1:
         return pieces[0]
     table = pa.concat_tables(pieces, promote_options="default")
@@ -68,7 +92,13 @@ def merge(pieces: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
     first, last = _first_last(numbers, np.arange(len(numbers)), count)
     if count == table.num_rows:
         return table
-    seen = table.column(SEEN).to_numpy()[first]
+    seen = table.column(SEEN).to_numpy()
+    if given:
+        order = np.argsort(numbers, kind="stable")
+        gone = ~table.column(ALIVE).to_numpy()
+        rows = table.take(pa.array(order))
+        check_unique(numbers[order], seen[order], gone[order], rows, key)
+    seen = seen[first]
     index = table.schema.get_field_index(SEEN)
     return table.take(pa.array(last)).set_column(index, SEEN, pa.array(seen))
 
@@ -104,6 +134,28 @@ def key_columns(tables: Sequence[pa.Table], key: Sequence[str]) -> list[pa.Chunk
                 chunks.append(pa.nulls(table.num_rows, pa.string()))
         columns.append(pa.chunked_array(chunks, arrow))
     return columns
+
+
+def moves_apart(flat: Flat, key: tuple[str, ...]) -> Flat:
+    """Updates that change the key as a delete and an insert, so that each is under one key.
+
+    Where images are not full they stay: what they left out is still to be found by the old key.
+    """
+    if flat.present is not None or not len(flat.operations):
+        return flat
+    columns = key_columns([flat.rows, flat.old], key)
+    numbers, _ = dense(columns)
+    new, old = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+    moves = (flat.operations == UPDATE) & (new != old)
+    if not moves.any():
+        return flat
+    places = np.repeat(np.arange(len(moves)), 1 + moves)
+    second = np.append(False, places[1:] == places[:-1])
+    first = np.append(second[1:], False)
+    operations = flat.operations[places]
+    operations[first], operations[second] = DELETE, INSERT
+    taken = pa.array(places)
+    return Flat(flat.rows.take(taken), flat.old.take(taken), operations, None)
 
 
 def _first_last(numbers: Numbers, order: Numbers, count: int) -> tuple[Numbers, Numbers]:

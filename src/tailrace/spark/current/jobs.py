@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,8 +12,15 @@ import pyarrow as pa
 from tailrace.errors import PipelineError
 from tailrace.spark.current import partial
 from tailrace.spark.current.conform import RefusedError
-from tailrace.spark.current.flat import Target, pack, unpack
-from tailrace.spark.current.fold import alive, as_entries, entries, key_columns, merge
+from tailrace.spark.current.flat import pack, unpack
+from tailrace.spark.current.fold import (
+    alive,
+    as_entries,
+    entries,
+    key_columns,
+    merge,
+    moves_apart,
+)
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import Base, Piece, base_rows, changes
 from tailrace.spark.current.rows import empty_rows, write_rows
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from tailrace.spark.current.flat import Target
     from tailrace.spark.tasks import Report
 
 _PENDING_ROWS: Final = 1 << 20
@@ -31,13 +39,17 @@ _SPILL_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True)
 class CutJob:
-    """Cut a piece of changes, or a base, into buckets: spill files in ``folder``."""
+    """Cut a piece of changes, or a base, into buckets: spill files in ``folder``.
+
+    Of each key the last change is enough, unless images are ``partial`` or ``every`` one counts.
+    """
 
     target: Target
     source: Piece | Base
     buckets: int
     partial: bool
     folder: Path
+    every: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,8 +112,8 @@ def _spill(path: Path, table: pa.Table) -> None:
 
 def _spillable(job: CutJob) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
     """What to spill, and its rows' keys."""
-    key = job.target.key
-    if job.partial:
+    key, given = job.target.key, job.target.given
+    if job.partial or job.every:
         for table in _packed(job):
             yield table, key_columns([unpack(table, job.target).under_keys(key)], key)
         return
@@ -111,11 +123,11 @@ def _spillable(job: CutJob) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
         pending.append(table)
         size += table.nbytes
         if size >= _SPILL_BYTES:
-            merged = merge(pending, key)
+            merged = merge(pending, key, given=given)
             yield merged, key_columns([merged], key)
             pending, size = [], 0
     if pending:
-        merged = merge(pending, key)
+        merged = merge(pending, key, given=given)
         yield merged, key_columns([merged], key)
 
 
@@ -124,8 +136,8 @@ def _packed(job: CutJob) -> Iterator[pa.Table]:
         for rows in base_rows(job.source, job.target):
             yield pack(partial.as_changes(rows, job.target))
         return
-    for flat in changes(job.source, job.target, whole=False):
-        yield pack(flat)
+    for flat in changes(job.source, job.target, whole=not job.partial):
+        yield pack(moves_apart(flat, job.target.key))
 
 
 def _entries(job: CutJob) -> Iterator[pa.Table]:
@@ -133,7 +145,7 @@ def _entries(job: CutJob) -> Iterator[pa.Table]:
         yield from map(as_entries, base_rows(job.source, job.target))
         return
     for flat in changes(job.source, job.target, whole=True):
-        yield entries(flat, job.target.key)
+        yield entries(flat, job.target.key, given=job.target.given)
 
 
 def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded]:
@@ -162,8 +174,8 @@ def _rows(job: FoldJob) -> tuple[pa.Table, int]:
     if job.base is not None:
         rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
     unseen = 0
-    for key, run in _runs(job.pieces):
-        target = Target(job.target.columns, key)
+    for key, run in runs(job.pieces):
+        target = replace(job.target, key=key)
         more = 0
         if job.partial:
             for piece in run:
@@ -171,15 +183,20 @@ def _rows(job: FoldJob) -> tuple[pa.Table, int]:
                     rows, more = partial.apply(rows, flat, target)
                     unseen += more
         else:
-            pieces = (
-                entries(flat, key) for piece in run for flat in changes(piece, target, whole=True)
-            )
-            rows, more = _merged(rows, pieces, key)
+            rows, more = alive(gathered(as_entries(rows), piece_entries(run, target), target))
             unseen += more
     return rows, unseen
 
 
-def _runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece]]]:
+def piece_entries(pieces: Iterable[Piece], target: Target) -> Iterator[pa.Table]:
+    """The entries of pieces with full images, which have the target's key."""
+    for piece in pieces:
+        for flat in changes(piece, target, whole=True):
+            yield entries(flat, target.key, given=target.given)
+
+
+def runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece]]]:
+    """Pieces one behind the other with the same key."""
     run: list[Piece] = []
     for piece in pieces:
         if run and piece.key != run[-1].key:
@@ -190,29 +207,27 @@ def _runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece
         yield run[-1].key, run
 
 
-def _merged(
-    rows: pa.Table, pieces: Iterable[pa.Table], key: tuple[str, ...]
-) -> tuple[pa.Table, int]:
-    """Fold entries upon rows, many at once."""
-    merged = as_entries(rows)
+def gathered(merged: pa.Table, pieces: Iterable[pa.Table], target: Target) -> pa.Table:
+    """Fold entries upon entries, many at once."""
+    key, given = target.key, target.given
     pending: list[pa.Table] = []
     waiting = 0
     for piece in pieces:
         pending.append(piece)
         waiting += piece.num_rows
         if waiting >= max(_PENDING_ROWS, merged.num_rows):
-            merged = merge([merged, *pending], key)
+            merged = merge([merged, *pending], key, given=given)
             pending, waiting = [], 0
-    return alive(merge([merged, *pending], key))
+    return merge([merged, *pending], key, given=given)
 
 
 def _spilled_rows(job: FoldJob) -> tuple[pa.Table, int]:
     rows = empty_rows(job.target)
     if job.base is not None:
         rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
-    spills = (_read_spill(path) for path in job.spills)
+    spills = (read_spill(path) for path in job.spills)
     if not job.partial:
-        return _merged(rows, spills, job.target.key)
+        return alive(gathered(as_entries(rows), spills, job.target))
     unseen = 0
     for table in spills:
         rows, more = partial.apply(rows, unpack(table, job.target), job.target)
@@ -220,7 +235,8 @@ def _spilled_rows(job: FoldJob) -> tuple[pa.Table, int]:
     return rows, unseen
 
 
-def _read_spill(path: str) -> pa.Table:
+def read_spill(path: str) -> pa.Table:
+    """A spill file's rows; raises `PipelineError`."""
     try:
         with pa.memory_map(path) as file:
             return pa.ipc.open_file(file).read_all()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-_Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
 _SPARSE: Final = 8
 """Up to so many numbers for each key, they are renumbered through a table instead of by sorting."""
@@ -42,20 +42,25 @@ def dense(columns: Sequence[pa.ChunkedArray]) -> tuple[Numbers, int]:
 
 
 def buckets(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
-    """The bucket of each row's key, from 0 to below ``count`` (a power of two).
+    """The bucket of each row's key, from 0 to below ``count`` (a power of two)."""
+    result: Numbers = (hashes(columns) & np.uint64(count - 1)).astype(np.int64)
+    return result
+
+
+def hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
+    """A number of 64 bits for each row's key.
 
     Depends on the keys' values and types only, so it is the same in all runs and on all machines.
     NULLs count for nothing, so that it does not matter whether there is a column of texts beside
     one of the key's, which only some files need.
     """
-    hashes = np.zeros(len(columns[0]), np.uint64)
+    found: Hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         values = pa.chunked_array(column).combine_chunks()
-        mixed = _mixed(hashes + _SEED ^ _hashes(values))
+        mixed = _mixed(found + _SEED ^ _hashes(values))
         there = values.is_valid().to_numpy(zero_copy_only=False)
-        hashes = mixed if not values.null_count else np.where(there, mixed, hashes)
-    result: Numbers = (hashes & np.uint64(count - 1)).astype(np.int64)
-    return result
+        found = mixed if not values.null_count else np.where(there, mixed, found)
+    return found
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
@@ -107,14 +112,14 @@ def _integers(array: pa.Array) -> Numbers:
     return result
 
 
-def _mixed(words: _Hashes) -> _Hashes:
+def _mixed(words: Hashes) -> Hashes:
     """The finaliser of splitmix64, element by element."""
     words = (words ^ (words >> np.uint64(30))) * _FIRST
     words = (words ^ (words >> np.uint64(27))) * _SECOND
     return words ^ (words >> np.uint64(31))
 
 
-def _hashes(array: pa.Array) -> _Hashes:
+def _hashes(array: pa.Array) -> Hashes:
     """A hash of each value; a NULL's is that of no bytes."""
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -131,14 +136,14 @@ def _hashes(array: pa.Array) -> _Hashes:
     return _mixed(_integers(array.cast(pa.int64()).fill_null(0)).view(np.uint64))
 
 
-def _text_hashes(array: pa.Array) -> _Hashes:
+def _text_hashes(array: pa.Array) -> Hashes:
     """Hash texts eight bytes at a time, all those that are still long enough at once."""
     rows = len(array)
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + rows + 1]
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     starts, sizes = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
-    hashes: _Hashes = sizes.astype(np.uint64)
+    hashes: Hashes = sizes.astype(np.uint64)
     places = np.arange(rows)
     step = 0
     while len(places := places[sizes[places] > step]):
@@ -150,8 +155,8 @@ def _text_hashes(array: pa.Array) -> _Hashes:
     return hashes
 
 
-def _words(data: np.ndarray[Any, np.dtype[np.uint8]], starts: Numbers) -> _Hashes:
+def _words(data: np.ndarray[Any, np.dtype[np.uint8]], starts: Numbers) -> Hashes:
     """The eight bytes from each start on, as a little-endian number."""
     windows = np.lib.stride_tricks.as_strided(data, (len(data) - 7, 8), (1, 1), writeable=False)
-    result: _Hashes = np.ascontiguousarray(windows[starts]).view("<u8").reshape(-1)
+    result: Hashes = np.ascontiguousarray(windows[starts]).view("<u8").reshape(-1)
     return result.astype(np.uint64)

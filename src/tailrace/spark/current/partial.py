@@ -17,6 +17,7 @@ from tailrace.spark.current import raw
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
 from tailrace.spark.current.fold import key_columns
+from tailrace.spark.current.given import check_unique
 from tailrace.spark.current.keys import Numbers, dense
 
 if TYPE_CHECKING:
@@ -32,44 +33,72 @@ def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
     """
     if not flat.rows.num_rows:
         return state, 0
-    flat = _with_whole_keys(flat, target)
-    base, changes = state.num_rows, flat.rows.num_rows
-    rows = pa.concat_tables([state, flat.rows], promote_options="default")
-    present = np.full((base + changes, len(target.columns)), True)
-    if flat.present is not None:
-        present[base:] = flat.present
-    operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
-    before, ends = _links(state, flat, operations, target)
-    begins = (operations == INSERT) | (operations == SNAPSHOT)
-    _check_inserts(begins, present, target)
-    orphans = (before < 0) & ~begins
-    lost = orphans & (operations != DELETE) & ~present.all(axis=1)
-    if lost.any():
-        raise RefusedError(
-            "its row images are not full, and some of its rows were inserted before the log begins"
-        )
-    order = _laid_out(before)
-    place_of_chain = np.maximum.accumulate(np.where(before[order] < 0, np.arange(len(order)), 0))
-    chosen = ends[order]
-    columns = {}
-    for index, field in enumerate(target.columns):
-        there = np.where(present[order, index], np.arange(len(order)), -1)
-        latest = np.maximum.accumulate(there)
-        latest = latest[chosen]
-        whole = latest >= place_of_chain[chosen]  # else nothing in the chain has the column
-        takes = pa.array(order[latest], mask=~whole)
-        columns[field.name] = rows.column(field.name).take(takes)
-        beside = raw.beside(field.name)
-        if beside in rows.schema.names:
-            columns[beside] = rows.column(beside).take(takes)
-    for name in rows.schema.names:
-        if name not in columns:
-            columns[name] = rows.column(name).take(pa.array(order[chosen]))
-    if UNKNOWN in columns:  # what is not known is carried forward as values are
-        marked = rows.column(UNKNOWN).is_valid().to_numpy()[order]
-        chain = np.cumsum(before[order] < 0)
-        columns[UNKNOWN] = _marks(np.isin(chain, chain[marked])[chosen])
-    return pa.table(columns), int(np.count_nonzero(orphans))
+    chains = _Chains(state, flat, target)
+    return chains.rows(chains.ends), chains.unseen
+
+
+def completed(state: pa.Table, flat: Flat, target: Target) -> pa.Table:
+    """The rows of the state, and behind them what each change left, but for deletes; in order.
+
+    Raises `RefusedError` as `apply`.
+    """
+    chains = _Chains(state, flat, target)
+    left = chains.operations != DELETE
+    order = chains.order[left[chains.order]]
+    return chains.rows(left).take(pa.array(np.argsort(order)))
+
+
+class _Chains:
+    """The rows of a state, then changes, with each linked to the one whose row it goes on with."""
+
+    def __init__(self, state: pa.Table, flat: Flat, target: Target) -> None:
+        flat = _with_whole_keys(flat, target)
+        base, changes = state.num_rows, flat.rows.num_rows
+        self._target = target
+        self._rows = pa.concat_tables([state, flat.rows], promote_options="default")
+        present = np.full((base + changes, len(target.columns)), True)
+        if flat.present is not None:
+            present[base:] = flat.present
+        self._present = present
+        self.operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
+        before, self.ends = _links(state, flat, self.operations, target)
+        begins = (self.operations == INSERT) | (self.operations == SNAPSHOT)
+        _check_inserts(begins, present, target)
+        orphans = (before < 0) & ~begins
+        lost = orphans & (self.operations != DELETE) & ~present.all(axis=1)
+        if lost.any():
+            raise RefusedError(
+                "its row images are not full, and some of its rows were inserted before the log "
+                "begins"
+            )
+        self.unseen = int(np.count_nonzero(orphans))
+        self._before = before
+        self.order = _laid_out(before)
+
+    def rows(self, wanted: Bits) -> pa.Table:
+        """The wanted rows as they were then, in the order of `order`."""
+        order, rows, target = self.order, self._rows, self._target
+        places = np.arange(len(order))
+        place_of_chain = np.maximum.accumulate(np.where(self._before[order] < 0, places, 0))
+        chosen = wanted[order]
+        columns = {}
+        for index, field in enumerate(target.columns):
+            there = np.where(self._present[order, index], places, -1)
+            latest = np.maximum.accumulate(there)[chosen]
+            whole = latest >= place_of_chain[chosen]  # else nothing in the chain has the column
+            takes = pa.array(order[latest], mask=~whole)
+            columns[field.name] = rows.column(field.name).take(takes)
+            beside = raw.beside(field.name)
+            if beside in rows.schema.names:
+                columns[beside] = rows.column(beside).take(takes)
+        for name in rows.schema.names:
+            if name not in columns:
+                columns[name] = rows.column(name).take(pa.array(order[chosen]))
+        if UNKNOWN in columns:  # what is not known is carried forward as values are
+            marked = rows.column(UNKNOWN).is_valid().to_numpy()[order]
+            chain = np.cumsum(self._before[order] < 0)
+            columns[UNKNOWN] = _marks(np.isin(chain, chain[marked])[chosen])
+        return pa.table(columns)
 
 
 def as_changes(rows: pa.Table, target: Target) -> Flat:
@@ -130,6 +159,10 @@ def _links(
     sorting = np.lexsort((moment, numbers))
     row, numbers, is_taking = row[sorting], numbers[sorting], is_taking[sorting]
     same = np.append(False, numbers[1:] == numbers[:-1])
+    if target.given:
+        every = pa.concat_tables([state, flat.rows], promote_options="default")
+        leaving = is_taking == 0
+        check_unique(numbers, leaving, ~leaving, every.take(pa.array(row)), target.key)
     previous_leaves = np.append(0, is_taking[:-1]) == 0
     linked = (is_taking == 1) & same & previous_leaves
     before = np.full(len(operations), -1, np.int64)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tailrace.errors import PipelineError
 from tailrace.spark.current import raw
 from tailrace.spark.current.conform import conform, default
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.hidden import NONE, load, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.spark.current.conform import Source
     from tailrace.spark.current.flat import Flat, Target
@@ -42,11 +42,24 @@ class Piece:
 
 @dataclass(frozen=True)
 class Base:
-    """Files of the committed current state by bucket, and where they have the target's columns."""
+    """Files of committed rows by bucket, and where they have the target's columns.
+
+    ``stamp`` names the column that has the time since which each row is so. ``tails`` are files
+    with rows of any bucket; ``hidden`` names the rows that do not count, by path.
+    """
 
     paths: tuple[str | None, ...]
     sources: Mapping[str, Source]
     key: tuple[str, ...]
+    stamp: str = STAMP
+    tails: tuple[str, ...] = ()
+    hidden: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, paths: Sequence[str | None], tails: Sequence[str] = ()) -> Base:
+        """Some of the files."""
+        chosen = {*paths, *tails}
+        some = {path: text for path, text in self.hidden.items() if path in chosen}
+        return replace(self, paths=tuple(paths), tails=tuple(tails), hidden=some)
 
 
 def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
@@ -54,7 +67,7 @@ def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
     names = [*_CHANGE_FIELDS, "after"]
     keys = [piece.sources[name].name for name in target.key]
     names += [f"before.{name}" for name in keys if name is not None] if whole else ["before"]
-    for rows in _row_groups(piece.path, names):
+    for rows in row_groups(piece.path, names):
         kept = rows
         if piece.low is not None:
             kept = kept.filter(pc.greater_equal(kept.column("_seq"), _seq(piece.low)))
@@ -65,39 +78,33 @@ def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
 
 
 def base_rows(base: Base, target: Target) -> Iterator[pa.Table]:
-    """The rows of a committed current state, in the target's columns."""
-    for path in base.paths:
+    """Committed rows that count, in the target's columns."""
+    for path in (*base.paths, *base.tails):
         if path is None:
             continue
-        for rows in _row_groups(path, None):
-            yield _reshaped(rows, base, target)
+        gone = load(base.hidden.get(path, NONE))
+        first = 0
+        for rows in row_groups(path):
+            yield _reshaped(without(rows, first, gone), base, target)
+            first += rows.num_rows
 
 
 def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:
     texts = raw.texts(rows.column("_raw"))
     columns: dict[str, Any] = {}
-    for field in target.columns:
-        source = base.sources[field.name]
+    for column in target.columns:
+        source = base.sources[column.name]
         if source.name is None:
-            columns[field.name], text = default(source, field.type, rows.num_rows)
+            columns[column.name], text = default(source, column.type, rows.num_rows)
             if source.unknown is not None:
                 columns[UNKNOWN] = pa.repeat(pa.scalar(True), rows.num_rows)
         else:
-            columns[field.name] = conform(rows.column(source.name), field.type, field.name)
+            columns[column.name] = conform(rows.column(source.name), column.type, column.name)
             text = texts.get(source.name)
         if text is not None:
-            columns[raw.beside(field.name)] = text
-    columns[SEQ], columns[STAMP] = rows.column("_seq"), rows.column("_ts")
+            columns[raw.beside(column.name)] = text
+    columns[SEQ], columns[STAMP] = rows.column("_seq"), rows.column(base.stamp)
     return pa.table(columns)
-
-
-def _row_groups(path: str, names: list[str] | None) -> Iterator[pa.Table]:
-    try:
-        with pq.ParquetFile(path) as file:
-            for number in range(file.num_row_groups):
-                yield file.read_row_group(number, columns=names, use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
 
 
 def _seq(value: int) -> pa.Scalar:

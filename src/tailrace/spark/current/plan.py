@@ -6,26 +6,30 @@ changelog files is cut into buckets, then each bucket that a change touches is p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.alters import Alteration
+from tailrace.spark.current.conform import RefusedError, Source
 from tailrace.spark.current.flat import Target
-from tailrace.spark.current.lineage import final_columns, sources_for
+from tailrace.spark.current.given import check_columns
+from tailrace.spark.current.lineage import final_columns, sources_after, sources_for
 from tailrace.spark.current.pieces import Base, Piece
+from tailrace.spark.current.rows import CURRENT_FIELDS, RAW, SHARD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tailrace.spark.changelog import ChangeFile
-    from tailrace.spark.current.conform import Source
     from tailrace.spark.current.lineage import Life, Segment
     from tailrace.spark.lake.manifest import Current
 
-BUCKET_BYTES: Final = 128 << 20
-"""Bytes that a bucket's rows and changes take in memory, about."""
+BUCKET_BYTES: Final = 32 << 20
+"""Bytes that a bucket's rows and changes take in memory, at most, about: what a change rewrites
+(docs/design/amplification.md).
+"""
 _MOST_BUCKETS: Final = 1 << 12
 
 
@@ -36,7 +40,9 @@ class TablePlan:
     ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
     target's columns, or are in other buckets. ``partial`` says that some images are not full,
     ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target,
-    ``memory`` the bytes that all its rows and changes take.
+    ``memory`` the bytes that all its rows and changes take. ``added`` are columns that the table
+    has and no row has shown the type of, as the manifest keeps them. ``changed`` counts the
+    changes, of which several may be of one row, ``fresh`` is the bytes that they take.
     """
 
     target: Target
@@ -48,17 +54,26 @@ class TablePlan:
     notes: tuple[str, ...] = ()
     unlogged: tuple[str, ...] = ()
     memory: int = 0
+    added: tuple[tuple[str, str | None, str | None], ...] = ()
+    changed: int = 0
+    fresh: int = 0
 
 
 def plan_table(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
     committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    *,
+    given: Collection[str] = (),
+    shard: str | None = None,
+    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
     ``files`` are the new changelog files by table, ``committed`` the current states of the version
-    before with the paths of their files. Raises `RefusedError` where there can be no current state.
+    before with the paths of their files. ``given`` names the tables whose key a user gave (see
+    `tailrace.spark.current.given`), ``ours`` the fields behind the table's columns; with ``shard``
+    they have ``_source`` before them. Raises `RefusedError` where there can be no current state.
     """
     found = _overlapping(life, files)
     if life.dropped and not found:
@@ -68,19 +83,24 @@ def plan_table(
     known = committed.get(life.base) if life.base is not None else None
     if known is not None and known[0].refused:
         raise RefusedError(known[0].refused)
+    for segment, file in found:
+        if segment.table in given:
+            check_columns(file.key, file)
     shape = _shape(life, files, committed)
     if shape is None:
         return None
-    target, notes = shape
+    target, notes, added = shape
+    by_user = any(segment.table in given for segment in life.segments)
+    target = replace(target, given=by_user, shard=shard)
     unlogged = {name for _, file in found for name in file.unlogged}
     unlogged |= set(known[0].unlogged if known is not None else ())
     target, notes = _without(target, unlogged, notes)
     if not target.key:
         raise RefusedError(_no_key([file for _, file in found]))
-    _check_names(target)
+    _check_names(target, ours if shard is None else (*ours, SHARD))
     pieces = tuple(_pieces(life, found, target))
     base, reshaped = None, False
-    if known is not None:
+    if known is not None and not (found and not any(known[1])):  # no rows have no shape
         base = _base(life, known, target)
         same = all(source.name == name for name, source in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
@@ -88,15 +108,26 @@ def plan_table(
     one_key = all(each.key == target.key for each in (*pieces, *((base,) if base else ())))
     moved = any(file.moved for _, file in found)
     before = len(base.paths) if base is not None else 1
-    memory = sum(file.memory for _, file in found)
+    memory = fresh = sum(file.memory for _, file in found)
     if known is not None:
-        memory += sum(each.memory for each in known[0].files if each is not None)
+        memory += sum(each.memory for each in known[0].data)
     buckets = 1
     if one_key and not (partial and moved):
         buckets = _bucket_count(memory, before if base is not None else None)
     reshaped = reshaped or (base is not None and (buckets != before or not one_key))
     return TablePlan(
-        target, pieces, base, buckets, reshaped, partial, notes, tuple(sorted(unlogged)), memory
+        target,
+        pieces,
+        base,
+        buckets,
+        reshaped,
+        partial,
+        notes,
+        tuple(sorted(unlogged)),
+        memory,
+        added,
+        sum(file.rows for _, file in found),
+        fresh,
     )
 
 
@@ -116,8 +147,11 @@ def _shape(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
     committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
-) -> tuple[Target, tuple[str, ...]] | None:
-    """The table's columns and key at the end of its life: those that its newest rows have."""
+) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
+    """The table's columns and key at the end of its life: those that its newest rows have.
+
+    With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
+    """
     found = _overlapping(life, files)
     known = committed.get(life.base) if life.base is not None else None
     if found:
@@ -130,14 +164,25 @@ def _shape(
     else:
         return None
     later = [done for seq, done in life.alterations if seq > since]
+    if known is not None and not found:
+        later.insert(0, _added_before(known[0]))
     final = final_columns(columns, later)
     sources = sources_for(final.names, columns.names, later)
-    added = [name for each in later for name in each.added if name not in final.names]
-    notes = tuple(
-        f"its column {name} is added to the current state with the first row that has it"
-        for name in added
+    after = sources_after(columns.names, later)
+    added = tuple(
+        (name, source.text, source.unknown) for name, source in after.items() if source.name is None
     )
-    return Target(final, _renamed_key(key, sources)), notes
+    notes = tuple(
+        f"its column {name} is there with the first row that has it" for name, _, _ in added
+    )
+    return Target(final, _renamed_key(key, sources)), notes, added
+
+
+def _added_before(current: Current) -> Alteration:
+    """The columns that earlier runs met no row of, as if they were added now."""
+    return Alteration(
+        {}, {name: Source(None, *default) for name, *default in current.added}, frozenset()
+    )
 
 
 def _without(
@@ -149,10 +194,9 @@ def _without(
         return target, notes
     kept = pa.schema([field for field in target.columns if field.name not in unlogged])
     note = (
-        f"{', '.join(out)}: left out of the current state, since updates in the log leave "
-        "them out (generated columns)"
+        f"{', '.join(out)}: left out, since updates in the log leave them out (generated columns)"
     )
-    return Target(kept, target.key), (*notes, note)
+    return replace(target, columns=kept), (*notes, note)
 
 
 def _pieces(
@@ -179,10 +223,18 @@ def _pieces(
 
 def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
     current, paths = known
-    alterations = [done for _, done in life.alterations]
+    alterations = [_added_before(current), *(done for _, done in life.alterations)]
     sources = sources_for(target.columns.names, current.columns.names, alterations)
     key = _renamed_key(current.key, sources)
-    return Base(paths, sources, target.key if set(key) == set(target.key) else key)
+    buckets = len(current.files)
+    files = zip(current.places, paths, strict=True)
+    return Base(
+        paths[:buckets],
+        sources,
+        target.key if set(key) == set(target.key) else key,
+        tails=tuple(path for path in paths[buckets:] if path is not None),
+        hidden={path: file.hidden for file, path in files if file and path and file.hidden},
+    )
 
 
 def _renamed_key(key: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
@@ -206,10 +258,9 @@ def _no_key(files: Sequence[ChangeFile]) -> str:
     return "it has no primary key"
 
 
-def _check_names(target: Target) -> None:
-    ours = {"_seq", "_ts", "_raw"}
+def _check_names(target: Target, ours: Collection[str]) -> None:
     if taken := [name for name in target.columns.names if name.casefold() in ours]:
-        raise RefusedError(f"its column {taken[0]} has a name that the current state needs")
+        raise RefusedError(f"its column {taken[0]} has a name that the lake needs")
 
 
 def _bucket_count(memory: int, before: int | None) -> int:

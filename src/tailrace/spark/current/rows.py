@@ -13,7 +13,7 @@ from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN
 from tailrace.spark.parquet import ParquetFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from tailrace.spark.current.flat import Target
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 ROW_GROUP: Final = 1 << 18
 RAW: Final = "_raw"
-OURS: Final = (STAMP, SEQ, RAW)
-"""The fields of a current state behind the table's own columns."""
+SHARD: Final = "_source"
+CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
+"""The fields of a current state behind the table's own columns, and before `RAW`."""
 
 
 def empty_rows(target: Target) -> pa.Table:
@@ -35,12 +36,17 @@ def empty_rows(target: Target) -> pa.Table:
 
 
 def write_rows(
-    rows: pa.Table, target: Target, path: Path, origins: Iterable[Piece | Base]
+    rows: pa.Table,
+    target: Target,
+    path: Path,
+    origins: Iterable[Piece | Base],
+    ours: Mapping[str, str] = CURRENT_FIELDS,
 ) -> tuple[int, int]:
     """Write rows, by key; the file's size and the bytes that the rows take in memory.
 
-    Raises `RefusedError` where a row has a default that the log does not tell; ``origins`` know
-    why.
+    ``ours`` names the fields behind the table's own columns, and the columns of ``rows`` that are
+    to be in them. Raises `RefusedError` where a row has a default that the log does not tell;
+    ``origins`` know why.
     """
     if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
         raise RefusedError(_why_unknown(origins))
@@ -49,7 +55,11 @@ def write_rows(
         for name in target.columns.names
         if raw.beside(name) in rows.schema.names
     }
-    columns = {name: rows.column(name) for name in (*target.columns.names, STAMP, SEQ)}
+    columns = {name: rows.column(name) for name in target.columns.names}
+    if target.shard is not None:
+        constant = pa.repeat(pa.scalar(target.shard), rows.num_rows)
+        columns[SHARD] = pa.chunked_array([constant])
+    columns |= {field: rows.column(name) for field, name in ours.items()}
     columns[RAW] = pa.chunked_array([raw.as_map(rows.num_rows, texts)])
     table = pa.table(columns)
     order = pc.sort_indices(table, [(name, "ascending") for name in target.key])

@@ -11,21 +11,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.spark.history.jobs import HISTORY_FIELDS
+from tailrace.spark.history.shape import shaped
+from tailrace.spark.lake.files import renamed
 from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
+from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.lake.store import TableFiles
 from tailrace.spark.parquet import with_spark_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
+    from tailrace.spark.history.build import BuiltHistory
     from tailrace.spark.lake.manifest import SourceState
     from tailrace.spark.lake.store import Lake
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""
+_SOURCE: Final = pa.field("_source", pa.string())
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,12 @@ class Made:
     sources: Mapping[str, SourceState]
     patterns: tuple[str, ...] | None
     keep: tuple[str, ...]
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """The sources of tables that got their names from others."""
+    histories: Mapping[str, BuiltHistory] = field(default_factory=dict)
+    shards: bool = False
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """The sources of the tables that are in ``built`` or ``histories``."""
+    update_mode: str = "copy-on-write"
 
 
 def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
@@ -47,32 +58,63 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
     version = before.version + 1
     tables: dict[str, TableState] = {}
     places: dict[str, TableFiles] = {}
-    for name in sorted({*before.tables, *made.files, *made.built}):
+    shapes = _Shapes(before)
+    for name, found in table_states(before, made).items():
+        state = found
         known = before.tables.get(name)
         fresh = made.files.get(name, ())
-        state = _state(known or _renamed(name, made), fresh)
-        if state is None:
-            continue
         folder = folder_name(state.database, state.table)
-        place = TableFiles()
+        place = places.get(folder) or TableFiles()
         if "changelog" in made.keep:
-            state = _changelog(lake, state, known, fresh, version, place)
+            state = _changelog(lake, state, known, fresh, place, shapes, shards=made.shards)
         if "current" in made.keep:
             current = _current(made.built.get(name), version, place)
             state = replace(state, current=current, dropped=current is None)
+        if "history" in made.keep:
+            built = made.histories.get(name)
+            state = _history(lake, state, built, place, shapes, shards=made.shards)
         tables[name] = state
         places[folder] = place
-    sources = {**before.sources, **made.sources}
-    return Manifest(version, made.patterns, made.keep, sources, tables), places
+    return next_manifest(before, made, tables, "parquet"), places
+
+
+def next_manifest(
+    before: Manifest, made: Made, tables: dict[str, TableState], name: str
+) -> Manifest:
+    """The manifest of the version behind ``before``, of a lake of the format ``name``."""
+    return Manifest(
+        before.version + 1,
+        made.patterns,
+        made.keep,
+        {**before.sources, **made.sources},
+        tables,
+        name,
+        made.shards,
+        made.keys,
+        made.update_mode,
+    )
+
+
+def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
+    """All tables with the columns of their changes, and with the files that they had before."""
+    found = {}
+    for name in sorted({*before.tables, *made.files, *made.built, *made.histories}):
+        known = before.tables.get(name) or _renamed(name, made)
+        state = _state(known, made.files.get(name, ()))
+        if state is not None:
+            found[name] = state
+    return found
 
 
 def _renamed(name: str, made: Made) -> TableState | None:
     """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
-    source, built = made.renamed.get(name), made.built.get(name)
-    if source is None or built is None:
+    built, history = made.built.get(name), made.histories.get(name)
+    source = made.origins.get(name)
+    state = built.current if built is not None else history.history if history else None
+    if source is None or state is None:
         return None
-    database, table = name.split(".", 1)
-    return TableState(database, table, source, "log", built.current.columns)
+    database, table = name.removeprefix(f"{source}/" if made.shards else "").split(".", 1)
+    return TableState(database, table, source, "log", state.columns)
 
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:
@@ -82,13 +124,35 @@ def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState 
     if known is not None and not fresh:
         return known
     newest = fresh[-1]
-    columns = {field.name: field for field in newest.columns}
-    for schema in (*(file.columns for file in reversed(fresh)), *((known.columns,) if known else ())):
-        for field in schema:
-            columns.setdefault(field.name, field)
-    return TableState(
-        newest.database, newest.table, newest.source, newest.names, pa.schema(columns.values())
+    columns = {column.name: column for column in newest.columns}
+    schemas = [file.columns for file in reversed(fresh)]
+    for schema in (*schemas, *((known.columns,) if known is not None else ())):
+        for column in schema:
+            columns.setdefault(column.name, column)
+    state = known or TableState(
+        newest.database, newest.table, newest.source, newest.names, pa.schema([])
     )
+    return replace(
+        state, source=newest.source, names=newest.names, columns=pa.schema(columns.values())
+    )
+
+
+class _Shapes:
+    """The columns of what is kept of tables, by folder: the same for all sources of a table."""
+
+    def __init__(self, before: Manifest) -> None:
+        self._known = {
+            (folder_name(state.database, state.table), part): shape
+            for state in before.tables.values()
+            for part, shape in state.shapes.items()
+        }
+
+    def of(self, state: TableState, part: str) -> pa.Schema | None:
+        return self._known.get((folder_name(state.database, state.table), part))
+
+    def put(self, state: TableState, part: str, shape: pa.Schema) -> TableState:
+        self._known[folder_name(state.database, state.table), part] = shape
+        return replace(state, shapes={**state.shapes, part: shape})
 
 
 def _changelog(
@@ -96,36 +160,60 @@ def _changelog(
     state: TableState,
     known: TableState | None,
     fresh: Sequence[ChangeFile],
-    version: int,
     place: TableFiles,
+    shapes: _Shapes,
+    *,
+    shards: bool,
 ) -> TableState:
     """Add the changelog's files, those before and the new ones."""
+    version = lake.manifest.version + 1
     files = list(known.changelog) if known is not None else []
     folder = lake.folder(folder_name(state.database, state.table)) / "changelog"
+    before = shape = shapes.of(state, "changelog")
     for file in files:
         place.changelog[file.name] = folder / file.name
-    for number, made in enumerate(fresh):
+    for number, made in enumerate(fresh, _numbered(place.changelog, version)):
+        shape, names = merged(shape, plain_schema(made.columns))
+        path = Path(made.path)
+        if names:
+            path = renamed(path, names, images=True)
         name = f"part-{version:06}-{number:06}.parquet"
         files.append(DataFile(name, made.rows, made.size, made.memory))
-        place.changelog[name] = Path(made.path)
-    mixed = known is not None and not known.columns.equals(state.columns)
-    mixed = mixed or any(not made.columns.equals(state.columns) for made in fresh)
-    mixed = mixed or (folder / COMMON_METADATA).exists()
+        place.changelog[name] = path
+    if fresh:
+        together = f"part-{version:06}-{_numbered(place.changelog, version):06}.parquet"
+        there = lake.staging / "merged" / folder.parent.name
+        files = list(merge_last(files, place.changelog, there, together))
+    if shape is None:
+        return replace(state, changelog=tuple(files))
+    mixed = before is not None and not before.equals(shape)
+    mixed = mixed or any(not plain_schema(made.columns).equals(shape) for made in fresh)
+    common = f"changelog/{COMMON_METADATA}"
+    mixed = mixed or common in place.extra or (folder / COMMON_METADATA).exists()
     if mixed and files:
-        place.extra[COMMON_METADATA] = _common_metadata(state.columns)
-    return replace(state, changelog=tuple(files))
+        place.extra[common] = _common_metadata(_changelog_schema(shape, shards=shards))
+    return shapes.put(replace(state, changelog=tuple(files)), "changelog", shape)
 
 
-def _common_metadata(columns: pa.Schema) -> bytes:
-    """A footer without data, of the schema that has all columns."""
-    image = pa.struct(list(columns))
-    schema = pa.schema(
-        [
-            *(field.with_nullable(True) for field in METADATA_FIELDS),
-            pa.field("before", image),
-            pa.field("after", image),
-        ]
+def _numbered(names: Iterable[str], version: int) -> int:
+    """The first number that no file of this version has."""
+    mark = f"part-{version:06}-"
+    return 1 + max(
+        (int(each[len(mark) :][:6]) for each in names if each.startswith(mark)), default=-1
     )
+
+
+def _changelog_schema(shape: pa.Schema, *, shards: bool) -> pa.Schema:
+    image = pa.struct(list(as_arrow(shape)))
+    fields = [field.with_nullable(True) for field in METADATA_FIELDS]
+    if shards:
+        at = 1 + next(at for at, field in enumerate(fields) if field.name == "_server_id")
+        fields.insert(at, _SOURCE)
+    return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
+
+
+def _common_metadata(schema: pa.Schema) -> bytes:
+    """A footer without data."""
     sink = io.BytesIO()
     pq.write_metadata(with_spark_types(schema), sink)
     return sink.getvalue()
@@ -136,7 +224,10 @@ def _current(built: Built | None, version: int, place: TableFiles) -> Current | 
     if built is None:
         return None
     files: list[DataFile | None] = []
-    for bucket, (file, path) in enumerate(zip(built.current.files, built.paths, strict=True)):
+    first = len(place.current)
+    for bucket, (file, path) in enumerate(
+        zip(built.current.files, built.paths, strict=True), first
+    ):
         if file is None or path is None:
             files.append(None)
             continue
@@ -144,3 +235,50 @@ def _current(built: Built | None, version: int, place: TableFiles) -> Current | 
         files.append(replace(file, name=name))
         place.current[name] = Path(path)
     return replace(built.current, files=tuple(files))
+
+
+def _history(
+    lake: Lake,
+    state: TableState,
+    built: BuiltHistory | None,
+    place: TableFiles,
+    shapes: _Shapes,
+    *,
+    shards: bool,
+) -> TableState:
+    """Add a history's files: open ones as a current state's, closed ones as a changelog's."""
+    if built is None:
+        return replace(state, history=None)
+    version = lake.manifest.version + 1
+    folder = lake.folder(folder_name(state.database, state.table)) / "history"
+    shape, closed_names, open_names = shaped(shapes.of(state, "history"), built)
+
+    def put(path: Path, kind: str, names: Mapping[str, str]) -> str:
+        if names and lake.staging in path.parents:
+            path = renamed(path, names, images=False)
+        name = f"{kind}-{version:06}-{len(place.history):06}.parquet"
+        place.history[name] = path
+        return name
+
+    files: list[DataFile | None] = []
+    for file, path in zip(built.history.open, built.paths, strict=True):
+        if file is None or path is None:
+            files.append(None)
+        else:
+            files.append(replace(file, name=put(Path(path), "open", open_names)))
+    closed = list(built.history.closed)
+    for file in closed:
+        place.history[file.name] = folder / file.name
+    for each, names in zip(built.closed, closed_names, strict=True):
+        closed.append(replace(each.file, name=put(Path(each.path), "closed", names)))
+    if built.closed:
+        mark = f"closed-{version:06}-together-"
+        name = f"{mark}{sum(each.startswith(mark) for each in place.history)}.parquet"
+        there = lake.staging / "together" / folder.parent.name
+        closed = list(merge_last(closed, place.history, there, name))
+    if place.history:
+        ours = [*((_SOURCE,) if shards else ()), *HISTORY_FIELDS]
+        common = pa.schema([*as_arrow(shape), *ours])
+        place.extra[f"history/{COMMON_METADATA}"] = _common_metadata(common)
+    history = replace(built.history, open=tuple(files), closed=tuple(closed))
+    return shapes.put(replace(state, history=history), "history", shape)

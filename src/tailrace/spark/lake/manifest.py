@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake import hidden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,22 +42,34 @@ class SourceState:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow."""
+    """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow.
+
+    ``rows`` is how many it has; those that ``hidden`` names (`tailrace.spark.lake.hidden`) do not
+    count: only files of a current state have any.
+    """
 
     name: str
     rows: int
     size: int
     memory: int
+    hidden: str = hidden.NONE
+
+    @property
+    def live(self) -> int:
+        """The rows that count."""
+        return self.rows - hidden.count(self.hidden)
 
 
 @dataclass(frozen=True)
 class Current:
-    """A table's current state: files of which the n-th holds the keys of bucket n.
+    """A table's current state: files of which the n-th holds the keys of bucket n, and tails.
 
-    ``columns`` are those of the table and ``key`` its key's, by which the rows are bucketed. Where
-    there can be no current state, ``refused`` says why and there is no file. ``unseen`` counts rows
-    whose insert is not in the log; ``unlogged`` are columns that are left out, since the log does
-    not tell what updates made of them.
+    ``tails`` are files with rows of any keys, newer than those in the buckets' files; a row that
+    counts is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
+    the rows are bucketed. Where there can be no current state, ``refused`` says why and there is no
+    file. ``unseen`` counts rows whose insert is not in the log; ``unlogged`` are columns that are
+    left out, since the log does not tell what updates made of them. ``added`` are columns that no
+    row has shown the type of yet: name, default's text, and why that is unknown.
     """
 
     columns: pa.Schema
@@ -66,18 +79,62 @@ class Current:
     unseen: int = 0
     notes: tuple[str, ...] = ()
     unlogged: tuple[str, ...] = ()
+    added: tuple[tuple[str, str | None, str | None], ...] = ()
+    tails: tuple[DataFile, ...] = ()
+
+    @property
+    def places(self) -> tuple[DataFile | None, ...]:
+        """The files by bucket, and the tails behind them: in the order of their paths."""
+        return (*self.files, *self.tails)
+
+    @property
+    def data(self) -> tuple[DataFile, ...]:
+        """All files that there are."""
+        return tuple(file for file in self.places if file is not None)
 
     @property
     def rows(self) -> int:
         """The rows of the table."""
-        return sum(file.rows for file in self.files if file is not None)
+        return sum(file.live for file in self.data)
+
+
+@dataclass(frozen=True)
+class History:
+    """A table's history: files of open versions by bucket, as `Current` has them, and closed ones.
+
+    Lakes of tables do not list the ``closed`` files, but for one entry without a name that has
+    their sums.
+    """
+
+    columns: pa.Schema
+    key: tuple[str, ...]
+    open: tuple[DataFile | None, ...] = ()
+    closed: tuple[DataFile, ...] = ()
+    refused: str | None = None
+    unseen: int = 0
+    notes: tuple[str, ...] = ()
+    unlogged: tuple[str, ...] = ()
+    added: tuple[tuple[str, str | None, str | None], ...] = ()
+
+    @property
+    def data(self) -> tuple[DataFile, ...]:
+        """All files that there are."""
+        return (*(file for file in self.open if file is not None), *self.closed)
+
+    @property
+    def rows(self) -> int:
+        """The versions, open and closed."""
+        return sum(file.rows for file in self.data)
 
 
 @dataclass(frozen=True)
 class TableState:
     """A table in the lake; ``dropped`` where the source has it no more (its changelog stays).
 
-    ``columns`` are all that its changelog has, with the newest types.
+    ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
+    names the table that holds each of what is kept, and ``shapes`` the columns that those have;
+    ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
+    files of a changelog, and of a history's ended versions, which may be put together (`merging`).
     """
 
     database: str
@@ -88,6 +145,10 @@ class TableState:
     changelog: tuple[DataFile, ...] = ()
     current: Current | None = None
     dropped: bool = False
+    history: History | None = None
+    parts: dict[str, str] = field(default_factory=dict)
+    shapes: dict[str, pa.Schema] = field(default_factory=dict)
+    small: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +160,10 @@ class Manifest:
     keep: tuple[str, ...] = ()
     sources: dict[str, SourceState] = field(default_factory=dict)
     tables: dict[str, TableState] = field(default_factory=dict)
+    format: str = "parquet"
+    shards: bool = False
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    update_mode: str = "copy-on-write"
 
     def write(self, folder: Path) -> None:
         """Write it into a version's folder. Raises OSError."""
@@ -122,6 +187,10 @@ class Manifest:
                 tuple(content["keep"]),
                 {name: SourceState(**value) for name, value in content["sources"].items()},
                 {name: _table(value) for name, value in content["tables"].items()},
+                content.get("format", "parquet"),
+                content.get("shards", False),
+                tuple((name, tuple(key)) for name, key in content.get("keys", ())),
+                content.get("update_mode", "copy-on-write"),
             )
         except (
             OSError,
@@ -134,6 +203,15 @@ class Manifest:
             raise PipelineError(f"{path} cannot be read as a lake's manifest: {error}") from error
 
 
+def check_format(label: str, manifest: Manifest, name: str) -> None:
+    """Raises `PipelineError` for a lake that is of another format than ``name``."""
+    if manifest.version and manifest.format != name:
+        raise PipelineError(
+            f"{label} is a lake of {manifest.format}: give --format {manifest.format}, or a new "
+            "folder"
+        )
+
+
 def _plain(value: Any) -> Any:
     """Dataclasses and schemas as what JSON has."""
     if isinstance(value, pa.Schema):
@@ -142,6 +220,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, DataFile) and not value.hidden:
+        return {name: each for name, each in vars(value).items() if name != "hidden"}
     if hasattr(value, "__dataclass_fields__"):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value
@@ -152,7 +232,7 @@ def _schema(text: str) -> pa.Schema:
 
 
 def _table(value: dict[str, Any]) -> TableState:
-    current = value["current"]
+    current, history = value["current"], value.get("history")
     return TableState(
         value["database"],
         value["table"],
@@ -162,6 +242,13 @@ def _table(value: dict[str, Any]) -> TableState:
         tuple(DataFile(**each) for each in value["changelog"]),
         None if current is None else _current(current),
         value["dropped"],
+        None if history is None else _history(history),
+        dict(value.get("parts", {})),
+        {part: _schema(text) for part, text in value.get("shapes", {}).items()},
+        {
+            part: tuple(DataFile(**each) for each in files)
+            for part, files in value.get("small", {}).items()
+        },
     )
 
 
@@ -175,4 +262,20 @@ def _current(value: dict[str, Any]) -> Current:
         value["unseen"],
         tuple(value["notes"]),
         tuple(value["unlogged"]),
+        tuple(tuple(each) for each in value.get("added", ())),
+        tuple(DataFile(**each) for each in value.get("tails", ())),
+    )
+
+
+def _history(value: dict[str, Any]) -> History:
+    return History(
+        _schema(value["columns"]),
+        tuple(value["key"]),
+        tuple(None if each is None else DataFile(**each) for each in value["open"]),
+        tuple(DataFile(**each) for each in value["closed"]),
+        value["refused"],
+        value["unseen"],
+        tuple(value["notes"]),
+        tuple(value["unlogged"]),
+        tuple(tuple(each) for each in value.get("added", ())),
     )

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 _DIGESTED: Final = 4096
 # Byte offsets of the first event's flags, of which one says that the log is being written: the
 # server clears it when it closes the file (facts sheet 1.2: header at 4, flags at 17).
-_FLAGS: Final = slice(4 + 17, 4 + 19)
+_FLAGS: Final = range(4 + 17, 4 + 19)
 
 
 def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, Catalogue]:
     """What to go on with in a source that was read up to ``state``.
 
     The files from the last one that was read on, where to begin in it, and what is known of tables
-    where it begins; so the files before may be purged, and are not gone through again. Raises `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or
-    has other bytes.
+    where it begins; so the files before may be purged, and are not gone through again. Raises
+    `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or has
+    other bytes.
     """
     files = {log.name: log for log in series.files}
     for name, size in state.files.items():
@@ -66,7 +67,9 @@ def state_after(
     for log in series.files:
         if log.name == last.file:
             head, tail = digests(log, last.end)
-            first = next((each for each in splits if each.file == log.name and each.start == 4), None)
+            first = next(
+                (each for each in splits if each.file == log.name and each.start == 4), None
+            )
             if first is not None or before is None:
                 tables = dump_catalogue((first or last).catalogue)
             else:
@@ -98,7 +101,14 @@ def load_catalogue(text: str) -> Catalogue:
     try:
         content = zlib.decompress(base64.b64decode(text))
         found = _Unpickler(io.BytesIO(content)).load()
-    except (ValueError, zlib.error, pickle.UnpicklingError, EOFError, LookupError, TypeError) as error:
+    except (
+        ValueError,
+        zlib.error,
+        pickle.UnpicklingError,
+        EOFError,
+        LookupError,
+        TypeError,
+    ) as error:
         raise PipelineError(f"the lake's manifest is damaged: {error}") from error
     except (AttributeError, ImportError) as error:
         raise PipelineError(
@@ -132,9 +142,10 @@ def digests(log: LogFile, offset: int) -> tuple[str, str]:
         if isinstance(error, KeyMissing):
             raise
         raise PipelineError(str(error)) from error
-    head[_FLAGS] = bytes(len(head[_FLAGS]))
-    if offset <= _DIGESTED:
-        tail[_FLAGS] = bytes(len(tail[_FLAGS]))
+    for part, start in ((head, 0), (tail, offset - count)):
+        for at in _FLAGS:
+            if start <= at < offset:
+                part[at - start] = 0
     return hashlib.sha256(head).hexdigest(), hashlib.sha256(tail).hexdigest()
 
 

@@ -18,22 +18,17 @@ and what is left over is removed by the next run. docs/design/lake.md says what 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.folder import INNER, LakeFolder, failed, to_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
+    from tailrace.spark.lake.manifest import Manifest
 
-_INNER: Final = "_tailrace"
 _KEPT_VERSIONS: Final = 2
 
 
@@ -41,87 +36,28 @@ _KEPT_VERSIONS: Final = 2
 class TableFiles:
     """A table's files in a version to be: file name to where the file is now.
 
-    ``extra`` has the contents of small files that go beside a changelog's.
+    ``extra`` has the contents of small files, by their path in the table's folder.
     """
 
     changelog: dict[str, Path] = field(default_factory=dict)
     current: dict[str, Path] = field(default_factory=dict)
+    history: dict[str, Path] = field(default_factory=dict)
     extra: dict[str, bytes] = field(default_factory=dict)
 
 
-class Lake:
-    """A lake opened by the one process that writes to it; a context manager.
-
-    Raises `PipelineError` where the folder is something else, another process has it open, or the
-    file system lacks what a lake needs.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._inner = path / _INNER
-        self._lock: int | None = None
-        self.manifest = Manifest()
-
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-        except OSError as error:
-            self._unlock()
-            raise _failed(self.path, error) from error
-        except BaseException:
-            self._unlock()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        shutil.rmtree(self.staging, ignore_errors=True)
-        self._unlock()
-
-    @property
-    def staging(self) -> Path:
-        """A folder for what this run writes; what is in it and not committed goes away."""
-        return self._inner / "staging" / str(os.getpid())
-
-    @property
-    def sources(self) -> Path:
-        """A folder for the logs of servers; what is in it stays."""
-        return self._inner / "sources"
+class Lake(LakeFolder):
+    """A lake of versions, as `LakeFolder` opens it."""
 
     def folder(self, table: str) -> Path:
         """The folder of a table in the committed version."""
         return self._version(self.manifest.version) / table
 
-    def _open(self) -> None:
-        if self.path.exists() and not self._inner.exists() and any(self.path.iterdir()):
-            raise PipelineError(
-                f"{self.path} is not empty and no lake: give a new or empty folder for --into"
-            )
+    def _recover(self) -> None:
+        if (self._inner / "batches").exists():
+            raise PipelineError(f"{self.path} is no lake of parquet: give its --format")
         (self._inner / "versions").mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self._inner / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
-            raise PipelineError(
-                f"{self.path} is being written to by another process ({owner}): wait for it to end"
-            ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
-        now = self._inner / "now"
-        if now.is_symlink():
-            self.manifest = Manifest.read(self._inner / now.readlink())
+        self.manifest = self._now()
         self._clean()
-        self.staging.mkdir(parents=True)
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def _clean(self) -> None:
         """Remove what a run left over that did not come to its end, and versions too old."""
@@ -131,7 +67,7 @@ class Lake:
             if not folder.name.isdigit() or int(folder.name) not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
         for link in self.path.iterdir():
-            if link.is_symlink() and link.readlink().parts[0] == _INNER and not link.exists():
+            if link.is_symlink() and link.readlink().parts[0] == INNER and not link.exists():
                 link.unlink()
 
     def _version(self, number: int) -> Path:
@@ -146,15 +82,15 @@ class Lake:
         try:
             fresh = [folder, *self._build(folder, tables)]
             manifest.write(folder)
-            _to_disk([*fresh, folder / "manifest.json", folder.parent])
+            to_disk([*fresh, folder / "manifest.json", folder.parent])
             for table in tables:
                 link = self.path / table
                 if not link.is_symlink():
-                    link.symlink_to(Path(_INNER, "now", table))
-            _to_disk([self.path])
+                    link.symlink_to(Path(INNER, "now", table))
+            to_disk([self.path])
             self._show(folder)
         except OSError as error:
-            raise _failed(self.path, error) from error
+            raise failed(self.path, error) from error
         self.manifest = manifest
         self._clean_after()
 
@@ -166,7 +102,11 @@ class Lake:
             top = folder / table
             top.mkdir()
             fresh.append(top)
-            for name, members in (("changelog", files.changelog), ("current", files.current)):
+            for name, members in (
+                ("changelog", files.changelog),
+                ("current", files.current),
+                ("history", files.history),
+            ):
                 if not members:
                     continue
                 inner = top / name
@@ -180,18 +120,10 @@ class Lake:
                     else:
                         target.hardlink_to(source)
             for member, content in files.extra.items():
-                target = top / "changelog" / member
+                target = top / member
                 target.write_bytes(content)
                 fresh.append(target)
         return fresh
-
-    def _show(self, folder: Path) -> None:
-        """The commit: replace the link in one step."""
-        link = self._inner / f"now.{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(Path("versions", folder.name))
-        link.replace(self._inner / "now")
-        _to_disk([self._inner])
 
     def _clean_after(self) -> None:
         try:
@@ -199,22 +131,3 @@ class Lake:
             self.staging.mkdir(parents=True)
         except OSError:  # the commit is done: what is left over is the next run's to remove
             return
-
-
-def _to_disk(paths: Iterable[Path]) -> None:
-    """Have the system write files and folders out; it does many at once faster than one by one."""
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(_sync, paths))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _failed(path: Path, error: OSError) -> PipelineError:
-    where = f" ({error.filename})" if error.filename else ""
-    return PipelineError(f"the lake {path} cannot be written: {error.strerror or error}{where}")

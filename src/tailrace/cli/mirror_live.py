@@ -1,0 +1,223 @@
+"""What ``tailrace mirror --follow`` shows: a table that changes on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tailrace.cli.lines import printable, size
+from tailrace.cli.mirror_progress import PHASES
+from tailrace.cli.options import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.spark.report import Moment, SourceMoment, TableReport
+
+_LINE_SECONDS: Final = 10.0
+"""Where there is no terminal, a line of progress so often at most."""
+_MOST_TABLES: Final = 20
+"""Tables that a terminal shows: those that changed last."""
+_OPERATIONS: Final = ("insert", "update", "delete")
+
+
+class Display(Protocol):
+    """Where a mirror that follows shows what it does; any thread may call."""
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        """How far a batch is."""
+
+    def moment(self, moment: Moment) -> None:
+        """A trigger, and what its batch did."""
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+
+
+def notes(table: TableReport) -> list[str]:
+    """What a person should know of a table, a line each."""
+    name = printable(table.name)
+    if table.refused:
+        return [f"{name}: no current state: {printable(table.refused)}"]
+    return [f"{name}: {printable(note)}" for note in table.notes]
+
+
+def held(source: str, place: str) -> str:
+    """What is said of a source that waits."""
+    return (
+        f"{source}: an XA transaction is prepared at {place}, and not decided: what stands behind "
+        "it waits for its XA COMMIT or XA ROLLBACK"
+    )
+
+
+class _Told:
+    """What was said already, so that it is said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def fresh(self, moment: Moment) -> list[str]:
+        """The lines that a moment adds."""
+        lines = [held(each.name, each.held) for each in moment.sources if each.held is not None]
+        if moment.report is not None:
+            for table in moment.report.tables:
+                if not table.dropped:
+                    lines += notes(table)
+        new = [line for line in lines if line not in self._said]
+        self._said = set(lines)
+        return new
+
+
+class _Counted:
+    """Changes of each table since it began."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, dict[str, int]] = {}
+        self.rows: dict[str, int | None] = {}
+        self.latest: dict[str, int] = {}
+
+    def add(self, moment: Moment) -> int:
+        """Count a batch; its changes."""
+        if moment.report is None:
+            return 0
+        for table in moment.report.tables:
+            self.rows[table.name] = table.rows
+            known = self.changes.setdefault(table.name, {})
+            for operation, count in table.changes.items():
+                known[operation] = known.get(operation, 0) + count
+            if table.changes:
+                self.latest[table.name] = moment.batches
+        return moment.report.changes
+
+
+class _Lines:
+    """For a pipe or a file: a line now and then, on stderr."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._told = _Told()
+        self._phase = ""
+        self._changes = 0
+        self._batches = 0
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        del done, total
+        if self._batches == 0 and phase != self._phase:
+            self._phase = phase
+            say(PHASES.get(phase, phase))
+
+    def moment(self, moment: Moment) -> None:
+        for line in self._told.fresh(moment):
+            say(line)
+        self._batches = max(moment.batches, 1)
+        self._changes += moment.report.changes if moment.report is not None else 0
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _LINE_SECONDS
+        for source in moment.sources:
+            say(f"{_line(source)}  {size(int(moment.rate))}/s  {self._changes:,} changes")
+
+    def line(self, text: str) -> None:
+        say(text)
+
+
+class _Terminal:
+    """A line a source and a row a table, that change; what stays is printed above."""
+
+    def __init__(self, into: str, live: Any) -> None:
+        self._into = into
+        self._live = live
+        self._told = _Told()
+        self._counted = _Counted()
+        self._lock = Lock()
+        self._phase = "starting"
+        self._moment: Moment | None = None
+        self._show()
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        del done, total
+        with self._lock:
+            text = PHASES.get(phase, phase)
+            if text != self._phase:
+                self._phase = text
+                self._show()
+
+    def moment(self, moment: Moment) -> None:
+        for line in self._told.fresh(moment):
+            self.line(line)
+        with self._lock:
+            self._counted.add(moment)
+            self._moment = moment
+            self._phase = "waiting"
+            self._show()
+
+    def line(self, text: str) -> None:
+        self._live.console.print(f"tailrace: {text}", soft_wrap=True)
+
+    def _show(self) -> None:
+        from rich.console import Group  # noqa: PLC0415 - only terminals need rich
+        from rich.table import Table  # noqa: PLC0415 - as above
+        from rich.text import Text  # noqa: PLC0415 - as above
+
+        moment = self._moment
+        title = f"{self._into}: {self._phase}"
+        if moment is not None:
+            title = (
+                f"{self._into}: {moment.batches} batches, the last took {moment.seconds:.1f} s, "
+                f"{size(int(moment.rate))}/s, {self._phase}"
+            )
+        lines = [title, *(_line(each) for each in (moment.sources if moment else ()))]
+        text = Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
+        if not self._counted.rows:
+            self._live.update(text)
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column("table")
+        for header in ("inserts", "updates", "deletes", "rows"):
+            table.add_column(header, justify="right")
+        counted = self._counted
+        names = sorted(counted.rows, key=lambda name: (-counted.latest.get(name, 0), name))
+        for name in names[:_MOST_TABLES]:
+            changes = counted.changes.get(name, {})
+            rows = counted.rows[name]
+            table.add_row(
+                Text(printable(name)),
+                *(f"{changes.get(each, 0):,}" for each in _OPERATIONS),
+                "-" if rows is None else f"{rows:,}",
+            )
+        parts: list[Any] = [text, table]
+        if len(names) > _MOST_TABLES:
+            parts.append(Text(f"and {len(names) - _MOST_TABLES} more"))
+        self._live.update(Group(*parts))
+
+
+@contextmanager
+def display(into: str) -> Iterator[Display]:
+    """The display that suits stderr."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
+    from rich.live import Live  # noqa: PLC0415 - as above
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with Live(console=console, transient=True, auto_refresh=True) as live:
+        yield _Terminal(into, live)
+
+
+def _line(source: SourceMoment) -> str:
+    """Position and lag."""
+    pieces = [f"{source.name}: {source.position or 'nothing yet'}"]
+    if source.lag_bytes or source.lag_seconds:
+        pieces.append(f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind")
+    else:
+        pieces.append("up to date")
+    if source.gtid:
+        pieces.append(source.gtid)
+    if not source.connected:
+        pieces.append("not connected")
+    return printable("  ".join(pieces))

@@ -1,0 +1,158 @@
+"""``tailrace verify``: whether a lake's tables are those of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.mirror_options import check_cores, seconds
+from tailrace.cli.options import Tables, say, split_patterns, standard_output
+from tailrace.cli.servers import names_server, parsed
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.cli.lines import Output
+    from tailrace.spark.verify_report import RowDifference, TableVerdict, VerifyReport
+
+_STATUS = {"equal": 0, "differs": 1, "unsure": 2}
+
+
+def verify(
+    source: Annotated[
+        str, Parameter(help="The server, named as ``mirror`` was told it: mysql://user@host.")
+    ],
+    lake: Annotated[str, Parameter(help="The lake's folder.")],
+    /,
+    *,
+    tables: Tables = (),
+    wait: Annotated[
+        str | None,
+        Parameter(
+            name="--wait",
+            help="Wait so long at most, as ``60s``, until the lake is there and has caught up.",
+        ),
+    ] = None,
+    range_rows: Annotated[
+        int, Parameter(name="--range-rows", help="Rows of a range of the key (100,000).")
+    ] = 100_000,
+    rows: Annotated[
+        int, Parameter(name="--rows", help="Name so many rows of each table that differ (10).")
+    ] = 10,
+    cores: Annotated[
+        int | None, Parameter(name="--cores", help="Use so many cores; all by default.")
+    ] = None,
+) -> int:
+    """Compare a lake's current tables with the server's, row by row.
+
+    Ends with status 0 where they are equal, 1 where they differ, 2 where that could not be found
+    out: the lake is behind, or a table cannot be compared.
+    """
+    if not names_server(source):
+        raise UsageError(f"{source} is no server: give its URL, as mysql://user@host")
+    check_cores(cores)
+    longest = None if wait is None else _seconds(wait)
+    server = parsed(source)
+    from tailrace.spark.session import session  # noqa: PLC0415 - takes a while
+    from tailrace.spark.verify import verify as run  # noqa: PLC0415 - as above
+
+    report = run(
+        server,
+        lake,
+        spark=lambda: session(cores),
+        tables=split_patterns(tables) or None,
+        wait=longest,
+        range_rows=range_rows,
+        first=rows,
+    )
+    output = output_to(standard_output())
+    _print(output, lake, report)
+    output.close()
+    return _STATUS[report.verdict]
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds(text)
+    except UsageError:
+        raise UsageError(f"--wait {text}: give a time, as 60s or 5m") from None
+
+
+def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
+    title = {
+        "equal": "equal to the server",
+        "differs": "differs from the server",
+        "unsure": "could not be found equal to the server",
+    }[report.verdict]
+    output.table(
+        f"{lake}: {title}, {report.seconds['all']:.1f} s",
+        ["table", "rows", "in lake", "missing", "extra", "changed", "checksum"],
+        [_row(table) for table in report.tables],
+    )
+    for table in report.tables:
+        for text in _remarks(table):
+            output.line((text, "alarm" if table.compared else "quiet"))
+        for note in table.notes:
+            output.line((f"{printable(table.name)}: {note}", "quiet"))
+    if report.behind is None:
+        say(f"the lake is at {report.position}, which the server's logs do not have (any more)")
+    elif report.transactions:
+        count = f"{report.transactions:,}" if report.transactions < 1000 else "1,000 or more"
+        say(
+            f"the lake is behind the server: at {report.position}, the server at {report.server}, "
+            f"{size(report.behind)} and {count} transactions in between; --wait 60s waits for it"
+        )
+
+
+def _row(table: TableVerdict) -> list[str]:
+    name = printable(table.name)
+    if table.reason is not None:
+        return [name, "-", "-", "", "", "", ""]
+    sums = {table.server_checksum, table.lake_checksum}
+    counts = [f"{each:,}" if each else "" for each in (table.missing, table.extra, table.changed)]
+    checksum = f"{table.server_checksum:016x}" if len(sums) == 1 else "differs"
+    return [name, f"{table.server_rows:,}", f"{table.lake_rows:,}", *counts, checksum]
+
+
+def _remarks(table: TableVerdict) -> list[str]:
+    name = printable(table.name)
+    found = [] if table.reason is None else [f"{name}: {table.reason}"]
+    if table.doubled:
+        found.append(f"{name}: {table.doubled:,} keys are in the lake more than once")
+    if table.undecided:
+        found.append(f"{name}: {table.undecided:,} rows changed while they were compared")
+    found += [
+        f"{name}: {each.differing:,} of {each.rows:,} rows {_bounds(each)}differ"
+        for each in table.ranges
+        if each.differing
+    ]
+    return found + [f"{name} {_difference(each)}" for each in table.first]
+
+
+def _bounds(part: object) -> str:
+    low, high = getattr(part, "low", None), getattr(part, "high", None)
+    above = "" if low is None else f"above {printable(','.join(low))} "
+    upto = "" if high is None else f"up to {printable(','.join(high))} "
+    return above + upto
+
+
+def _difference(row: RowDifference) -> str:
+    key = ", ".join(f"{name}={_text(value)}" for name, value in row.key.items())
+    if row.server is None:
+        return f"{key}: in the lake only"
+    if row.lake is None:
+        return f"{key}: on the server only"
+    parts = [
+        f"{name} {_text(row.server[name])} on the server, {_text(row.lake[name])} in the lake"
+        for name in row.columns
+    ]
+    return f"{key}: {'; '.join(parts)}"
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return printable(value if len(value) <= 60 else f"{value[:57]}...")

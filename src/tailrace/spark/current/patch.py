@@ -1,0 +1,120 @@
+"""What tasks do to put changes beside a table's files: a tail of new rows, and which rows it hides.
+
+A fold writes a bucket again; here the rows that changed are found by their keys, and no
+other column of the files is read. docs/design/amplification.md has what that saves.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tailrace.spark.current import raw
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.finding import find
+from tailrace.spark.current.fold import alive, as_entries, key_columns, merge
+from tailrace.spark.current.jobs import gathered, piece_entries, read_spill
+from tailrace.spark.current.keys import buckets
+from tailrace.spark.current.pieces import base_rows
+from tailrace.spark.current.rows import empty_rows, write_rows
+from tailrace.spark.lake import hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tailrace.spark.current.flat import Target
+    from tailrace.spark.current.pieces import Base, Piece
+    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.tasks import Report
+
+
+@dataclass(frozen=True)
+class PatchJob:
+    """Put changes beside the files of ``base``: ``pieces``, or ``spills`` that were cut.
+
+    They are those of keys of one of some ``parts``, and the base's bucket files those that have
+    such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
+    the new one, ``out``. ``reads`` is about the bytes that it reads.
+    """
+
+    target: Target
+    base: Base
+    pieces: tuple[Piece, ...]
+    spills: tuple[str, ...]
+    part: int
+    parts: int
+    swallowed: int
+    out: Path
+    reads: int
+
+
+@dataclass(frozen=True)
+class Patched:
+    """What a `PatchJob` made: a tail, without a path where there was no row to write.
+
+    ``hidden`` are the rows that do not count any more, by the path of their file (`lake.hidden`);
+    ``unseen`` and ``refused`` are as `Folded` has them.
+    """
+
+    path: str | None = None
+    rows: int = 0
+    size: int = 0
+    memory: int = 0
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    unseen: int = 0
+    seconds: float = 0.0
+    refused: str | None = None
+
+
+def patch(job: PatchJob, report: Report) -> Patched:
+    """Find the rows that changed, and write the new ones."""
+    start = time.perf_counter()
+    try:
+        rows, found, unseen = _patched(job)
+        size = memory = 0
+        if rows.num_rows:
+            size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
+    except RefusedError as error:
+        return Patched(refused=str(error))
+    report.final(1)
+    path = str(job.out) if rows.num_rows else None
+    gone = {path: hidden.dump(each) for path, each in found.items()}
+    seconds = time.perf_counter() - start
+    return Patched(path, rows.num_rows, size, memory, gone, unseen, seconds)
+
+
+def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:
+    """The new tail's rows, those that do not count any more, and how many were not known of."""
+    target, base = job.target, job.base
+    pieces = map(read_spill, job.spills) if job.spills else piece_entries(job.pieces, target)
+    changed = gathered(as_entries(empty_rows(target)), pieces, target)
+    texts = [each for each in map(raw.beside, target.key) if each in changed.schema.names]
+    touched = changed.select([*target.key, *texts])
+    paths = [path for path in (*base.paths, *base.tails) if path is not None]
+    found, keys = find(paths, base.hidden, touched, target)
+    rows, unseen = alive(merge([as_entries(keys), changed], target.key, given=target.given))
+    swallowed = base.tails[len(base.tails) - job.swallowed :]
+    more = _swallowed_rows(job, swallowed, found)
+    rows = pa.concat_tables([rows, *more], promote_options="default")
+    return rows, {path: each for path, each in found.items() if path not in swallowed}, unseen
+
+
+def _swallowed_rows(
+    job: PatchJob, tails: Sequence[str], found: Mapping[str, Rows]
+) -> Iterator[pa.Table]:
+    """The rows of tails that still count, of keys in the job's part."""
+    base = job.base.only((), tails)
+    both = dict(base.hidden)
+    for path in tails:
+        if path in found:
+            both[path] = hidden.joined([both.get(path, hidden.NONE), hidden.dump(found[path])])
+    for rows in base_rows(replace(base, hidden=both), job.target):
+        if job.parts == 1:
+            yield rows
+            continue
+        places = buckets(key_columns([rows], job.target.key), job.parts)
+        yield rows.filter(pa.array(places == job.part))

@@ -1,0 +1,128 @@
+"""A mirror that follows: batch after batch, at a trigger, until it is told to end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LakeChanged
+from tailrace.spark.memory import Tidy
+from tailrace.spark.report import Moment, SourceMoment, Totals, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.inflow import Inflow
+    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.report import MirrorReport
+    from tailrace.spark.sources import Sources
+
+BATCH_BYTES: Final = 256 << 20
+"""Bytes of log that a batch takes at most, of all sources: so a backlog is worked off in steps."""
+_RATE_SECONDS: Final = 10.0
+
+
+class Follower:
+    """Runs batches over sources that grow.
+
+    Every ``trigger`` seconds, counted from begin to begin, it looks at the sources; what is new is
+    a batch of at most ``most`` bytes. Where more is waiting, the next batch begins at once.
+    ``stop`` ends it behind the batch under way. ``on_moment`` is called at each trigger.
+    """
+
+    def __init__(
+        self,
+        store: LakeStore,
+        sources: Sources,
+        batches: Batches,
+        *,
+        trigger: float,
+        most: int = BATCH_BYTES,
+        stop: threading.Event | None = None,
+        on_moment: Callable[[Moment], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._batches = batches
+        self._trigger = trigger
+        self._most = most
+        self._stop = stop or threading.Event()
+        self._on_moment = on_moment
+        self._totals = Totals()
+        self._count = 0
+        self._left: dict[str, Taken] = {}
+        self._read: deque[tuple[float, int]] = deque()
+
+    def run(self) -> MirrorReport:
+        """Follow until `stop`; gives the sum of what was done. Raises what a batch raises."""
+        sources, store = self._sources, self._store
+        sources.follow(store)
+        tidy = Tidy()
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            sources.look(store, self._most)
+            report = self._batch()
+            self._tell(report, time.monotonic() - begun)
+            tidy()
+            if not any(inflow.waiting for inflow in sources.inflows.values()):
+                self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
+        return self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
+
+    def _batch(self) -> MirrorReport | None:
+        """One batch of what is waiting; where others kept writing to its tables, again later."""
+        taken = self._left or self._take()
+        if not taken:
+            return None
+        try:
+            report = self._batches.run(taken)
+        except LakeChanged:
+            self._left = taken
+            return None
+        self._left = {}
+        self._sources.committed(self._store.manifest)
+        self._count += 1
+        self._totals.add(report)
+        return report
+
+    def _take(self) -> dict[str, Taken]:
+        """An equal share of each source that has something."""
+        inflows = [each for each in self._sources.inflows.values() if each.waiting]
+        taken = {}
+        for inflow in inflows:
+            part = inflow.take(self._most // len(inflows))
+            if part is not None:
+                taken[inflow.name] = part
+        return taken
+
+    def _tell(self, report: MirrorReport | None, seconds: float) -> None:
+        now = time.monotonic()
+        self._read.append((now, report.log_bytes if report is not None else 0))
+        while self._read[0][0] < now - max(_RATE_SECONDS, 3 * self._trigger):
+            self._read.popleft()
+        if self._on_moment is None:
+            return
+        since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
+        rate = sum(count for _, count in self._read) / max(since, 1e-3)
+        moments = tuple(self._source(inflow) for inflow in self._sources.inflows.values())
+        self._on_moment(Moment(self._count, report, moments, rate, seconds))
+
+    def _source(self, inflow: Inflow) -> SourceMoment:
+        state = self._store.manifest.sources.get(inflow.name)
+        received = self._sources.received.get(inflow.name)
+        far = received.far if received is not None else None
+        lag = inflow.lag
+        seconds = lag.seconds
+        if not seconds and far is not None and far.lag_bytes:
+            seconds = far.lag_seconds or 0.0
+        return SourceMoment(
+            inflow.name,
+            None if state is None else f"{state.file}:{state.offset}",
+            lag.bytes + ((far.lag_bytes or 0) if far is not None else 0),
+            seconds,
+            far.gtid if far is not None else None,
+            None if inflow.held is None else str(inflow.held),
+            far is None or far.connected,
+        )

@@ -1,0 +1,308 @@
+"""Making the histories of all tables: stages, plans, jobs, and what the jobs gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tailrace.spark.current.build import NO_KEYS, altering, cut_all, grouped, table_changes
+from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.current.given import keyed
+from tailrace.spark.current.plan import plan_table
+from tailrace.spark.history.jobs import HISTORY_FIELDS, VersionsJob, versions_all
+from tailrace.spark.history.stages import stages
+from tailrace.spark.history.times import commit_times
+from tailrace.spark.lake.manifest import Current, DataFile, History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from tailrace.spark.changelog import ChangeFile
+    from tailrace.spark.current.build import SourceChanges
+    from tailrace.spark.current.plan import TablePlan
+    from tailrace.spark.history.jobs import Bucket, Written
+    from tailrace.spark.history.stages import Stage
+    from tailrace.spark.tasks import Runner
+
+    Rows = tuple[Current, tuple[str | None, ...]]
+
+_OURS = tuple(field.name for field in HISTORY_FIELDS)
+_STAMP = "_valid_from"
+
+
+@dataclass(frozen=True)
+class ClosedFile:
+    """A new file of versions that ended; ``columns`` are those that the table had."""
+
+    file: DataFile
+    path: str
+    columns: pa.Schema
+
+
+@dataclass(frozen=True)
+class BuiltHistory:
+    """A table's history in the making: the manifest's entry, and where its files are.
+
+    ``paths`` are those of the files of open versions by bucket, committed or new; ``closed`` the
+    new files of closed versions, in log order, which the entry does not list yet.
+    """
+
+    history: History
+    paths: tuple[str | None, ...] = ()
+    closed: tuple[ClosedFile, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a stage came to: its open versions as if they were a current state, and closed files."""
+
+    current: Current
+    paths: tuple[str | None, ...] = ()
+    closed: tuple[ClosedFile, ...] = ()
+    seconds: float = 0.0
+
+
+def build_history(
+    sources: Sequence[SourceChanges],
+    wanted: Callable[[str], bool],
+    run: Runner,
+    folder: Path,
+    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
+) -> dict[str, BuiltHistory]:
+    """The histories of the sources' tables, each after its source's splits.
+
+    As `tailrace.spark.current.build.build`; a table that was dropped keeps its history.
+    """
+    built: dict[str, BuiltHistory] = {}
+    for number, source in enumerate(sources):
+        files = keyed(source.files, keys)
+        found = stages(
+            source.histories,
+            files,
+            table_changes(source.splits),
+            altering(source.splits),
+            commit_times(source.splits),
+            wanted,
+        )
+        place = folder / str(number)
+        place.mkdir()
+        made = _Run(source, files, keys, run, place).make(found)
+        for name in {stage.table for stage in found if wanted(stage.table)}:
+            mine = [stage for stage in found if stage.table == name and stage in made]
+            known = source.histories.get(name)
+            if mine:
+                left = mine[-1].end is None
+                built[name] = _together(known, [made[stage] for stage in mine], left=left)
+            elif known is not None:
+                built[name] = BuiltHistory(*known)
+    return built
+
+
+def _together(
+    before: tuple[History, tuple[str | None, ...]] | None, made: list[_Made], *, left: bool
+) -> BuiltHistory:
+    """A table's history out of its stages; ``left``: the last one's rows are there at the end."""
+    last = made[-1].current
+    known = before[0] if before is not None else None
+    columns = last.columns
+    if last.refused is not None and known is not None:
+        columns = known.columns  # its closed files have them
+    paths = made[-1].paths if left else (None,) * len(made[-1].paths)
+    history = History(
+        columns,
+        last.key,
+        last.files if left else (None,) * len(last.files),
+        known.closed if known is not None else (),
+        last.refused if left else None,  # what was refused is gone
+        last.unseen,
+        last.notes,
+        last.unlogged,
+        last.added,
+    )
+    closed = tuple(each for stage in made for each in stage.closed)
+    return BuiltHistory(history, paths, closed, sum(stage.seconds for stage in made))
+
+
+class _Run:
+    """Makes the stages of one source."""
+
+    def __init__(
+        self,
+        source: SourceChanges,
+        files: Mapping[str, Sequence[ChangeFile]],
+        keys: Mapping[str, tuple[str, ...]],
+        run: Runner,
+        folder: Path,
+    ) -> None:
+        self._source = source
+        self._files = files
+        self._keys = keys
+        self._run = run
+        self._folder = folder
+        self._made: dict[Stage, _Made] = {}
+
+    def make(self, found: Sequence[Stage]) -> dict[Stage, _Made]:
+        """All of them, side by side those that need not wait for each other.
+
+        A stage of which nothing is known, neither rows nor columns, is not in the result.
+        """
+        for depth, wave in groupby(sorted(found, key=lambda each: each.depth), lambda s: s.depth):
+            place = self._folder / str(depth)
+            place.mkdir()
+            self._wave(list(wave), place)
+        return self._made
+
+    def _wave(self, wave: Sequence[Stage], folder: Path) -> None:
+        plans: dict[str, TablePlan] = {}
+        named: dict[str, Stage] = {}
+        for number, stage in enumerate(wave):
+            try:
+                plan = self._plan(stage)
+            except RefusedError as error:
+                self._made[stage] = _refused(str(error))
+                continue
+            if plan is not None:
+                plans[str(number)], named[str(number)] = plan, stage
+                self._made[stage] = self._begun(stage, plan)
+            elif (empty := self._empty(stage)) is not None:
+                self._made[stage] = empty
+        self._work(plans, named, folder)
+
+    def _rows(self, stage: Stage) -> Rows | None:
+        """What a stage begins with."""
+        if stage.after is not None:
+            before = self._made.get(stage.after)
+            return (before.current, before.paths) if before is not None else None
+        if stage.base is not None:
+            history, paths = self._source.histories[stage.base]
+            gone = not history.key and history.refused is None
+            return None if gone else (_as_current(history), paths)
+        return None
+
+    def _plan(self, stage: Stage) -> TablePlan | None:
+        rows = self._rows(stage)
+        plan = plan_table(
+            stage.life,
+            self._files,
+            {"": rows} if rows is not None else {},
+            given=self._keys,
+            shard=self._source.shard,
+            ours=_OURS,
+        )
+        if plan is None or plan.base is None:
+            return plan
+        return replace(plan, base=replace(plan.base, stamp=_STAMP))
+
+    def _begun(self, stage: Stage, plan: TablePlan) -> _Made:
+        """A stage with the files that stay, if any."""
+        rows = self._rows(stage)
+        files: tuple[DataFile | None, ...] = (None,) * plan.buckets
+        paths: tuple[str | None, ...] = (None,) * plan.buckets
+        if rows is not None and len(rows[1]) == plan.buckets and not plan.reshaped:
+            files, paths = rows[0].files, rows[1]
+        unseen = rows[0].unseen if rows is not None else 0
+        target = plan.target
+        return _Made(
+            Current(
+                target.columns,
+                target.key,
+                files,
+                None,
+                unseen,
+                plan.notes,
+                plan.unlogged,
+                plan.added,
+            ),
+            paths,
+        )
+
+    def _empty(self, stage: Stage) -> _Made | None:
+        """A stage without rows, in the columns that its table had before."""
+        before = self._made.get(stage.emptied) if stage.emptied is not None else None
+        if before is None or before.current.refused:
+            return None
+        return _Made(replace(before.current, files=(None,), unseen=0), (None,))
+
+    def _work(
+        self, plans: Mapping[str, TablePlan], named: Mapping[str, Stage], folder: Path
+    ) -> None:
+        spills = cut_all(plans, self._run, folder, every=True)
+        jobs: list[tuple[Stage, int, VersionsJob]] = []
+        sizes: list[int] = []
+        for number, plan in plans.items():
+            stage, spilled = named[number], spills.get(number, {})
+            if isinstance(spilled, str):
+                self._made[stage] = _refused(spilled)
+                continue
+            for bucket in range(plan.buckets):
+                name = f"{number}-{bucket}"
+                job = _job(plan, stage, bucket, tuple(spilled.get(bucket, ())), folder / name)
+                if job is not None:
+                    jobs.append((stage, bucket, job))
+                    sizes.append(plan.memory // plan.buckets)
+        groups = grouped([(job, size) for (_, _, job), size in zip(jobs, sizes, strict=True)])
+        results = [each for group in self._run(versions_all, groups) for each in group]
+        for (stage, bucket, _), result in zip(jobs, results, strict=True):
+            self._made[stage] = _with(self._made[stage], bucket, result)
+
+
+def _job(
+    plan: TablePlan, stage: Stage, bucket: int, spills: tuple[str, ...], out: Path
+) -> VersionsJob | None:
+    """The job for a bucket; None where what there is of it stays."""
+    base = plan.base
+    if base is not None and len(base.paths) == plan.buckets:
+        base = replace(base, paths=(base.paths[bucket],))
+    elif plan.buckets > 1:  # its rows are in the spills
+        base = None
+    there = base is not None and any(path is not None for path in base.paths)
+    pieces = plan.pieces if plan.buckets == 1 else ()
+    rewritten = there and (plan.reshaped or stage.end is not None)
+    if not (pieces or spills or rewritten):
+        return None
+    closed = out.with_name(f"{out.name}.closed.parquet")
+    opened = out.with_name(f"{out.name}.parquet")
+    return VersionsJob(plan.target, base, pieces, spills, plan.partial, stage.end, opened, closed)
+
+
+def _with(made: _Made, bucket: int, result: Bucket) -> _Made:
+    """The stage with a bucket's new files."""
+    current = made.current
+    if result.refused is not None or current.refused is not None:
+        return _refused(current.refused or result.refused or "")
+    files = (*current.files[:bucket], _file(result.open), *current.files[bucket + 1 :])
+    paths = (*made.paths[:bucket], result.open.path, *made.paths[bucket + 1 :])
+    current = replace(current, files=files, unseen=current.unseen + result.unseen)
+    closed = made.closed
+    if (file := _file(result.closed)) is not None and result.closed.path is not None:
+        closed = (*closed, ClosedFile(file, result.closed.path, current.columns))
+    return _Made(current, paths, closed, made.seconds + result.seconds)
+
+
+def _file(written: Written) -> DataFile | None:
+    if written.path is None:
+        return None
+    return DataFile("", written.rows, written.size, written.memory)
+
+
+def _as_current(history: History) -> Current:
+    """The open versions as if they were a current state."""
+    return Current(
+        history.columns,
+        history.key,
+        history.open,
+        history.refused,
+        history.unseen,
+        history.notes,
+        history.unlogged,
+        history.added,
+    )
+
+
+def _refused(reason: str) -> _Made:
+    return _Made(Current(pa.schema([]), (), refused=reason))

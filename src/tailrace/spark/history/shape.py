@@ -1,0 +1,38 @@
+"""The columns of a history: those of all its versions, each value under a name of its type.
+
+A version has the columns that its table had while it was valid, so files of one history differ in
+them; and a name that was taken anew (DROP and CREATE, or ALTER to another type) stands for two
+types. As in a changelog, values go on under the name while its type is wide enough, and else in a
+column that is named after theirs, ``price__string`` (`tailrace.spark.lake.shapes`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.spark.lake.shapes import merged, plain_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from tailrace.spark.history.build import BuiltHistory
+
+    Names = Mapping[str, str]
+
+
+def shaped(
+    shape: pa.Schema | None, built: BuiltHistory
+) -> tuple[pa.Schema, tuple[Names, ...], Names]:
+    """A history's columns, ``shape`` before, once it has what was built.
+
+    The other results are new names for columns: of each of the closed files that it has anew, and
+    of the files of open versions. The same columns always get the same names.
+    """
+    closed = []
+    for file in built.closed:
+        shape, names = merged(shape, plain_schema(file.columns))
+        closed.append(names)
+    shape, names = merged(shape, plain_schema(built.history.columns))
+    return shape, tuple(closed), names

@@ -1,0 +1,159 @@
+"""A table's history in a run, cut where statements end all its versions.
+
+TRUNCATE, DROP, RENAME and an ALTER TABLE that adds, drops or renames columns are changes of all
+rows: all versions end. After RENAME they begin anew under the new name, after ALTER in the new
+columns. So a version has exactly the columns that its table had while it was valid, and a table's
+versions of a moment are what SELECT gave then. Between such statements there is a stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.spark.current.lineage import Life, Segment
+from tailrace.spark.history.jobs import End
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tailrace.columns import TableChange
+    from tailrace.spark.current.alters import Alteration
+
+
+@dataclass(eq=False)
+class Stage:
+    """The changes of ``table`` from ``low`` on, to before ``end`` if there is one.
+
+    It begins with the committed history of ``base``, or with the rows that the stage ``after`` left
+    and what ``altered`` made of them, or with none; ``emptied`` is the stage whose columns it has
+    then, where a TRUNCATE ended it. ``refused`` says why its rows cannot be told.
+    """
+
+    table: str
+    low: int
+    base: str | None = None
+    after: Stage | None = None
+    altered: Alteration | None = None
+    emptied: Stage | None = None
+    end: End | None = None
+    refused: str | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many stages must be made before it, one after another."""
+        found = 0
+        before = self.after or self.emptied
+        while before is not None:
+            found += 1
+            before = before.after or before.emptied
+        return found
+
+    @property
+    def life(self) -> Life:
+        """It as a life that current states are planned by; ``base`` is the rows it begins with."""
+        high = self.end.seq if self.end is not None else None
+        begun = self.base is not None or self.after is not None
+        altered = [(self.low, self.altered)] if self.altered is not None else []
+        base = "" if begun else None
+        return Life([Segment(self.table, self.low, high)], base, altered, refused=self.refused)
+
+
+def stages(
+    known: Iterable[str],
+    changed: Iterable[str],
+    changes: Sequence[TableChange],
+    alterations: Mapping[int, Mapping[str, Alteration]],
+    micros: Mapping[int, int],
+    wanted: Callable[[str], bool],
+) -> list[Stage]:
+    """All stages, each behind those that it begins with.
+
+    ``known`` are the tables with a committed history, ``changed`` those with changes now;
+    ``changes`` what statements did, in order, ``alterations`` what the altering ones did, by
+    ``_seq`` and table, and ``micros`` when they did it. ``wanted`` tells the tables that are
+    mirrored.
+    """
+    timeline = _Timeline(micros, wanted)
+    for name in known:
+        timeline.begin(Stage(name, 0, base=name))
+    for name in changed:
+        if name not in timeline.now:
+            timeline.begin(Stage(name, 0))
+    for change in changes:
+        timeline.take(change, alterations.get(change.seq, {}))
+    return timeline.all
+
+
+class _Timeline:
+    """Takes what statements did, in order; ``now`` is the stage that each table is in."""
+
+    def __init__(self, micros: Mapping[int, int], wanted: Callable[[str], bool]) -> None:
+        self._micros = micros
+        self._wanted = wanted
+        self.now: dict[str, Stage] = {}
+        self.all: list[Stage] = []
+
+    def begin(self, stage: Stage) -> None:
+        self.now[stage.table] = stage
+        self.all.append(stage)
+
+    def take(self, change: TableChange, altered: Mapping[str, Alteration]) -> None:
+        name, seq = change.table, change.seq
+        match change.kind:
+            case "create" | "truncate":
+                before = self._end(name, seq)
+                emptied = before if change.kind == "truncate" else None
+                self.begin(Stage(name, seq, emptied=emptied))
+            case "drop":
+                for each in [each for each in self.now if _is_of(each, name)]:
+                    self._end(each, seq)
+                    self.begin(Stage(each, seq))
+            case "rename":
+                self._rename(name, change.renamed or name, seq)
+            case "alter":
+                for each, done in altered.items():
+                    self._alter(each, done, seq)
+            case "unclear":
+                for each in [each for each in self.now if name in {each, "*.*"}]:
+                    self.now[
+                        each
+                    ].refused = (
+                        "a statement changed it, or its columns, in a way that was not understood"
+                    )
+
+    def _end(self, name: str, seq: int, *, go_on: bool = False) -> Stage | None:
+        stage = self.now.pop(name, None)
+        if stage is not None:
+            stage.end = End(seq, self._micros[seq], go_on)
+        return stage
+
+    def _rename(self, old: str, new: str, seq: int) -> None:
+        before = self._end(old, seq, go_on=self._wanted(new))
+        self.begin(Stage(old, seq))
+        if not self._wanted(new):
+            return
+        self._end(new, seq)
+        stage = Stage(new, seq, after=before)
+        if not self._wanted(old):
+            stage.refused = f"it was named {old} before, which is not mirrored"
+        self.begin(stage)
+
+    def _alter(self, name: str, done: Alteration, seq: int) -> None:
+        stage = self.now.get(name)
+        if stage is None:
+            return
+        if done.moves_rows:
+            stage.refused = (
+                "rows came or went with a partition or tablespace (ALTER TABLE), which the log "
+                "does not name"
+            )
+        elif done.matters:
+            before = self._end(name, seq, go_on=True)
+            self.begin(Stage(name, seq, after=before, altered=done))
+
+
+def _is_of(table: str, dropped: str) -> bool:
+    if dropped.endswith(".*"):
+        return table.startswith(dropped.removesuffix("*"))
+    return table == dropped

@@ -1,0 +1,175 @@
+"""One source of a run: its log as it is by now, and what of it is not yet in the lake."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.columns.planner import SplitPlanner
+from tailrace.errors import PipelineError, StorageError
+from tailrace.schema.catalogue import Catalogue
+from tailrace.spark.batch import Taken
+from tailrace.spark.lake.resume import digests, resume
+from tailrace.storage.encryption.mysql import read_exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.columns import Split
+    from tailrace.position import Position
+    from tailrace.rows.schema import TableDefinition
+    from tailrace.schema.tables import TableState
+    from tailrace.spark.lake.manifest import SourceState
+    from tailrace.storage import LogFile, LogSeries
+
+_AHEAD: Final = 4
+"""Batches that are planned ahead, at least, where there is a backlog."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far the lake is behind a source's log, as far as that is here.
+
+    ``seconds`` is the age of the first event that is not in the lake; 0 where there is none.
+    """
+
+    bytes: int
+    seconds: float
+
+
+class Inflow:
+    """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
+
+    ``state`` is how far the lake has it (None: not yet begun), ``given`` definitions of tables of
+    the user's. With ``hold`` nothing is given that stands behind an undecided XA transaction.
+    Raises what `resume` raises.
+    """
+
+    def __init__(
+        self,
+        series: LogSeries,
+        state: SourceState | None,
+        given: Sequence[TableDefinition | TableState],
+        *,
+        hold: bool,
+    ) -> None:
+        self.name = series.name
+        self._state = state
+        self._series = series
+        catalogue = Catalogue()
+        after: Position | None = None
+        if state is not None:
+            _, after, catalogue = resume(series, state)
+        catalogue.given(given)
+        self._planner = SplitPlanner(catalogue, after, hold=hold)
+        self._waiting: deque[Split] = deque()
+
+    @property
+    def held(self) -> Position | None:
+        """The XA transaction, prepared and not decided, that holds up what stands behind it."""
+        return self._planner.held
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of splits that are planned and not taken."""
+        return sum(split.end - split.start for split in self._waiting)
+
+    def look(self, series: LogSeries, *, enough: int | None = None) -> None:
+        """Plan what is new in the series; with ``enough``, no more than some such batches.
+
+        Raises `PipelineError` where it is not the log that was read, and what reading it raises.
+        """
+        self._check(series)
+        self._series = series
+        if enough is None:
+            self._waiting += self._planner.plan(series)
+        elif self.waiting < enough:
+            self._waiting += self._planner.plan(series, enough=_AHEAD * enough)
+
+    def take(self, most: int | None = None) -> Taken | None:
+        """The next splits, of ``most`` bytes unless the first transaction alone has more.
+
+        They end where a transaction does. None: there are none.
+        """
+        splits: list[Split] = []
+        size = 0
+        while whole := self._whole():
+            size += whole[-1].end - whole[0].start
+            if splits and most is not None and size > most:
+                break
+            splits += whole
+            for _ in whole:
+                self._waiting.popleft()
+        return Taken(self._series, splits) if splits else None
+
+    def _whole(self) -> list[Split]:
+        """The first split that waits, and those that go on inside its last transaction."""
+        found: list[Split] = []
+        for split in self._waiting:
+            if found and split.inside is None:
+                break
+            found.append(split)
+        return found
+
+    def committed(self, state: SourceState | None) -> None:
+        """What was taken is in the lake."""
+        self._state = state
+
+    @property
+    def lag(self) -> Lag:
+        """How far the lake is behind what was seen of the log at the last look."""
+        state = self._state
+        behind = 0
+        for log in self._series.files:
+            if state is None or (log.name not in state.files and log.name != state.file):
+                behind += log.size
+            elif log.name == state.file:
+                behind += max(log.size - state.offset, 0)
+        if self._waiting:
+            log, start = self._waiting[0].log, self._waiting[0].start
+        elif (held := self.held) is not None:
+            log = next(log for log in self._series.files if log.name == held.file)
+            start = held.offset
+        else:
+            return Lag(behind, 0.0)
+        return Lag(behind, max(time.time() - _second(log, start), 0.0))
+
+    def _check(self, series: LogSeries) -> None:
+        """That the file in which the lake ends is the one that was read."""
+        state = self._state
+        if state is None:
+            return
+        log = next((log for log in series.files if log.name == state.file), None)
+        if log is None:
+            raise PipelineError(
+                f"source {self.name}: {state.file} is gone, which the lake has up to "
+                f"{state.offset}; what was written to it since is missing: bring the file back, or "
+                "begin a new lake"
+            )
+        if log.size < state.offset or digests(log, state.offset) != (state.head, state.tail):
+            raise PipelineError(
+                f"{log.path} is not the log that the lake was made from, whose first "
+                f"{state.offset} bytes it has: begin a new lake, or bring the log back"
+            )
+
+
+def settled(series: LogSeries, again: LogSeries) -> bool:
+    """Whether two looks at a series, one behind the other, saw the same files, the last aside.
+
+    A file that was looked at while it was the last may have grown before the next was begun.
+    """
+    one, two = ([(log.name, log.size) for log in each.files[:-1]] for each in (series, again))
+    return one == two and series.files[-1].name == again.files[-1].name
+
+
+def _second(log: LogFile, offset: int) -> float:
+    """The time of the event at an offset, in seconds; now where it cannot be read."""
+    try:
+        with closing(log.open()) as file:
+            stamp = int.from_bytes(read_exactly(file, offset, 4), "little")
+    except StorageError:
+        return time.time()
+    return float(stamp) if stamp else time.time()

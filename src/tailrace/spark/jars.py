@@ -1,0 +1,58 @@
+"""The settings with which a Spark reads and writes lakes of Delta and Iceberg by their own jars.
+
+Neither the mirror nor `verify` needs them: their tasks write the formats themselves. They are for
+who goes on from the lake in Spark.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from tailrace.columns.native import cache_folder
+from tailrace.errors import PipelineError
+
+_PACKAGES: Final = {
+    "delta": {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
+    "iceberg": {
+        "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,"
+        "org.xerial:sqlite-jdbc:3.46.1.3"
+    },
+}
+"""By format and version of PySpark."""
+CATALOG: Final = "lake"
+"""The name that an Iceberg lake has in Spark's SQL."""
+
+
+def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # noqa: A002 - Spark's word
+    """Settings for a session's begin, with the packages that fit the PySpark that is installed.
+
+    ``format`` is ``delta`` or ``iceberg``; Delta's tables are ``delta.`LAKE/SCHEMA.TABLE```, and
+    those of the Iceberg lake in the folder ``lake`` ``lake.SCHEMA.TABLE``. Spark fetches the
+    packages at its first start into our cache. Raises `PipelineError` where none is known to fit.
+
+        spark = tailrace.spark.session(conf=tailrace.spark.settings("iceberg", "lake"))
+        spark.table("lake.shop.orders").show()
+    """
+    pyspark = ".".join(version("pyspark").split(".")[:2])
+    if (packages := _PACKAGES.get(format, {}).get(pyspark)) is None:
+        raise PipelineError(f"no package of {format} is known that fits PySpark {pyspark}")
+    common = {"spark.jars.packages": packages, "spark.jars.ivy": str(cache_folder() / "ivy")}
+    if format == "delta":
+        return common | {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    if lake is None:
+        raise PipelineError("an Iceberg lake's folder has its catalogue: say which folder it is")
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    folder = Path(lake).resolve()
+    return common | {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
+        f"{catalog}.warehouse": folder.as_uri(),
+        f"{catalog}.jdbc.schema-version": "V1",
+    }

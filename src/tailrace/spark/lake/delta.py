@@ -1,0 +1,296 @@
+"""Tables of a lake as Delta tables, folders below the lake's own."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.lake import delta_log as log
+from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
+from tailrace.spark.lake.files import as_written
+from tailrace.spark.lake.hidden import NONE, load
+from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.statistics import statistics
+from tailrace.spark.lake.steps import APPLICATION
+from tailrace.spark.lake.vectors import write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from tailrace.spark.lake.delta_files import Action
+    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.vectors import Descriptor
+
+_FEATURES: Final = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "timestampNtz",
+        "changeDataFeed",
+        log.VECTORS,
+        "vacuumProtocolCheck",
+        "v2Checkpoint",
+    }
+)
+"""What others may give a table without it mattering to a writer of whole files."""
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+_WITH_VECTORS: Final = {"delta.enableDeletionVectors": "true"}
+_CHECKPOINT: Final = 20
+_VACUUM_SECONDS: Final = 600.0
+
+
+class DeltaTables:
+    """Delta tables in the folders of a lake.
+
+    A commit may go between those of others: it is done again upon theirs. Raises `PipelineError`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: dict[str, DeltaTable] = {}
+        self._tidied: dict[str, float] = {}
+        self._logs: dict[str, DeltaFiles] = {}
+
+    def name(self, database: str, table: str, part: str) -> str:
+        """A folder: the table's for its current state, with the part's name behind for others."""
+        folder = folder_name(database, table)
+        return folder if part == "current" else f"{folder}_{part}"
+
+    def folder(self, table: str) -> Path:
+        """The table's folder; its data files are right in it."""
+        return self._path / table
+
+    def files(self, table: str) -> frozenset[str]:
+        """The paths of the table's files, below its folder or whole."""
+        found = self._now(table)
+        return frozenset() if found is None else frozenset(_paths(found))
+
+    def mark(self, table: str) -> str | None:
+        """The table's version."""
+        found = self._now(table)
+        return None if found is None else str(found.version())
+
+    def deleted(self, table: str) -> Mapping[str, str]:
+        """The rows that deletion vectors hide, by file."""
+        found = self._now(table)
+        return {} if found is None or not _has_vectors(found) else self._log(table).deleted(found)
+
+    def _log(self, table: str) -> DeltaFiles:
+        return self._logs.setdefault(table, DeltaFiles(self.folder(table)))
+
+    def commit(self, step: Step, batch: int) -> None:
+        """A version of the table with the step's files, columns, and the batch's number."""
+        try:
+            while True:
+                table = self._now(step.table)
+                if table is not None and (table.transaction_version(APPLICATION) or 0) >= batch:
+                    return
+                if step.base not in {None, None if table is None else str(table.version())}:
+                    raise LakeChanged(
+                        f"others have written to {self.folder(step.table)}: it had version "
+                        f"{step.base}, and has {None if table is None else table.version()}"
+                    )
+                version = 0 if table is None else table.version() + 1
+                actions = self._actions(table, step, batch)
+                if log.write_version(self.folder(step.table), version, actions):
+                    break
+        except OSError as error:
+            raise PipelineError(f"{self.folder(step.table)} cannot be written: {error}") from error
+        if version - self._checkpoint(step.table) >= _CHECKPOINT:
+            self.tidy(step.table)
+
+    def _checkpoint(self, table: str) -> int:
+        """The version of the table's last checkpoint; -1 before the first."""
+        try:
+            content = json.loads((self.folder(table) / log.LOG / "_last_checkpoint").read_bytes())
+            return int(content["version"])
+        except FileNotFoundError:
+            return -1
+
+    def _actions(self, table: DeltaTable | None, step: Step, batch: int) -> list[dict[str, Any]]:
+        there: list[str] = []
+        if table is not None and (step.goes is not None or step.merges):
+            there = _paths(table)  # else all stay, and there may be very many
+        adds, gone = step.changes(there)
+        deleted = self.deleted(step.table)
+        altered = {
+            name
+            for name in set(step.stays) - adds
+            if deleted.get(name, NONE) != step.hidden.get(name, NONE)
+        }
+        rows = {name: load(text) for name, text in step.hidden.items() if name in adds | altered}
+        known: Mapping[str, Action] = {}
+        if table is not None and (altered or deleted):
+            known = self._log(step.table).at(table)
+        number = "" if table is None else table.metadata().id
+        found = write(rows, self.folder(step.table), f"{number}/{step.table}/{batch}")
+        return [
+            log.commit_info(
+                "WRITE" if step.goes is None else "MERGE",
+                isBlindAppend=step.goes is None,
+                tailrace=step.properties,
+            ),
+            log.transaction(APPLICATION, batch),
+            *self._about(step, table, vectors=bool(rows)),
+            *(
+                log.remove(name, known.get(name, {}).get("deletionVector"))
+                for name in sorted(gone | altered)
+            ),
+            *(self._add(step.table, name, found.get(name)) for name in sorted(adds)),
+            *(
+                log.add_again(self._with_figures(step.table, name, known[name]), found.get(name))
+                for name in sorted(altered)
+            ),
+            *self._merges(step, there, deleted),
+        ]
+
+    def _add(
+        self, table: str, name: str, vector: Descriptor | None = None, *, changes: bool = True
+    ) -> Action:
+        path = self.folder(table) / name
+        size = path.stat().st_size
+        return log.add(name, size, statistics(path), vector, changes=changes)
+
+    def _with_figures(self, table: str, name: str, known: Action) -> Action:
+        """An action that has the file's figures, which checkpoints may leave out."""
+        if known.get("stats"):
+            return known
+        return {**known, "stats": statistics(self.folder(table) / name)}
+
+    def _merges(
+        self, step: Step, there: Collection[str], touched: Collection[str]
+    ) -> Iterator[Action]:
+        """Files with the rows of others come, and those go: for readers nothing changes."""
+        for merge in step.merged(there, touched):
+            yield from (log.remove(name, changes=False) for name in merge.sources)
+            yield self._add(step.table, merge.target, changes=False)
+
+    def _about(
+        self, step: Step, table: DeltaTable | None, *, vectors: bool
+    ) -> Iterator[dict[str, Any]]:
+        """What readers must know, and the columns, where these are not what the table has."""
+        more = _WITH_VECTORS if vectors else {}
+        if table is None:
+            yield log.protocol(log.READER_FEATURES, log.WRITER_FEATURES, vectors=vectors)
+            yield log.metadata(log.schema_string(step.schema), {**_CONFIGURATION, **more})
+            return
+        self._check(step.table, table)
+        if vectors and not _has_vectors(table):
+            now = table.protocol()
+            reader, writer = now.reader_features or (), now.writer_features or ()
+            yield log.protocol(reader, writer, vectors=True)
+        columns = _changed(table, step.schema)
+        known = table.metadata()
+        if columns is not None or not more.items() <= known.configuration.items():
+            schema = columns or table.schema().to_json()
+            yield log.metadata(
+                schema,
+                {**known.configuration, **more},
+                id=str(known.id),
+                createdTime=known.created_time,
+                name=known.name,
+                description=known.description,
+            )
+
+    def _check(self, name: str, table: DeltaTable) -> None:
+        """Whether others have made of the table what we do not write."""
+        where = self.folder(name)
+        features = set(table.protocol().writer_features or ())
+        if unknown := features - _FEATURES:
+            raise PipelineError(
+                f"{where} was given the table feature {min(unknown)}, which Tailrace does not "
+                "write: drop the feature, or begin a new lake"
+            )
+        if table.metadata().partition_columns:
+            raise PipelineError(f"{where} was partitioned by others: begin a new lake")
+
+    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows, whoever wrote them, by delta-rs's reader; in the types of ``columns``."""
+        found = self._now(table)
+        if found is None:
+            return
+        if missing := set(columns.names) - {field.name for field in found.schema().fields}:
+            raise PipelineError(
+                f"{self.folder(table)} has lost its column {min(missing)} to another writer: bring "
+                "it back, or begin a new lake"
+            )
+        for batch in found.scan(columns=columns.names):
+            rows = pa.Table.from_batches([pa.record_batch(batch)])
+            yield from as_written(rows, columns).cast(columns).to_batches()
+
+    def tidy(self, table: str) -> None:
+        """A checkpoint; files that were replaced long enough ago, and old log entries, go."""
+        found = self._now(table)
+        if found is None:
+            return
+        now = time.monotonic()
+        try:
+            found.create_checkpoint()
+            if now - self._tidied.get(table, -math.inf) > _VACUUM_SECONDS:
+                self._tidied[table] = now
+                found.cleanup_metadata()
+                found.vacuum(dry_run=False)
+                remove_vectors(self.folder(table), found.version())
+        except DeltaError as error:
+            raise PipelineError(f"{self.folder(table)} cannot be tidied: {error}") from error
+
+    def _now(self, table: str) -> DeltaTable | None:
+        """The table as it is now; None where there is none yet."""
+        try:
+            if (known := self._open.get(table)) is not None:
+                known.update_incremental()
+                return known
+            if not (self.folder(table) / log.LOG).is_dir():
+                return None
+            found = self._open[table] = DeltaTable(str(self.folder(table)))
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            where = self.folder(table)
+            raise PipelineError(f"{where} cannot be read as a Delta table: {error}") from error
+        return found
+
+
+def _has_vectors(table: DeltaTable) -> bool:
+    return log.VECTORS in (table.protocol().reader_features or ())
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    return [unquote(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def _changed(table: DeltaTable, columns: pa.Schema) -> str | None:
+    """The schema for a table that has other columns now; None where it has these.
+
+    What others have noted at columns that stay is kept.
+    """
+    known = {field["name"]: field for field in json.loads(table.schema().to_json())["fields"]}
+    wanted = json.loads(log.schema_string(columns))
+    same = list(known) == columns.names
+    for field in wanted["fields"]:
+        old = known.get(field["name"])
+        if old is None or _bare(old["type"]) != _bare(field["type"]):
+            same = False
+        else:
+            field["metadata"] = old["metadata"]
+    return None if same else json.dumps(wanted)
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what is noted at its members."""
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return [(each["name"], _bare(each["type"])) for each in kind["fields"]]
+    return kind

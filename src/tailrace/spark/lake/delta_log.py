@@ -1,0 +1,205 @@
+"""Delta's log: actions as JSON, and the one step that makes them a version.
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md. The log is read through delta-rs, which
+also makes its checkpoints; the commits are written here, since delta-rs has none that changes
+columns and adds files at once (docs/design/formats.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from tailrace.errors import UnsupportedType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from tailrace.spark.lake.vectors import Descriptor
+
+LOG: Final = "_delta_log"
+
+_PLAIN: Final = {
+    pa.bool_(): "boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
+READER_FEATURES: Final = ("timestampNtz",)
+WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
+VECTORS: Final = "deletionVectors"
+_TIGHT: Final = re.compile(r'(?<!\\)"tightBounds"\s*:\s*(?:true|false)')
+
+
+def delta_type(arrow: pa.DataType) -> Any:
+    """Delta's type for one of ours; raises `UnsupportedType` for a type that is not ours."""
+    if pa.types.is_decimal128(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_struct(arrow):
+        return {"type": "struct", "fields": [_field(field) for field in arrow]}
+    if pa.types.is_map(arrow):
+        key, value = delta_type(arrow.key_type), delta_type(arrow.item_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if pa.types.is_list(arrow):
+        return {"type": "array", "elementType": delta_type(arrow.value_type), "containsNull": True}
+    found = _PLAIN.get(arrow)
+    if found is None:
+        raise UnsupportedType(f"Delta has no type for {arrow}")
+    return found
+
+
+def _field(field: pa.Field) -> dict[str, Any]:
+    return {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}}
+
+
+def schema_string(columns: pa.Schema) -> str:
+    """A table's schema, as its metadata has it."""
+    return json.dumps({"type": "struct", "fields": [_field(field) for field in columns]})
+
+
+def metadata(schema: str, configuration: dict[str, str], **known: Any) -> dict[str, Any]:
+    """The action that gives a table its columns and properties; ``known`` is what it had before."""
+    content = {
+        "id": str(uuid.uuid4()),
+        "createdTime": _now(),
+        **{name: value for name, value in known.items() if value is not None},
+        "format": {"provider": "parquet", "options": {}},
+        "partitionColumns": [],
+        "schemaString": schema,
+        "configuration": configuration,
+    }
+    return {"metaData": content}
+
+
+def protocol(reader: Iterable[str], writer: Iterable[str], *, vectors: bool) -> dict[str, Any]:
+    """The action that says what readers and writers must know: features, and deletion vectors."""
+    more = {VECTORS} if vectors else set()
+    return {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": sorted({*reader} | more),
+            "writerFeatures": sorted({*writer} | more),
+        }
+    }
+
+
+def add(
+    name: str,
+    size: int,
+    statistics: str,
+    vector: Descriptor | None = None,
+    *,
+    changes: bool = True,
+) -> dict[str, Any]:
+    """The action that makes a file part of the table; ``changes``: its rows are new ones."""
+    content = {
+        "path": quote(name),
+        "partitionValues": {},
+        "size": size,
+        "modificationTime": _now(),
+        "dataChange": changes,
+        "stats": statistics,
+    }
+    return {"add": _with_vector(content, vector)}
+
+
+def add_again(known: Mapping[str, Any], vector: Descriptor | None) -> dict[str, Any]:
+    """The action that gives a file of the table another vector; ``known`` is what added it.
+
+    It has the file's figures, ``stats``.
+    """
+    content = {
+        name: value
+        for name, value in known.items()
+        if value is not None and name != "deletionVector"
+    }
+    return {"add": _with_vector({**content, "dataChange": True}, vector)}
+
+
+def _with_vector(content: dict[str, Any], vector: Descriptor | None) -> dict[str, Any]:
+    """An ``add`` with its vector; the bounds of columns are not tight with one, and say so."""
+    tight = f'"tightBounds": {"true" if vector is None else "false"}'
+    text, count = _TIGHT.subn(tight, content["stats"])
+    if vector is None:
+        return {**content, "stats": text}
+    if not count:
+        text = text.rstrip().removesuffix("}") + f", {tight}}}"
+    return {**content, "stats": text, "deletionVector": told(vector)}
+
+
+def remove(name: str, vector: Descriptor | None = None, *, changes: bool = True) -> dict[str, Any]:
+    """The action that takes a file out of the table, which has the vector."""
+    content = {"path": quote(name), "deletionTimestamp": _now(), "dataChange": changes}
+    return {"remove": content | ({} if vector is None else {"deletionVector": told(vector)})}
+
+
+def told(vector: Descriptor) -> Descriptor:
+    """A vector's descriptor as an action has it: without what it lacks."""
+    return {name: value for name, value in vector.items() if value is not None}
+
+
+def transaction(application: str, number: int) -> dict[str, Any]:
+    """The action that says how far an application has written."""
+    return {"txn": {"appId": application, "version": number, "lastUpdated": _now()}}
+
+
+def commit_info(operation: str, **properties: Any) -> dict[str, Any]:
+    """The action that says who did it."""
+    return {
+        "commitInfo": {
+            "timestamp": _now(),
+            "operation": operation,
+            "operationParameters": {},
+            "engineInfo": "Tailrace",
+            **properties,
+        }
+    }
+
+
+def write_version(table: Path, version: int, actions: Iterable[dict[str, Any]]) -> bool:
+    """Make actions a version of the table; False where someone else made that version.
+
+    The file is whole and on disk before it gets its name, by a hard link, which fails where the
+    name is taken. Raises OSError.
+    """
+    log = table / LOG
+    log.mkdir(parents=True, exist_ok=True)
+    temporary = log / ".tailrace.tmp"
+    temporary.unlink(missing_ok=True)  # it may be a version's other name, of a process that died
+    with temporary.open("w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(action)}\n" for action in actions)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        (log / f"{version:020}.json").hardlink_to(temporary)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    handle = os.open(log, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return True
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

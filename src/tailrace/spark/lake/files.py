@@ -1,0 +1,160 @@
+"""Data files in a lake: made plain for every reader, and read back with the types of tasks.
+
+pyarrow writes its own schema into a Parquet footer, and all that is built on Arrow takes it from
+there: a TIME is a duration then, a table's name a dictionary, neither of which Delta or Iceberg
+has. Without it the same bytes are 64-bit numbers and texts. So a file that goes into a table has
+that entry of its footer renamed, in place, to a name of the same length that no reader looks for
+but `row_groups`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tailrace.errors import PipelineError
+from tailrace.spark.parquet import ParquetFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_ARROW: Final = b"ARROW:schema"
+_HIDDEN: Final = b"tailrace:typ"
+_RENAMED: Final = b"tailrace.renamed"
+_TAIL: Final = 8
+"""Bytes behind a Parquet footer: its length, and the magic ``PAR1``."""
+
+
+def make_plain(path: Path) -> None:
+    """Take pyarrow's schema out of a file's footer; a file that has none stays as it is.
+
+    Raises `PipelineError` for a file that is no Parquet.
+    """
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end < _TAIL + 4:
+            raise PipelineError(f"{path} is no Parquet file")
+        file.seek(end - _TAIL)
+        tail = file.read(_TAIL)
+        start = end - _TAIL - int.from_bytes(tail[:4], "little")
+        if tail[4:] != b"PAR1" or start < 4:
+            raise PipelineError(f"{path} is no Parquet file")
+        file.seek(start)
+        footer = file.read(end - _TAIL - start)
+        # The entries of the footer stand behind all that is known of columns, whose names might
+        # be anything: so the last one is it.
+        at = footer.rfind(_ARROW)
+        if at < 0:
+            return
+        if _ARROW in (pq.read_metadata(path).metadata or {}):
+            file.seek(start + at)
+            file.write(_HIDDEN)
+
+
+def row_groups(
+    path: str, columns: Sequence[str] | None = None, *, back: bool = True
+) -> Iterator[pa.Table]:
+    """A file's row groups, in the types in which they were written; raises `PipelineError`.
+
+    With ``back`` columns that were given other names (`renamed`) have their own.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            written = _written(file.metadata.metadata or {})
+            names = None if columns is None else list(columns)
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number, columns=names, use_threads=False)
+                if written is not None:
+                    rows = as_written(rows, written)
+                if back and _RENAMED in (rows.schema.metadata or {}):
+                    own = json.loads(rows.schema.metadata[_RENAMED])
+                    rows = rows.rename_columns([own.get(each, each) for each in rows.schema.names])
+                yield rows
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
+
+
+def written_schema(path: Path) -> pa.Schema:
+    """A file's columns as the file calls them, in the types in which they were written.
+
+    Raises `PipelineError`.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            found = _written(file.metadata.metadata or {})
+            return file.schema_arrow if found is None else found
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
+
+
+def _written(metadata: dict[bytes, bytes]) -> pa.Schema | None:
+    hidden = metadata.get(_HIDDEN)
+    return None if hidden is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(hidden)))
+
+
+def as_written(rows: pa.Table, written: pa.Schema) -> pa.Table:
+    """The rows with the types that a schema has for their columns, and members of structs."""
+    for index, field in enumerate(rows.schema):
+        found = written.get_field_index(field.name)
+        if found < 0:
+            continue
+        wanted = _narrowed(field.type, written.field(found).type)
+        if wanted != field.type:
+            column = rows.column(index).cast(wanted)
+            rows = rows.set_column(index, field.with_type(wanted), column)
+    return rows
+
+
+def _narrowed(here: pa.DataType, written: pa.DataType) -> pa.DataType:
+    """The written type, of a struct only with the members that are here."""
+    if pa.types.is_struct(here) and pa.types.is_struct(written):
+        members = {field.name: field for field in written}
+        return pa.struct(
+            [field.with_type(_narrowed(field.type, members[field.name].type)) for field in here]
+        )
+    if pa.types.is_nested(here):
+        return here
+    return written
+
+
+def renamed(path: Path, names: Mapping[str, str], *, images: bool) -> Path:
+    """A copy of a file beside it that has other names for some columns, or columns of its images.
+
+    `row_groups` gives top columns back under the names that they had. Raises `PipelineError`.
+    """
+    target = path.with_suffix(".renamed.parquet")
+    back = json.dumps({new: old for old, new in names.items()})
+    file = ParquetFile(target)
+    for rows in row_groups(str(path)):
+        if images:
+            changed = _rename_members(rows, names)
+        else:
+            changed = rows.rename_columns([names.get(each, each) for each in rows.schema.names])
+            changed = changed.replace_schema_metadata({_RENAMED: back.encode()})
+        file.write(changed)
+    file.close()
+    return target
+
+
+def _rename_members(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    for image in ("before", "after"):
+        index = rows.schema.get_field_index(image)
+        kind = rows.schema.field(index).type
+        wanted = pa.struct([each.with_name(names.get(each.name, each.name)) for each in kind])
+        chunks = [
+            pa.StructArray.from_arrays(
+                [pc.struct_field(chunk, [place]) for place in range(kind.num_fields)],
+                fields=list(wanted),
+                mask=chunk.is_null(),
+            )
+            for chunk in rows.column(index).chunks
+        ]
+        rows = rows.set_column(index, image, pa.chunked_array(chunks, wanted))
+    return rows

@@ -1,0 +1,136 @@
+"""What lakes of all formats have on disk: one writer at a time, and folders for what it writes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.manifest import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+INNER: Final = "_tailrace"
+_FEW: Final = 4
+"""Fewer files are brought to disk sooner than threads are started."""
+
+
+class LakeFolder:
+    """A lake's folder opened by the one process that writes to it; a context manager.
+
+    Raises `PipelineError` where the folder is something else, another process has it open, or the
+    file system lacks what a lake needs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._inner = path / INNER
+        self._lock: int | None = None
+        self.manifest = Manifest()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except OSError as error:
+            self._unlock()
+            raise failed(self.path, error) from error
+        except BaseException:
+            self._unlock()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            shutil.rmtree(self.staging, ignore_errors=True)
+        finally:
+            self._unlock()
+
+    @property
+    def staging(self) -> Path:
+        """A folder for what this run writes; what is in it and not committed goes away."""
+        return self._inner / "staging" / str(os.getpid())
+
+    @property
+    def sources(self) -> Path:
+        """A folder for the logs of servers; what is in it stays."""
+        return self._inner / "sources"
+
+    def _open(self) -> None:
+        if self.path.exists() and not self._inner.exists() and any(self.path.iterdir()):
+            raise PipelineError(
+                f"{self.path} is not empty and no lake: give a new or empty folder for --into"
+            )
+        self._inner.mkdir(parents=True, exist_ok=True)
+        self._take()
+        self._recover()
+        self.staging.mkdir(parents=True)
+
+    def _take(self) -> None:
+        """Lock the lake against other writers."""
+        self._lock = os.open(self._inner / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
+            raise PipelineError(
+                f"{self.path} is being written to by another process ({owner}): wait for it to end"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _recover(self) -> None:
+        """Take up what is committed, finish what was prepared, and remove what was not."""
+        raise NotImplementedError
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _show(self, folder: Path) -> None:
+        """Let ``now`` point to another folder of the inner one, in one step."""
+        link = self._inner / f"now.{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.relative_to(self._inner))
+        link.replace(self._inner / "now")
+        to_disk([self._inner])
+
+    def _now(self) -> Manifest:
+        """The committed manifest; an empty one of a new lake."""
+        now = self._inner / "now"
+        return Manifest.read(self._inner / now.readlink()) if now.is_symlink() else Manifest()
+
+
+def to_disk(paths: Iterable[Path]) -> None:
+    """Have the system write files and folders out; it does many at once faster than one by one."""
+    wanted = list(paths)
+    if len(wanted) < _FEW:
+        for path in wanted:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(_sync, wanted))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def failed(path: Path, error: OSError) -> PipelineError:
+    where = f" ({error.filename})" if error.filename else ""
+    return PipelineError(f"the lake {path} cannot be written: {error.strerror or error}{where}")

@@ -1,0 +1,181 @@
+"""Tables of a lake as Iceberg tables, in a catalogue of the lake's own or one of the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+)
+
+from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.lake.files import as_written
+from tailrace.spark.lake.iceberg_commit import BATCH, commit
+from tailrace.spark.lake.iceberg_names import allowed
+from tailrace.spark.lake.iceberg_schema import evolved
+from tailrace.spark.lake.iceberg_state import Memory, State
+from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
+from tailrace.spark.lake.names import folder_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+    from tailrace.spark.lake.steps import Step
+
+_PROPERTIES: Final = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.parquet.compression-codec": "zstd",
+    AGE: str(AGE_MS),
+    SNAPSHOTS: str(MOST),
+    BATCH: "0",
+}
+# Which of our columns have no statistics is known (`parquet`), and no news at each commit.
+logging.getLogger("pyiceberg.io.pyarrow").addFilter(
+    lambda record: not record.getMessage().startswith("PyArrow statistics missing")
+)
+_TRIES: Final = 20
+_PAUSE: Final = 0.05
+
+
+class IcebergTables:
+    """Iceberg tables; names are the catalogue's, with dots.
+
+    Their data files are written by path, so the tables are in folders that this machine has: below
+    ``top``. They are in ``namespace``, or in one of their database's name. Raises `PipelineError`.
+    """
+
+    def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:
+        self._catalog = catalog
+        self._namespace = namespace
+        self._top = top
+        self._memory: dict[str, Memory] = {}
+
+    def name(self, database: str, table: str, part: str) -> str:
+        """Database and table; or, in a namespace that was given, a table named after both.
+
+        Raises `PipelineError` where the catalogue has a table of that name that is not Tailrace's.
+        """
+        name = folder_name(database, table)
+        if self._namespace:
+            name = f"{self._namespace}.{name.replace('.', '_')}"
+        name = name if part == "current" else f"{name}_{part}"
+        if (found := self._load(name)) is not None and BATCH not in found.properties:
+            raise PipelineError(
+                f"a table {name} is there already, and is not this lake's: drop or rename it, or "
+                "leave the source's out with --tables"
+            )
+        return name
+
+    def folder(self, table: str) -> Path:
+        """The folder of the table's data files."""
+        return self._top / table / "data"
+
+    def mark(self, table: str) -> str | None:
+        """The table's current snapshot."""
+        found = self._load(table)
+        return None if found is None else str(found.metadata.current_snapshot_id)
+
+    def files(self, table: str) -> frozenset[str]:
+        """The table's files, relative to its folder or whole."""
+        return frozenset(self._state(table).files)
+
+    def deleted(self, table: str) -> Mapping[str, str]:
+        """The rows that delete files hide, by data file.
+
+        Where Tailrace cannot read of which files and rows, an entry says so that no file has.
+        """
+        state = self._state(table)
+        return state.hidden if state.known else {**state.hidden, "": "?"}
+
+    def commit(self, step: Step, batch: int) -> None:
+        """A snapshot of the table with the step's files, and its columns and batch beside."""
+        error: Exception | None = None
+        for attempt in range(_TRIES):
+            table = self._load(step.table) or self._create(step)
+            if int(table.properties.get(BATCH, "0")) >= batch:
+                return
+            if step.base not in {None, str(table.metadata.current_snapshot_id)}:
+                raise LakeChanged(
+                    f"others have written to {step.table}: its snapshot was {step.base}, and is "
+                    f"{table.metadata.current_snapshot_id}"
+                )
+            try:
+                commit(table, self._remembered(step.table, table), step, batch)
+            except CommitFailedException as failure:
+                error = failure  # another writer was first: upon what it has made
+                time.sleep(_PAUSE * attempt)
+            except (OSError, ValueError) as failure:
+                raise PipelineError(
+                    f"table {step.table} cannot be committed to: {failure}"
+                ) from failure
+            else:
+                return
+        raise PipelineError(f"table {step.table} cannot be committed to: {error}") from error
+
+    def _create(self, step: Step) -> Table:
+        name = tuple(step.table.split("."))
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(name[:-1])
+        return self._catalog.create_table(
+            name,
+            evolved(None, 0, allowed(step.schema)),
+            location=(self._top / step.table).absolute().as_uri(),
+            properties=_PROPERTIES,
+        )
+
+    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows, whoever wrote them, by pyiceberg's reader; in the types of ``columns``."""
+        found = self._load(table)
+        if found is None:
+            return
+        have = {field.name for field in found.schema().fields}
+        names = allowed(columns).names
+        if missing := set(names) - have:
+            raise PipelineError(
+                f"table {table} has lost its column {min(missing)} to another writer: bring it "
+                "back, or begin a new lake"
+            )
+        try:
+            reader = found.scan(selected_fields=tuple(names)).to_arrow_batch_reader()
+            for batch in reader:
+                rows = pa.Table.from_batches([batch]).select(names)
+                rows = rows.rename_columns(columns.names)
+                yield from as_written(rows, columns).cast(columns).to_batches()
+        except (ValueError, NotImplementedError, OSError) as error:
+            raise PipelineError(f"table {table} cannot be read: {error}") from error
+
+    def _load(self, table: str) -> Table | None:
+        try:
+            return self._catalog.load_table(tuple(table.split(".")))
+        except NoSuchTableError:
+            return None
+        except (OSError, ValueError) as error:
+            raise PipelineError(f"table {table} cannot be read: {error}") from error
+
+    def _remembered(self, name: str, table: Table) -> Memory:
+        known = self._memory.get(name)
+        if known is None:
+            known = self._memory[name] = Memory(table.io, self._top / name)
+        return known
+
+    def _state(self, name: str) -> State:
+        """What the table has now."""
+        table = self._load(name)
+        if table is None:
+            return State()
+        try:
+            return self._remembered(name, table).state(table)
+        except (OSError, ValueError) as error:
+            raise PipelineError(f"table {name} cannot be read: {error}") from error

@@ -1,0 +1,169 @@
+"""One commit to an Iceberg table: a step's files, deleted rows, columns and batch, all at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+)
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.folder import to_disk
+from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
+from tailrace.spark.lake.iceberg_schema import schema_updates
+from tailrace.spark.lake.iceberg_snapshot import Snapshots
+from tailrace.spark.lake.iceberg_state import State, data_folder
+from tailrace.spark.lake.iceberg_tidy import left_by, outdated
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.lake.iceberg_state import Memory
+    from tailrace.spark.lake.steps import Step
+
+BATCH: Final = "tailrace.batch"
+"""The property of a table, and of its snapshots, that has the number of the last batch."""
+_NO_ROWS: Final = np.zeros(0, np.int64)
+
+
+def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
+    """Make a step seen, as the table is now. Raises OSError, `PipelineError`, and
+
+    CommitFailedException where another writer was first: nothing is done then.
+    """
+    metadata = table.metadata
+    _check(step.table, metadata)
+    schema, updates = schema_updates(metadata, step.schema)
+    # of a table that only grows all files stay, and there may be very many
+    state = memory.state(table) if step.goes is not None or step.merges else State()
+    files = memory.data_files(metadata, schema)
+    top, folder = data_folder(table), memory.folder / "data"
+    properties = {BATCH: str(batch), **step.properties}
+    snapshots = Snapshots(table, schema, memory.manifests)
+    try:
+        adds, gone = step.changes(state.files)
+        come, needless = _deletes(table, memory, step, batch, (state, adds, gone))
+        come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *come]
+        go = {state.files[name].file_path for name in gone} | set(needless)
+        if come or go:
+            snapshots.add(_operation(adds, come, go), come, go, properties)
+        merges = step.merged(state.files, state.touched)
+        for merge in merges:
+            snapshots.add(
+                Operation.REPLACE,
+                [files.entry(folder / merge.target, top + merge.target)],
+                {state.files[name].file_path for name in merge.sources},
+                properties,
+            )
+        updates += [*snapshots.updates, SetPropertiesUpdate(updates={BATCH: str(batch)})]
+        _apply(table, memory, snapshots, updates)
+    except CommitFailedException:
+        snapshots.discard()
+        raise
+    for merge in step.merges:
+        if merge not in merges and merge.target not in state.files:
+            (folder / merge.target).unlink(missing_ok=True)
+
+
+def _check(name: str, metadata: TableMetadata) -> None:
+    """Whether others have made of the table what we do not write."""
+    if metadata.format_version != 2:
+        raise PipelineError(
+            f"table {name} was given format version {metadata.format_version}, and Tailrace writes "
+            "version 2: begin a new lake"
+        )
+    if metadata.spec().fields:
+        raise PipelineError(f"table {name} was partitioned by others: begin a new lake")
+
+
+def _operation(adds: Collection[str], come: Collection[DataFile], go: Collection[str]) -> Operation:
+    if not go and len(come) == len(adds):
+        return Operation.APPEND
+    return Operation.OVERWRITE if come else Operation.DELETE
+
+
+def _deletes(
+    table: Table,
+    memory: Memory,
+    step: Step,
+    batch: int,
+    change: tuple[State, Collection[str], Collection[str]],
+) -> tuple[list[DataFile], list[str]]:
+    """The delete file that comes, and the paths of those that go.
+
+    Behind them the rows are hidden that the step says, and no others.
+    """
+    state, adds, gone = change
+    top = data_folder(table)
+    live = (set(state.files) - set(gone)) | set(adds)
+    have = joined(state.applying.values())
+    fresh: dict[str, Rows] = {}
+    again = any(name in live and name not in step.hidden for name in state.hidden)
+    for name, text in step.hidden.items():
+        if state.hidden.get(name) != text:
+            rows, before = hidden.load(text), have.get(top + name, _NO_ROWS)
+            fresh[top + name] = new = np.setdiff1d(rows, before, assume_unique=True)
+            again = again or len(new) + len(before) != len(rows)
+    if again:  # rows that others deleted count
+        fresh = {top + name: hidden.load(text) for name, text in step.hidden.items()}
+        needless = list(state.applying)
+    else:
+        fresh, needless = taken_up(fresh, state.applying, {top + name for name in live})
+    if not fresh:
+        return [], needless
+    name = f"deletes-{batch:06}.parquet"
+    path = memory.folder / "data" / name
+    made = write_deletes(path, top + name, fresh)
+    to_disk([path, path.parent])
+    memory.written(made, fresh)
+    return [made], needless
+
+
+def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[TableUpdate]) -> None:
+    """Commit, and let snapshots go that are too old."""
+    metadata, now = table.metadata, int(time.time() * 1000)
+    current = metadata.current_snapshot()
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId.model_validate(
+            {"ref": MAIN_BRANCH, "snapshot-id": None if current is None else current.snapshot_id}
+        ),
+        AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
+        AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+    )
+    memory.leftovers.keep(snapshots.added)
+    if old := outdated(metadata, now, len(snapshots.made)):
+        memory.leftovers.note(left_by(table.io, memory.manifests, old))
+        updates.append(
+            RemoveSnapshotsUpdate.model_validate(
+                {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}
+            )
+        )
+    to_disk(_local(each) for each in snapshots.written)
+    table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
+    memory.leftovers.remove(table.io, table.metadata, now)
+    memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())
+
+
+def _local(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))

@@ -1,0 +1,113 @@
+"""What an Iceberg table has at a snapshot: data files, and the rows of theirs that are deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.manifest import DataFileContent, FileFormat
+
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.iceberg_deletes import Deletes, joined
+from tailrace.spark.lake.iceberg_files import DataFiles
+from tailrace.spark.lake.iceberg_snapshot import Manifests
+from tailrace.spark.lake.iceberg_tidy import Leftovers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from tailrace.spark.lake.hidden import Rows
+
+
+@dataclass(frozen=True)
+class State:
+    """Data files by name in the table's folder (others by path), at a snapshot.
+
+    ``applying`` is what each delete file hides: rows by the data file's path; ``hidden`` the same
+    by name and as text. ``known`` is False where rows are deleted in a way that Tailrace does not
+    read.
+    """
+
+    snapshot: int | None = None
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    applying: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    known: bool = True
+
+    @property
+    def touched(self) -> set[str]:
+        """Data files that may have rows which do not count."""
+        return set(self.hidden if self.known else self.files)
+
+
+class Memory:
+    """What is remembered of a table between commits, for none of it is read twice.
+
+    ``folder`` is the table's. Raises OSError, and `PipelineError` where a file cannot be read.
+    """
+
+    def __init__(self, io: FileIO, folder: Path) -> None:
+        self.folder = folder
+        self.manifests = Manifests(io)
+        self.leftovers = Leftovers(folder)
+        self._deletes = Deletes()
+        self._state: State | None = None
+        self._files: DataFiles | None = None
+
+    def data_files(self, metadata: TableMetadata, schema: Schema) -> DataFiles:
+        """What makes entries of data files in the columns of a schema."""
+        if self._files is None or self._files.schema != schema:
+            self._files = DataFiles(metadata, schema)
+        return self._files
+
+    def state(self, table: Table) -> State:
+        """What the table has now."""
+        snapshot = table.metadata.current_snapshot()
+        number = None if snapshot is None else snapshot.snapshot_id
+        if self._state is not None and self._state.snapshot == number:
+            return self._state
+        top = data_folder(table)
+        files: dict[str, DataFile] = {}
+        numbers: dict[str, int] = {}
+        deletes: list[Any] = []
+        for manifest in self.manifests.of(snapshot):
+            for entry in self.manifests.entries(manifest):
+                path = entry.data_file.file_path
+                if entry.data_file.content == DataFileContent.DATA:
+                    files[path.removeprefix(top)] = entry.data_file
+                    numbers[path] = entry.sequence_number or 0
+                else:
+                    deletes.append(entry)
+        read = [each for each in deletes if _is_read(each.data_file)]
+        applying = self._deletes.applying(table.io, read, numbers)
+        rows = joined(applying.values())
+        self._state = State(
+            number,
+            files,
+            applying,
+            {path.removeprefix(top): hidden.dump(each) for path, each in rows.items()},
+            len(read) == len(deletes),
+        )
+        return self._state
+
+    def written(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
+        """A delete file that was just written, with the rows that it names."""
+        self._deletes.written(file, rows)
+
+
+def data_folder(table: Table) -> str:
+    """What the paths of the table's data files begin with."""
+    return f"{table.location()}/data/"
+
+
+def _is_read(file: DataFile) -> bool:
+    return bool(
+        file.content == DataFileContent.POSITION_DELETES and file.file_format == FileFormat.PARQUET
+    )

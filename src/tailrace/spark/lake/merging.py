@@ -1,0 +1,103 @@
+"""Small files of changelogs, and of ended versions, are put together as batches go by.
+
+A batch a second makes a file a second. The last sixteen of a table become one where all are small
+and of about one size, so a change is written again once for each factor of sixteen, and a table has
+some tens of small files at most. Lakes of all formats go by this.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from tailrace.spark.current.rows import ROW_GROUP
+from tailrace.spark.lake.files import row_groups, written_schema
+from tailrace.spark.lake.manifest import DataFile
+from tailrace.spark.parquet import ParquetFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_TOGETHER: Final = 16
+_SMALL: Final = 4 << 20
+"""Bytes from which on a file is left alone: to put together sixteen that are smaller takes a second
+at most, in which no batch is made."""
+_LEAST: Final = 64 << 10
+"""Files of fewer bytes are all of one size."""
+_LISTED: Final = 64
+_GROUP_BYTES: Final = 32 << 20
+_GTID: Final = "_gtid"
+
+
+def due(files: Sequence[DataFile]) -> Sequence[DataFile]:
+    """The last files, where it is time to put them together; else none."""
+    last = files[-_TOGETHER:]
+    same = len(last) == _TOGETHER and len({_tier(file) for file in last}) == 1
+    return last if same and all(file.size < _SMALL for file in last) else ()
+
+
+def still_small(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """Of a table's files, in order, those that may be put together yet."""
+    return tuple(file for file in files if file.size < _SMALL)[-_LISTED:]
+
+
+def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path) -> DataFile | None:
+    """One file at ``target`` with the rows of files; None where their columns differ.
+
+    Raises `PipelineError`.
+    """
+    schemas = [_same(written_schema(path)) for path in paths]
+    if any(not each.equals(schemas[0]) for each in schemas):
+        return None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = ParquetFile(target)
+    waiting: list[pa.Table] = []
+    for path in paths:
+        for rows in row_groups(str(path), back=False):
+            waiting.append(rows.cast(_same(rows.schema)))
+            if _full(waiting):
+                made.write(pa.concat_tables(waiting))
+                waiting = []
+    if waiting:
+        made.write(pa.concat_tables(waiting))
+    rows_there = sum(each.rows for each in files)
+    return DataFile(target.name, rows_there, made.close(), sum(each.memory for each in files))
+
+
+def merge_last(
+    files: Sequence[DataFile], places: dict[str, Path], folder: Path, name: str
+) -> tuple[DataFile, ...]:
+    """The files of a Parquet lake's table, the last ones put together where it is time to.
+
+    They are in ``places``; the new file is made in ``folder``, as ``name``. Raises `PipelineError`.
+    """
+    last = due(files)
+    if not last:
+        return tuple(files)
+    made = put_together(last, [places[file.name] for file in last], folder / name)
+    if made is None:
+        return tuple(files)
+    for file in last:
+        del places[file.name]
+    places[name] = folder / name
+    return (*files[: -len(last)], made)
+
+
+def _full(waiting: Sequence[pa.Table]) -> bool:
+    rows = sum(each.num_rows for each in waiting)
+    return bool(rows >= ROW_GROUP or sum(each.nbytes for each in waiting) >= _GROUP_BYTES)
+
+
+def _tier(file: DataFile) -> int:
+    return int(math.log(max(file.size, _LEAST) / _LEAST, _TOGETHER))
+
+
+def _same(schema: pa.Schema) -> pa.Schema:
+    """The schema with GTIDs as plain texts, which are a dictionary in some files only."""
+    place = schema.get_field_index(_GTID)
+    if place >= 0:
+        schema = schema.set(place, schema.field(place).with_type(pa.string()))
+    return schema.remove_metadata()

@@ -1,0 +1,47 @@
+"""Opening a lake of any format."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace.errors import PipelineError, UsageError
+from tailrace.spark.lake.parquet_store import ParquetStore
+from tailrace.spark.lake.table_store import TableStore
+
+if TYPE_CHECKING:
+    from tailrace.spark.lake.protocol import LakeStore
+
+
+def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa: A002
+    """The lake ``into``, to be entered as a context manager.
+
+    ``into`` is a folder; of Iceberg also CATALOG.SCHEMA, a catalogue of pyiceberg's configuration
+    and a namespace in it, where the catalogue's warehouse is a folder. Raises UsageError, and
+    `PipelineError` where the format's package is missing or the catalogue cannot be had.
+    """
+    match format:
+        case "parquet":
+            return ParquetStore(Path(into).absolute())  # tasks may be in another folder
+        case "delta":
+            _need("deltalake")
+            from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
+
+            path = Path(into).absolute()
+            return TableStore(path, format, DeltaTables(path), label=str(into))
+        case "iceberg":
+            _need("pyiceberg")
+            from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
+            from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415
+
+            found = place(into)
+            tables = IcebergTables(found.catalog, found.top, found.namespace)
+            return TableStore(found.folder, format, tables, label=str(into))
+    raise UsageError(f"a lake's format is parquet, delta or iceberg, and not {format!r}")
+
+
+def _need(package: str) -> None:
+
+    if find_spec(package) is None:
+        raise PipelineError(f"{package} is not installed: install tailrace[spark,{package}]")

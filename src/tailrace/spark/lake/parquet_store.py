@@ -1,0 +1,89 @@
+"""A lake of plain Parquet files, in versions (`store`)."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from tailrace.spark.lake.assemble import assemble
+from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.store import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from tailrace.spark.lake.assemble import Made
+    from tailrace.spark.lake.manifest import DataFile, Manifest
+
+
+class ParquetStore:
+    """A `Lake`, as those who write batches see it."""
+
+    def __init__(self, path: Path) -> None:
+        self._lake = Lake(path)
+
+    def __enter__(self) -> Self:
+        self._lake.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lake.__exit__(kind, error, trace)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The committed state."""
+        return self._lake.manifest
+
+    @property
+    def label(self) -> str:
+        """Its path."""
+        return str(self._lake.path)
+
+    @property
+    def staging(self) -> Path:
+        """A folder for what a batch writes."""
+        return self._lake.staging
+
+    @property
+    def sources(self) -> Path:
+        """A folder for the logs of servers."""
+        return self._lake.sources
+
+    def refresh(self) -> None:
+        """Nothing: no one else writes to the versions of a lake."""
+
+    def current_paths(self, key: str) -> tuple[str | None, ...]:
+        """Where the files of a committed current state are."""
+        current = self.manifest.tables[key].current
+        return self._paths(key, "current", () if current is None else current.files)
+
+    def history_paths(self, key: str) -> tuple[str | None, ...]:
+        """Where the files of a committed history's open versions are."""
+        history = self.manifest.tables[key].history
+        return self._paths(key, "history", () if history is None else history.open)
+
+    def _paths(
+        self, key: str, part: str, files: Iterable[DataFile | None]
+    ) -> tuple[str | None, ...]:
+        table = self.manifest.tables[key]
+        folder = self._lake.folder(folder_name(table.database, table.table)) / part
+        return tuple(None if file is None else str(folder / file.name) for file in files)
+
+    def commit(self, made: Made) -> Manifest:
+        """Make a batch seen: the next version."""
+        manifest, places = assemble(self._lake, made)
+        self._lake.commit(manifest, places)
+        return manifest
+
+    def discard(self) -> None:
+        """Drop what is in staging."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,59 @@
+"""What a lake of any format is to those who write batches into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from tailrace.spark.lake.assemble import Made
+    from tailrace.spark.lake.manifest import Manifest
+
+
+class LakeStore(Protocol):
+    """A lake opened by the one process that writes to it; a context manager.
+
+    Opening finishes what a commit left undone that was prepared, and removes what was not.
+    """
+
+    @property
+    def manifest(self) -> Manifest:
+        """The committed state; after `commit` the new one."""
+
+    @property
+    def label(self) -> str:
+        """What the lake is called in messages: what the user gave."""
+
+    @property
+    def staging(self) -> Path:
+        """A folder for what a batch writes, shared with tasks; empty behind a commit."""
+
+    @property
+    def sources(self) -> Path:
+        """A folder for the logs of servers; what is in it stays."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def current_paths(self, key: str) -> tuple[str | None, ...]:
+        """Where tasks find the files of a table's current state, by bucket, and then its tails."""
+
+    def history_paths(self, key: str) -> tuple[str | None, ...]:
+        """Where tasks find the files of a table's open versions, by bucket."""
+
+    def refresh(self) -> None:
+        """Notice what others did to the lake's tables since; before a batch looks at them."""
+
+    def commit(self, made: Made) -> Manifest:
+        """Make a batch seen, with the sources' ends, exactly once. Raises `PipelineError`."""
+
+    def discard(self) -> None:
+        """Drop what a batch that failed has left in `staging`."""

@@ -1,0 +1,127 @@
+"""A lake for those who only read it, beside the process that writes to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.folder import INNER
+from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.names import folder_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.spark.lake.manifest import TableState
+    from tailrace.spark.lake.steps import Tables
+
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A data file of a table, and which of its rows do not count (`tailrace.spark.lake.hidden`)."""
+
+    path: str
+    hidden: str = ""
+
+    def rows(self, columns: Sequence[str], shard: str | None = None) -> Iterator[pa.Table]:
+        """The rows that count, a row group at a time; of a ``shard`` alone where one is given.
+
+        Raises `PipelineError`, FileNotFoundError.
+        """
+        if not Path(self.path).is_file():
+            raise FileNotFoundError(self.path)
+        gone = hidden.load(self.hidden)
+        first = 0
+        for group in row_groups(self.path, columns if shard is None else [*columns, "_source"]):
+            rows = hidden.without(group, first, gone)
+            first += group.num_rows
+            if shard is not None:
+                rows = rows.filter(pc.equal(rows.column("_source").cast(pa.string()), shard))
+            yield rows
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """A committed version of a lake: what its manifest says, and where data files are.
+
+    ``lake`` is what the user calls it, ``path`` the folder that holds ``_tailrace``. Files may go
+    away while the lake is written to: then they are not found, and it is to be opened again.
+    """
+
+    lake: str
+    path: Path
+    manifest: Manifest
+
+    @staticmethod
+    def is_there(lake: str | Path) -> bool:
+        """Whether anything was committed to the lake yet."""
+        return (folder_of(lake) / INNER / "now").is_symlink()
+
+    @classmethod
+    def open(cls, lake: str | Path) -> LakeView:
+        """The version that is committed now; no lock is taken. Raises `PipelineError`."""
+        path = folder_of(lake)
+        now = path / INNER / "now"
+        for tried in range(_TRIES):
+            try:
+                here = (path / INNER / now.readlink()).resolve()
+                return cls(str(lake), path, Manifest.read(here))
+            except FileNotFoundError:
+                raise PipelineError(f"{lake} is no lake that tailrace mirror has written") from None
+            except OSError as error:
+                raise PipelineError(f"the lake {lake} cannot be read: {error}") from error
+            except PipelineError:  # another version took its place meanwhile, and it was removed
+                if tried == _TRIES - 1:
+                    raise
+        raise AssertionError
+
+    def current(self, table: TableState) -> list[LakeFile]:
+        """The files of a table's current state, as its format's own readers find them.
+
+        Raises `PipelineError` where the table cannot be read.
+        """
+        if table.current is None or table.current.refused is not None:
+            return []
+        if self.manifest.format != "parquet":
+            part = table.parts["current"]
+            tables = self._tables()
+            folder, gone = tables.folder(part), tables.deleted(part)
+            return [
+                LakeFile(str(folder / name), gone.get(name, ""))
+                for name in sorted(tables.files(part))
+            ]
+        folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
+        folder = folder / folder_name(table.database, table.table) / "current"
+        return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
+
+    def _tables(self) -> Tables:
+        if self.manifest.format == "delta":
+            from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
+
+            return DeltaTables(self.path)
+        from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
+        from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415 - as above
+
+        found = place(self.lake)
+        return IcebergTables(found.catalog, found.top, found.namespace)
+
+
+def folder_of(lake: str | Path) -> Path:
+    """The folder that has a lake's ``_tailrace``; of Iceberg's also by CATALOG.SCHEMA."""
+    path = Path(lake)
+    if path.exists() or "/" in str(lake) or "." not in str(lake):
+        return path
+    try:
+        from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415 - an extra's
+    except ImportError:
+        return path
+    return place(lake).folder

@@ -1,0 +1,157 @@
+"""What a batch does to the tables of a lake, kept on disk until each has done it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pyarrow as pa
+
+from tailrace.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tailrace.spark.lake.manifest import Manifest
+
+NAME: Final = "steps.json"
+APPLICATION: Final = "tailrace"
+"""Under this name a table has the number of the last batch that it took."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Small files of a table that become one, ``target``, with the same rows."""
+
+    target: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One table's part of a batch: its columns from now on, and the names of files that come.
+
+    Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
+    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the rows
+    that do not count, of each file that has any behind the step: not on disk with the step, since
+    the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Tables.mark`)
+    that the step was planned upon, where no commit of others may come between.
+    """
+
+    table: str
+    columns: str
+    adds: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    goes: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    merges: tuple[Merge, ...] = ()
+    base: str | None = None
+
+    def merged(self, there: Collection[str], touched: Collection[str]) -> list[Merge]:
+        """The merges that can be done in a table that has the files ``there`` now.
+
+        A file that others have replaced, or taken rows of (``touched``), is left to them.
+        """
+        return [
+            each
+            for each in self.merges
+            if all(name in there and name not in touched for name in each.sources)
+            and each.target not in there
+        ]
+
+    def changes(self, there: Collection[str]) -> tuple[set[str], set[str]]:
+        """The files that come and those that go, of a table that has the files ``there`` now.
+
+        Files that are to stay and are gone come back.
+        """
+        wanted = {*self.adds, *self.stays}
+        gone = set()
+        if self.goes is not None:
+            gone = {each for each in there if each.startswith(self.goes)} - wanted
+        return wanted - set(there), gone
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
+
+
+def serialised(schema: pa.Schema) -> str:
+    """A schema as text."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def write_steps(folder: Path, steps: Sequence[Step]) -> None:
+    """Write a batch's steps into its folder. Raises OSError."""
+    content = [asdict(replace(step, hidden={})) for step in steps]
+    (folder / NAME).write_text(json.dumps(content), "utf-8")
+
+
+def read_steps(folder: Path) -> list[Step]:
+    """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
+    path = folder / NAME
+    try:
+        return [
+            Step(
+                each["table"],
+                each["columns"],
+                tuple(each["adds"]),
+                tuple(each["stays"]),
+                each["goes"],
+                each["properties"],
+                merges=tuple(
+                    Merge(merge["target"], tuple(merge["sources"])) for merge in each["merges"]
+                ),
+                base=each["base"],
+            )
+            for each in json.loads(path.read_text("utf-8"))
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{path} cannot be read as what a batch does: {error}") from error
+
+
+def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
+    """The rows that do not count of a lake's table, by file, as the manifest has them."""
+    return {
+        file.name: file.hidden
+        for state in manifest.tables.values()
+        if state.parts.get("current") == table and state.current is not None
+        for file in state.current.data
+        if file.hidden
+    }
+
+
+class Tables(Protocol):
+    """The tables of a lake's format, by name. All raise `PipelineError`."""
+
+    def name(self, database: str, table: str, part: str) -> str:
+        """What a part of a source's table is to be called; ``part`` is one of those kept."""
+
+    def folder(self, table: str) -> Path:
+        """Where the table's data files are; it need not be there."""
+
+    def mark(self, table: str) -> str | None:
+        """What each commit that changes the table's rows changes too; None without a table."""
+
+    def files(self, table: str) -> frozenset[str]:
+        """The data files that the table has now, relative to its folder; none without a table."""
+
+    def deleted(self, table: str) -> Mapping[str, str]:
+        """The rows deleted beside each of the table's files now, whoever did it (`lake.hidden`).
+
+        Files have the names that `files` gives them; one that has all its rows is left out.
+        """
+
+    def commit(self, step: Step, batch: int) -> None:
+        """Make a step seen, with the batch's number, in one commit; done before, do nothing.
+
+        Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``.
+        Behind it the step's ``hidden`` rows are deleted beside the files, and no others.
+        """
+
+    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows that the table has now, whoever wrote them, in the columns given."""

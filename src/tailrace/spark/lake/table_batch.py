@@ -1,0 +1,323 @@
+"""What a batch does to a lake of tables: the next manifest, the steps, and where files go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.errors import PipelineError
+from tailrace.spark.current.flat import SEQ, STAMP
+from tailrace.spark.current.rows import RAW
+from tailrace.spark.history.jobs import HISTORY_FIELDS
+from tailrace.spark.history.shape import shaped
+from tailrace.spark.lake.assemble import next_manifest, table_states
+from tailrace.spark.lake.manifest import DataFile
+from tailrace.spark.lake.merging import due, put_together, still_small
+from tailrace.spark.lake.shapes import merged, plain_schema
+from tailrace.spark.lake.steps import Merge, Step, serialised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tailrace.spark.lake.assemble import Made
+    from tailrace.spark.lake.manifest import Current, Manifest, TableState
+    from tailrace.spark.lake.steps import Tables
+
+_SOURCE: Final = pa.field("_source", pa.string())
+STATE_FIELDS: Final = (
+    pa.field(STAMP, pa.timestamp("us", "UTC")),
+    pa.field(SEQ, pa.decimal128(38, 0)),
+    pa.field(RAW, pa.map_(pa.string(), pa.string())),
+)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A file that comes into a table's folder; ``names`` are new ones for some of its columns.
+
+    With ``images`` they are those of columns in the images. A file that is in another table's
+    folder, and not in staging, stays there too.
+    """
+
+    source: Path
+    target: Path
+    names: Mapping[str, str] = field(default_factory=dict)
+    images: bool = False
+
+
+@dataclass
+class TableBatch:
+    """A batch in the making: `put` for each table, then ``steps`` and ``moves`` are whole."""
+
+    tables: Tables
+    staging: Path
+    before: Manifest
+    shards: bool
+    properties: dict[str, str]
+    steps: list[Step] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    _taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for state in self.before.tables.values():
+            self._taken.update(state.parts.values())
+
+    @property
+    def _version(self) -> int:
+        return self.before.version + 1
+
+    def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+        """What the states of one table, of each source that has it, are behind the batch."""
+        found = dict(states)
+        if "changelog" in made.keep:
+            found = self._changelog(found, made)
+        if "current" in made.keep:
+            found = self._current(found, made)
+        if "history" in made.keep:
+            found = self._history(found, made)
+        return found
+
+    def _name(self, states: Mapping[str, TableState], part: str) -> str:
+        """The table that has a part; a new one's name is one that no other has."""
+        for state in states.values():
+            if (known := state.parts.get(part)) is not None:
+                return known
+        first = next(iter(states.values()))
+        name = self.tables.name(first.database, first.table, part)
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _shape(self, states: Mapping[str, TableState], part: str) -> pa.Schema | None:
+        return next((each.shapes[part] for each in states.values() if part in each.shapes), None)
+
+    def _changelog(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+        found = dict(states)
+        name, shape = self._name(states, "changelog"), self._shape(states, "changelog")
+        adds: list[str] = []
+        merges: list[Merge] = []
+        for key, state in states.items():
+            sums = state.changelog[0] if state.changelog else DataFile("", 0, 0, 0)
+            fresh: list[DataFile] = []
+            for file in made.files.get(key, ()):
+                shape, names = merged(shape, plain_schema(file.columns))
+                target = f"part-{self._version:06}-{len(adds):06}.parquet"
+                adds.append(target)
+                self._move(name, Path(file.path), target, names, images=True)
+                fresh.append(DataFile(target, file.rows, file.size, file.memory))
+                sums = _sum(sums, fresh[-1])
+            grown = replace(state, changelog=(sums,) if sums.rows else ())
+            found[key] = self._together(grown, "changelog", name, fresh, merges)
+        if shape is None:
+            return found
+        if adds:
+            schema = _changelog_schema(shape, self.shards)
+            self._step(name, schema, adds, merges=merges)
+        return _with(found, "changelog", name, shape)
+
+    def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+        found: dict[str, TableState] = {}
+        name, before = self._name(states, "current"), self._shape(states, "current")
+        known = _hidden(states)
+        adds: list[str] = []
+        stays: list[str] = []
+        shape: pa.Schema | None = None
+        for key, state in states.items():
+            built = made.built.get(key)
+            if built is None:
+                found[key] = replace(state, current=None, dropped=True)
+                continue
+            places = self._states(name, "part", built.current.places, built.paths, adds, stays)
+            count = len(built.current.files)
+            tails = tuple(file for file in places[count:] if file is not None)
+            current = replace(built.current, files=places[:count], tails=tails)
+            found[key] = replace(state, current=current, dropped=False)
+            if built.current.refused is None:
+                shape = _one_shape(key, shape, built.current)
+        shape = shape or before
+        if shape is None:
+            return found
+        if _hidden(found) != known or not shape.equals(before or pa.schema([])):
+            found = _with(found, "current", name, shape)
+            self._step(name, state_schema(found, "current", self.shards), adds, stays, "")
+        return _with(found, "current", name, shape)
+
+    def _history(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+        found: dict[str, TableState] = {}
+        name, before = self._name(states, "history"), self._shape(states, "history")
+        known = _names(state.history.open for state in states.values() if state.history)
+        adds: list[str] = []
+        stays: list[str] = []
+        merges: list[Merge] = []
+        shape = before
+        for key, state in states.items():
+            built = made.histories.get(key)
+            if built is None:
+                found[key] = replace(state, history=None)
+                continue
+            shape, closed, names = shaped(shape, built)
+            fresh: list[DataFile] = []
+            opened = self._states(name, "open", built.history.open, built.paths, adds, stays, names)
+            sums = built.history.closed[0] if built.history.closed else DataFile("", 0, 0, 0)
+            for each, new in zip(built.closed, closed, strict=True):
+                target = f"closed-{self._version:06}-{len(adds):06}.parquet"
+                adds.append(target)
+                self._move(name, Path(each.path), target, new)
+                fresh.append(replace(each.file, name=target))
+                sums = _sum(sums, each.file)
+            history = replace(built.history, open=opened, closed=(sums,) if sums.rows else ())
+            grown = replace(state, history=history)
+            found[key] = self._together(grown, "history", name, fresh, merges)
+        if shape is None or not len(shape):
+            return found
+        if adds or set(stays) != known or not shape.equals(before or pa.schema([])):
+            found = _with(found, "history", name, shape)
+            schema = state_schema(found, "history", self.shards)
+            self._step(name, schema, adds, stays, "open-", merges)
+        return _with(found, "history", name, shape)
+
+    def _together(
+        self,
+        state: TableState,
+        part: str,
+        table: str,
+        fresh: Sequence[DataFile],
+        merges: list[Merge],
+    ) -> TableState:
+        """The state with the small files that a part has now; the last are put together if due."""
+        small = state.small.get(part, ())
+        if fresh and (last := due(small)):
+            there, touched = self.tables.files(table), self.tables.deleted(table)
+            if gone := [each for each in small if each.name not in there or each.name in touched]:
+                small = tuple(each for each in small if each not in gone)
+            else:
+                kind = "part" if part == "changelog" else "closed"
+                name = f"{kind}-{self._version:06}-together-{len(merges)}.parquet"
+                folder = self.tables.folder(table)
+                source = self.staging / "together" / table / name
+                one = put_together(last, [folder / each.name for each in last], source)
+                if one is not None:
+                    merges.append(Merge(name, tuple(each.name for each in last)))
+                    self._move(table, source, name, {})
+                    small = (*small[: -len(last)], one)
+        return replace(state, small={**state.small, part: still_small((*small, *fresh))})
+
+    def _states(
+        self,
+        table: str,
+        prefix: str,
+        files: Sequence[DataFile | None],
+        paths: Sequence[str | None],
+        adds: list[str],
+        stays: list[str],
+        names: Mapping[str, str] | None = None,
+    ) -> tuple[DataFile | None, ...]:
+        """Files by bucket, under the names that they have in the table."""
+        found: list[DataFile | None] = []
+        for file, path in zip(files, paths, strict=True):
+            if file is None or path is None:
+                found.append(None)
+                continue
+            name = Path(path).name
+            if Path(path).parent == self.tables.folder(table):
+                stays.append(name)
+            else:
+                name = f"{prefix}-{self._version:06}-{len(adds):06}.parquet"
+                adds.append(name)
+                self._move(table, Path(path), name, names or {})
+            found.append(replace(file, name=name))
+        return tuple(found)
+
+    def _move(
+        self, table: str, source: Path, name: str, names: Mapping[str, str], *, images: bool = False
+    ) -> None:
+        self.moves.append(Move(source, self.tables.folder(table) / name, names, images))
+
+    def _step(
+        self,
+        table: str,
+        schema: pa.Schema,
+        adds: Sequence[str],
+        stays: Sequence[str] = (),
+        goes: str | None = None,
+        merges: Sequence[Merge] = (),
+    ) -> None:
+        columns = serialised(plain_schema(schema))
+        properties = dict(self.properties)
+        self.steps.append(
+            Step(table, columns, tuple(adds), tuple(stays), goes, properties, merges=tuple(merges))
+        )
+
+
+def plan(
+    tables: Tables, staging: Path, before: Manifest, made: Made, name: str
+) -> tuple[Manifest, TableBatch]:
+    """The manifest behind a batch, and what is to be done for it."""
+    positions = {
+        f"tailrace.position.{source}": f"{state.file}:{state.offset}"
+        for source, state in {**before.sources, **made.sources}.items()
+    }
+    batch = TableBatch(tables, staging, before, made.shards, positions)
+    groups: dict[tuple[str, str], dict[str, TableState]] = {}
+    for key, state in table_states(before, made).items():
+        groups.setdefault((state.database, state.table), {})[key] = state
+    states: dict[str, TableState] = {}
+    for group in groups.values():
+        states.update(batch.put(group, made))
+    ordered = dict(sorted(states.items()))
+    return next_manifest(before, made, ordered, name), batch
+
+
+def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:
+    """The columns of the table that has a current state or a history."""
+    shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
+    fields = HISTORY_FIELDS if part == "history" else STATE_FIELDS
+    return pa.schema([*shape, *((_SOURCE,) if shards else ()), *plain_schema(fields)])
+
+
+def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
+    image = pa.struct(list(columns))
+    fields = list(METADATA_FIELDS)
+    if shards:
+        at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
+        fields.insert(at, _SOURCE)
+    return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
+
+
+def _one_shape(key: str, shape: pa.Schema | None, current: Current) -> pa.Schema:
+    """The columns of a current state, with those of the other shards'."""
+    found, names = merged(shape, plain_schema(current.columns))
+    if names:
+        raise PipelineError(
+            f"column {min(names)} of {key} has another type there than in other sources: leave the "
+            "table out of one with --tables, or make them alike"
+        )
+    return found
+
+
+def _with(
+    states: Mapping[str, TableState], part: str, name: str, shape: pa.Schema
+) -> dict[str, TableState]:
+    return {
+        key: replace(state, parts={**state.parts, part: name}, shapes={**state.shapes, part: shape})
+        for key, state in states.items()
+    }
+
+
+def _hidden(states: Mapping[str, TableState]) -> dict[str, str]:
+    """The files of a table's current states, each with the rows in it that do not count."""
+    found = (state.current for state in states.values())
+    return {file.name: file.hidden for each in found if each is not None for file in each.data}
+
+
+def _names(files: Iterable[Iterable[DataFile | None]]) -> set[str]:
+    return {file.name for each in files for file in each if file is not None}
+
+
+def _sum(one: DataFile, other: DataFile) -> DataFile:
+    return DataFile("", one.rows + other.rows, one.size + other.size, one.memory + other.memory)

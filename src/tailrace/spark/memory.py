@@ -1,0 +1,41 @@
+"""Memory that a process holds and does not use, given back to the system.
+
+glibc keeps what threads have freed, each arena for itself, and Arrow's pool what batches have: a
+mirror that follows for days would hold the sum of all its largest moments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Final
+
+import pyarrow as pa
+
+EVERY_SECONDS: Final = 30.0
+"""So often it is worth the 10 to 30 ms that it takes."""
+
+
+def give_back() -> None:
+    """Give back what can be; where the C library is another, what Arrow holds."""
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
+
+
+class Tidy:
+    """Gives back now and then."""
+
+    def __init__(self, every: float = EVERY_SECONDS) -> None:
+        self._every = every
+        self._next = time.monotonic() + every
+
+    def __call__(self) -> bool:
+        """Do it if it is time; whether it was."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        give_back()
+        self._next = now + self._every
+        return True

@@ -1,0 +1,73 @@
+"""What a task of the data source ``binlog`` does: decode a split into the schema asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from tailrace.columns import read_split
+from tailrace.columns.arrays import table_of
+from tailrace.selection import wants
+from tailrace.spark.filters import matching, table_patterns
+from tailrace.spark.shape import as_columns, as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from tailrace.columns import Split
+    from tailrace.spark.datasource import Options
+    from tailrace.spark.filters import Condition
+
+
+@dataclass
+class SplitPartition(InputPartition):
+    """A partition: a split of a log."""
+
+    split: Split
+
+
+def read_changes(
+    partition: InputPartition, options: Options, target: pa.Schema, conditions: Sequence[Condition]
+) -> Iterator[pa.RecordBatch]:
+    """The changes of a split that meet the conditions, as Arrow batches of the schema ``target``.
+
+    Raises what `read_split` raises.
+    """
+    if not isinstance(partition, SplitPartition):  # there is no log: Spark makes one partition
+        return
+    batches = read_split(
+        partition.split,
+        tables=_tables(options, conditions),
+        columns=_wanted(options, target),
+        verify_checksums=options.verify,
+        statements=options.statements,
+    )
+    asked = wants(options.tables)
+    for batch in batches:
+        kept = matching(batch, conditions)
+        if not kept.num_rows:
+            continue
+        names = kept.column("_db")[0].as_py(), kept.column("_table")[0].as_py()
+        if not asked(*names):
+            continue
+        if options.table is not None:
+            yield as_columns(kept, target)
+        else:
+            yield as_json(kept, table_of(batch.schema), target)
+
+
+def _tables(options: Options, conditions: Sequence[Condition]) -> tuple[str, ...] | None:
+    """Patterns of the tables to decode, which may fit more than are asked for; None for all."""
+    by_filter = table_patterns(conditions, options.table)
+    return options.tables if by_filter is None else by_filter
+
+
+def _wanted(options: Options, target: pa.Schema) -> tuple[str, ...] | None:
+    """The table's columns to decode; None for all."""
+    if options.table is None:
+        return None if {"before", "after"} & set(target.names) else ()
+    return options.columns

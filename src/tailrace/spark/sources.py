@@ -1,0 +1,138 @@
+"""All sources of a run: files, folders and servers, looked at once or again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.closing import Closing
+from tailrace.columns.splits import is_written
+from tailrace.errors import PipelineError, UsageError
+from tailrace.spark.inflow import Inflow, settled
+from tailrace.spark.servers import Received, ServerLogs
+from tailrace.storage import find_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tailrace.live.url import Source
+    from tailrace.rows.schema import TableDefinition
+    from tailrace.schema.tables import TableState
+    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.storage import LogSeries
+    from tailrace.storage.keyring.base import Keyring
+
+    Progress = Callable[[str, int, int], None]
+    Given = Sequence[TableDefinition | TableState]
+
+_LOOKS: Final = 8
+"""A folder whose files change between so many pairs of looks is looked at no further for now."""
+
+
+class Sources(Closing):
+    """What a run reads. As a context manager it keeps servers' logs coming in, with ``follow``."""
+
+    def __init__(
+        self,
+        files: Sequence[str | Path],
+        servers: Sequence[Source],
+        keyring: Keyring | str | Path | None,
+        given: Given,
+    ) -> None:
+        if keyring is not None and not files:
+            raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
+        self._files = files
+        self._servers = servers
+        self._keyring = keyring
+        self._given = given
+        self.received: dict[str, Received] = {}
+        self.inflows: dict[str, Inflow] = {}
+        self._live: set[str] = set()
+        self.found = _distinct(find_all(files, keyring)) if files else []
+        """The series that were there at first."""
+
+    def close(self) -> None:
+        """Receive no more."""
+        for each in self.received.values():
+            each.close()
+
+    def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
+        """Receive what servers have by now; their copies are among `found` then."""
+        logs = [ServerLogs.below(store.sources, source) for source in self._servers]
+        for each in logs:
+            state = store.manifest.sources.get(each.name)
+            self.found = _distinct([*self.found, each.receive(state, progress)])
+            self._live.add(each.name)
+        return logs
+
+    def plan(self, store: LakeStore) -> None:
+        """Plan all that was found."""
+        for series in self.found:
+            hold = series.name in self._live or is_written(series.files[-1])
+            self._inflow(series, store, hold=hold).look(series)
+
+    def follow(self, store: LakeStore) -> None:
+        """Begin to receive what servers have."""
+        for source in self._servers:
+            logs = ServerLogs.below(store.sources, source)
+            if logs.name in self.received or any(logs.name == one.name for one in self.found):
+                raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
+            self.received[logs.name] = Received(logs, store.manifest.sources.get(logs.name))
+
+    def look(self, store: LakeStore, enough: int) -> None:
+        """Look at what is there by now, and plan some batches of ``enough`` bytes.
+
+        Raises what ended a receiver, and what looking at a source raises.
+        """
+        series = self._settled() if self._files else []
+        series += [one for each in self.received.values() if (one := each.look()) is not None]
+        for one in _distinct(series):
+            inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
+            inflow.look(one, enough=enough)
+
+    def committed(self, manifest: Manifest) -> None:
+        """A batch is in the lake."""
+        for name, state in manifest.sources.items():
+            if name in self.inflows:
+                self.inflows[name].committed(state)
+            if name in self.received:
+                self.received[name].committed(state)
+
+    def _settled(self) -> list[LogSeries]:
+        """The series of files; where one grows just now, as it was once its next was begun."""
+        found = find_all(self._files, self._keyring)
+        for _ in range(_LOOKS):
+            again = find_all(self._files, self._keyring)
+            names = [one.name for one in found] == [one.name for one in again]
+            if names and all(map(settled, found, again)):
+                break
+            found = again
+        else:
+            return []
+        missing = {one.name for one in self.found} - {one.name for one in again}
+        if missing:
+            raise PipelineError(f"source {min(missing)} is gone: bring its files back")
+        return again
+
+    def _inflow(self, series: LogSeries, store: LakeStore, *, hold: bool) -> Inflow:
+        state = store.manifest.sources.get(series.name)
+        made = self.inflows[series.name] = Inflow(series, state, self._given, hold=hold)
+        return made
+
+
+def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:
+    by_name: dict[str, LogSeries] = {}
+    for each in series:
+        if each.files[0].joined:
+            raise UsageError(
+                f"{each.name}: a mirror reads logs more than once, and not through a pipe: give"
+                " files, folders or URLs"
+            )
+        other = by_name.setdefault(each.name, each)
+        if other is not each:
+            raise PipelineError(
+                f"{each.files[0].path} and {other.files[0].path} are both source {each.name!r}: "
+                "name the folders of two servers' logs differently"
+            )
+    return series

@@ -1,0 +1,290 @@
+"""The backlog of a stream: its log's files, their indices, and what of them is to be read next."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tailrace.errors import LogPurged, LogReset, UsageError
+from tailrace.events import DecodeContext
+from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
+from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
+from tailrace.spark.stream_offset import Behind, Offset, mark_of
+from tailrace.storage.encryption.mysql import read_exactly
+from tailrace.storage.reader import EventReader
+from tailrace.transactions import BoundaryParser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.columns import Split
+    from tailrace.rows.schema import TableDefinition
+    from tailrace.schema.tables import TableState
+    from tailrace.spark.stream_index import FileIndex
+    from tailrace.spark.stream_saved import SavedIndices
+    from tailrace.storage import LogFile, LogSeries
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a batch takes at most; None: no limit. One transaction it takes at least."""
+
+    bytes: int | None = None
+    transactions: int | None = None
+
+
+def file_of(series: LogSeries, position: Position) -> LogFile:
+    """The file of a position that was read. Raises `LogPurged`, `LogReset` where it is gone."""
+    for log in series.files:
+        if log.name == position.file:
+            return log
+    first = Position(series.files[0].name, BEGIN)
+    text = f"{series.name}: {position.file} is gone, which was read up to {position.offset}; "
+    if position < first:
+        raise LogPurged(
+            f"{text}the logs begin with {first.file}, and what was written between is missing: copy"
+            " the data anew, and begin a new query with a checkpoint of its own"
+        )
+    raise LogReset(
+        f"{text}the logs end with {series.files[-1].name}: they were reset, or are another"
+        " server's. Begin a new query with a checkpoint of its own"
+    )
+
+
+def check(series: LogSeries, offset: Offset) -> None:
+    """Raise `LogPurged`, `LogReset` where a log is not the one that was read up to an offset."""
+    log = file_of(series, offset.position)
+    at = offset.position.offset
+    if log.size < at or (offset.mark and mark_of(log, at) != offset.mark):
+        raise LogReset(
+            f"{log.path} is not the log that was read up to {offset.position}: the logs were reset,"
+            " cut by a crash, or are another server's. Begin a new query with a checkpoint of its"
+            " own"
+        )
+
+
+class Backlog:
+    """Knows one log from some file on, and goes on where it was as the log grows.
+
+    ``given`` are definitions of tables of the user's; ``saved`` keeps indices from run to run.
+    ``inner`` is as in `IndexPlanner`.
+    Methods raise what going through the log raises (LogError, StorageError).
+    """
+
+    def __init__(
+        self,
+        given: Sequence[TableDefinition | TableState],
+        saved: SavedIndices,
+        inner: int = INNER_BYTES,
+    ) -> None:
+        self._given = given
+        self._inner = inner
+        self._saved = saved
+        self._planner: IndexPlanner | None = None
+        self._files: dict[str, FileIndex] = {}
+        self._kept: set[str] = set()
+        self._first = ""
+
+    @property
+    def end(self) -> Position | None:
+        """How far the log is known to be whole and decided."""
+        ends = [Position(name, index.end) for name, index in self._files.items()]
+        return max((end for end in ends if end.offset > BEGIN), default=None)
+
+    def look(self, series: LogSeries, start: Position, enough: Limits) -> None:
+        """Go through what is new in the log from ``start`` on, until more than ``enough`` is known
+        behind it. Raises `LogPurged`, `LogReset` where the log is not there any more.
+        """
+        log = file_of(series, start)
+        if self._planner is None or start.file not in self._files:
+            self._begin(series, log)
+        while not self._has(start, enough):
+            if not self._go_on(series):
+                return
+
+    def reach(self, series: LogSeries, start: Position, end: Position) -> None:
+        """Go through the log from ``start`` on as far as ``end``, if that is not done yet.
+
+        Raises `LogReset` where it does not come so far.
+        """
+        log = file_of(series, start)
+        if self._planner is None or start.file not in self._files:
+            self._begin(series, log)
+        while end.file not in self._files or self._files[end.file].end < end.offset:
+            if not self._go_on(series):
+                raise LogReset(
+                    f"{series.name}: the log has no transaction that ends at {end}, up to where it"
+                    " was read: it was reset, or cut by a crash"
+                )
+
+    def cut(self, start: Position, limits: Limits) -> Position:
+        """Where a batch ends that begins at ``start``: a transaction's end, ``start`` if nothing
+        is there.
+        """
+        end, most, count = start, limits.bytes, limits.transactions
+        for index in self._from(start):
+            begin = start.offset if index.log.name == start.file else BEGIN
+            if index.end <= begin:
+                continue
+            if end != start and (
+                (most is not None and self._first_size(index, begin) > most) or count == 0
+            ):
+                break
+            behind = index.cut(begin, index.end, most, count)
+            end = Position(index.log.name, behind)
+            if behind < index.end:
+                break
+            if most is not None:
+                most = max(most - (behind - begin), 0)
+            if count is not None:
+                count = max(count - index.transactions(begin), 0)
+        return end
+
+    @staticmethod
+    def _first_size(index: FileIndex, begin: int) -> int:
+        return index.cut(begin, index.end, None, 1) - begin
+
+    def splits(self, series: LogSeries, start: Position, end: Position, target: int) -> list[Split]:
+        """The splits of a range that `reach` knows, of about ``target`` bytes each."""
+        found: list[Split] = []
+        for index in self._from(start):
+            name = index.log.name
+            begin = start.offset if name == start.file else BEGIN
+            behind = end.offset if name == end.file else index.end
+            found += index.splits(series.name, begin, behind, target)
+            if name == end.file:
+                break
+        return [replace(split, catalogue=self._told(split.catalogue)) for split in found]
+
+    def _told(self, catalogue: Catalogue) -> Catalogue:
+        """What is known of tables, and the user's definitions."""
+        told = catalogue.copy()
+        told.given(self._given)
+        return told
+
+    def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
+        """The offset that stands for a position."""
+        index = self._files.get(position.file)
+        log = file_of(series, position)
+        gtids = None if index is None else index.gtids_at(position.offset)
+        return Offset(position, gtids, mark_of(log, position.offset), since)
+
+    def size(self, start: Position, end: Position) -> int:
+        """How many bytes of log stand between two positions."""
+        total = 0
+        for index in self._from(start):
+            name = index.log.name
+            begin = start.offset if name == start.file else BEGIN
+            total += max((end.offset if name == end.file else index.end) - begin, 0)
+            if name == end.file:
+                break
+        return total
+
+    def behind(self, series: LogSeries, end: Position) -> Behind | None:
+        """What the log has behind a position that was gone through, as far as that is known."""
+        first = None
+        for index in self._from(end):
+            begin = end.offset if index.log.name == end.file else BEGIN
+            begins = index.begins[index.begins >= begin]
+            if len(begins):
+                first = Position(index.log.name, int(begins[0]))
+                break
+        if first is None:
+            return None
+        log = file_of(series, first)
+        later = series.files[series.files.index(log) :]
+        total = sum(each.size for each in later) - first.offset
+        with closing(log.open()) as file:
+            second = int.from_bytes(read_exactly(file, first.offset, 4), "little")
+        return Behind(total, second)
+
+    def check_start(self, series: LogSeries, position: Position) -> None:
+        """Raise UsageError where no transaction begins or ends at a position of the user's."""
+        names = [log.name for log in series.files]
+        if position.file not in names:
+            raise UsageError(
+                f"option start: {position.file} is not among the logs of {series.name}: {names[0]}"
+                f" to {names[-1]}"
+            )
+        self.look(series, Position(position.file, BEGIN), Limits(bytes=position.offset))
+        index = self._files[position.file]
+        if position.offset in {BEGIN, index.end} or position.offset in index.begins:
+            return
+        earlier = index.begins[index.begins < position.offset]
+        before = int(earlier[-1]) if len(earlier) else BEGIN
+        context, parser, behind = DecodeContext(), BoundaryParser(), BEGIN
+        for at, raw in EventReader(index.log, start=before):
+            if at >= position.offset:
+                break
+            event = context.decode(raw, file=position.file, offset=at, verify_checksum=False)
+            if at >= before:
+                parser.feed(event)
+                behind = at + len(raw)
+        if behind != position.offset or parser.inside:
+            raise UsageError(
+                f"option start: no transaction begins at {position}; one begins at"
+                f" {position.file}:{before}"
+            )
+
+    def forget(self, end: Position) -> None:
+        """Let go of what stands in files before an offset's."""
+        for name in [name for name in self._files if Position(name, BEGIN) < Position(end.file, 0)]:
+            del self._files[name]
+
+    def _from(self, start: Position) -> list[FileIndex]:
+        """The indices of the files from a position's on, in order."""
+        first = Position(start.file, 0)
+        names = sorted(Position(name, BEGIN) for name in self._files)
+        return [self._files[place.file] for place in names if place > first]
+
+    def _has(self, start: Position, limits: Limits) -> bool:
+        """Whether so much is known behind a position that one of the limits cuts it."""
+        size = count = 0
+        for index in self._from(start):
+            begin = start.offset if index.log.name == start.file else BEGIN
+            size += max(index.end - begin, 0)
+            count += index.transactions(begin)
+        enough = limits.bytes is not None and size > limits.bytes
+        return enough or (limits.transactions is not None and count > limits.transactions)
+
+    def _begin(self, series: LogSeries, log: LogFile) -> None:
+        """Begin with a file: with what was saved of it, else of the files before it."""
+        files = series.files[:-1]
+        number = series.files.index(log)
+        saved = self._saved.load(files[number]) if number < len(files) else None
+        while saved is None and number:
+            number -= 1
+            saved = self._saved.load(files[number])
+        self._files = {}
+        known = Catalogue()
+        while saved is not None:
+            self._files[saved.log.name] = saved
+            self._kept.add(saved.log.name)
+            known = saved.tables[-1][1].copy()
+            number += 1
+            saved = self._saved.load(files[number]) if number < len(files) else None
+        self._planner = IndexPlanner(known, inner=self._inner)
+        self._first = series.files[number].name
+
+    def _go_on(self, series: LogSeries) -> bool:
+        """Go through one more file, or what is new in the last; whether anything was."""
+        planner = self._planner
+        if planner is None:
+            return False
+        before = planner.end
+        part = series
+        if not planner.files:
+            names = [log.name for log in series.files]
+            part = replace(series, files=series.files[names.index(self._first) :])
+        elif planner.last not in {log.name for log in series.files}:
+            file_of(series, Position(planner.last, BEGIN))
+        planner.look(part, enough=1)
+        self._files.update(planner.files)
+        planner.let_go()
+        for name in [name for name in self._files if name not in planner.files]:
+            if name not in self._kept and self._files[name].end == self._files[name].log.size:
+                self._saved.save(self._files[name])
+            self._kept.add(name)
+        return planner.end != before

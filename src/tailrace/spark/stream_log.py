@@ -1,0 +1,229 @@
+"""Where a stream's log is: files that somebody writes, or a copy of a server's that we keep."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tailrace.columns.native import cache_folder
+from tailrace.errors import StorageError, UsageError
+from tailrace.live.identity import Identity
+from tailrace.live.session import Session
+from tailrace.live.url import Source, names_server
+from tailrace.position import Position
+from tailrace.spark.lake.manifest import SourceState
+from tailrace.spark.servers import Received, ServerLogs
+from tailrace.spark.stream_saved import SavedIndices
+from tailrace.storage import find
+
+if TYPE_CHECKING:
+    from tailrace.spark.stream_options import StreamOptions
+    from tailrace.storage import LogSeries
+
+_LOOKS: Final = 20
+_LOOK_SECONDS: Final = 0.05
+_LOCK_SECONDS: Final = 15.0
+"""How long the process of a query that was just stopped may still hold a copy's lock."""
+_INDICES: Final = "_index"
+_AWAY_SECONDS: Final = 3.0
+"""How long a log that is being reset may not be there."""
+
+
+class StreamLog(Protocol):
+    """One log that grows."""
+
+    def look(self, place: Position | None) -> LogSeries:
+        """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
+
+    def upto_now(self, place: Position | None) -> LogSeries:
+        """As `look`, with all that its server has by now."""
+
+    def now(self) -> Position | None:
+        """Where the server's log ends now; None where only the files say that."""
+
+    def check_oldest(self) -> None:
+        """Raise UsageError where the files begin later than what ``oldest`` means."""
+
+    def committed(self, place: Position) -> None:
+        """What stands before is not needed any more."""
+
+    def saved(self, folder: str | None) -> SavedIndices:
+        """Where its indices are kept; ``folder`` is the user's choice."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLog:
+    """The log that a path or a server's URL means. Raises UsageError."""
+    if not names_server(path):
+        if options.spool is not None:
+            raise UsageError("option spool is for servers: files are read where they are")
+        return FileLog(path, keyring)
+    if keyring is not None:
+        raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
+    if options.spool is None:
+        raise UsageError(
+            "a server is read through a copy of its log: give the query a folder of its own for it,"
+            ' which driver and tasks share, by option("spool", …)'
+        )
+    source = Source.parse(path)
+    if source.start is not None:
+        raise UsageError('a stream begins where option("start", …) says: leave it out of the URL')
+    return ServerLog(source, Path(options.spool), options)
+
+
+class FileLog:
+    """A log in a folder or an object store, that a server or a receiver writes to."""
+
+    def __init__(self, path: str, keyring: str | None) -> None:
+        self._path = path
+        self._keyring = keyring
+
+    def look(self, place: Position | None = None) -> LogSeries:
+        """Its files. Where one grows just now, as it was once its next was begun."""
+        before = self._there(place)
+        for _ in range(_LOOKS):
+            series = self._there(place)
+            if _sizes(before) == _sizes(series):
+                break
+            before = series
+        return series
+
+    def _there(self, place: Position | None) -> LogSeries:
+        """Its files. A log that was there may be away for a moment: a server that resets it removes
+        it first.
+        """
+        end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
+        while True:
+            try:
+                return self._find()
+            except StorageError:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+
+    upto_now = look
+
+    def now(self) -> None:
+        """The files say it."""
+        return
+
+    def check_oldest(self) -> None:
+        """The files that are there are all there are."""
+
+    def committed(self, place: Position) -> None:
+        """Files that are not ours stay."""
+
+    def saved(self, folder: str | None) -> SavedIndices:
+        """In a folder of the cache that is named by where the log is."""
+        if folder is not None:
+            return SavedIndices(folder)
+        log = self._find().files[0]
+        name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
+        return SavedIndices(cache_folder() / "index" / name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _find(self) -> LogSeries:
+        found = find(self._path, self._keyring)
+        if len(found) != 1:
+            names = ", ".join(series.name for series in found)
+            raise UsageError(
+                f"{self._path} has several logs ({names}): a stream is of one, so that its offset"
+                " is one place: give each a query of its own"
+            )
+        if found[0].files[0].joined:
+            raise UsageError(
+                f"{self._path}: a stream reads its log more than once: not from a pipe"
+            )
+        return found[0]
+
+
+class ServerLog:
+    """A server's log, received into a folder by a thread from the first look on."""
+
+    def __init__(self, source: Source, folder: Path, options: StreamOptions) -> None:
+        self._source = source
+        if options.start == "now" or isinstance(options.start, Position):
+            self._source = replace(source, start=options.start)
+        self._logs = ServerLogs(self._source, folder)
+        self._received: Received | None = None
+
+    def look(self, place: Position | None) -> LogSeries:
+        """What has been copied by now; waits for the first of it.
+
+        Raises what ended the receiver, and StorageError where another query has the folder.
+        """
+        if self._received is None:
+            self._received = Received(self._logs, _state(place))
+        end = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                series = self._received.look()
+            except StorageError:
+                if self._received.far is not None or time.monotonic() > end:
+                    raise
+                time.sleep(_LOOK_SECONDS)
+                self._received.close()
+                self._received = Received(self._logs, _state(place))
+                continue
+            if series is not None:
+                return series
+            time.sleep(_LOOK_SECONDS)
+
+    def upto_now(self, place: Position | None) -> LogSeries:
+        """Waits until all is copied that the server has by now."""
+        end = self.now()
+        while True:
+            series = self.look(place)
+            last = series.files[-1]
+            if Position(last.name, last.size) >= end:
+                return series
+            time.sleep(_LOOK_SECONDS)
+
+    def now(self) -> Position:
+        """Where the server's log ends."""
+        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
+            return session.end()
+
+    def check_oldest(self) -> None:
+        """Raise UsageError where the copy lacks files that the server has."""
+        first = self.look(None).files[0].name
+        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
+            oldest = session.oldest_log()
+        if Position(oldest, 0) < Position(first, 0):
+            raise UsageError(
+                f"{self._logs.folder} has a copy that begins with {first}, and the server's logs"
+                f" begin with {oldest}: give the query a folder of its own by option spool"
+            )
+
+    def committed(self, place: Position) -> None:
+        """Files before that of the place are deleted as the next is begun."""
+        if self._received is not None and (state := _state(place)) is not None:
+            self._received.committed(state)
+
+    def saved(self, folder: str | None) -> SavedIndices:
+        """Beside the copy."""
+        return SavedIndices(folder or self._logs.folder / _INDICES)
+
+    def close(self) -> None:
+        """End the receiver."""
+        if self._received is not None:
+            self._received.close()
+            self._received = None
+
+
+def _state(place: Position | None) -> SourceState | None:
+    """A place as a receiver is told of it: by its file."""
+    if place is None:
+        return None
+    return SourceState(place.file, place.offset, files={}, head="", tail="", tables="")
+
+
+def _sizes(series: LogSeries) -> tuple[list[tuple[str, int]], str]:
+    return [(log.name, log.size) for log in series.files[:-1]], series.files[-1].name

@@ -1,0 +1,114 @@
+"""Offsets of a streaming query: text that says how far the log was read, and of which log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tailrace.constants import MAGIC
+from tailrace.errors import GtidError, PipelineError, UsageError
+from tailrace.position import Position
+from tailrace.spark.lake.resume import digests
+from tailrace.storage.encryption.mysql import read_exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.storage import LogFile
+
+_MARK: Final = 16
+_LENGTH_AT: Final = len(MAGIC) + 9
+"""Where the length of a log's first event stands, 4 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What a log has behind a place: bytes from the first transaction on, and that one's second."""
+
+    bytes: int
+    second: int
+
+    def json(self) -> dict[str, Any]:
+        """As text for people."""
+        return {
+            "bytes": self.bytes,
+            "since": dt.datetime.fromtimestamp(self.second, dt.UTC).isoformat(),
+        }
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """What `json` made."""
+        return cls(int(given["bytes"]), int(dt.datetime.fromisoformat(given["since"]).timestamp()))
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A place in a log, always where a transaction ends.
+
+    ``gtids`` are those up to there as the log has them, None where it has none. ``mark`` is a
+    digest of the bytes around it, by which the log is known again. ``since`` is where the query
+    began, in the offsets of which the first may be: Spark asks anew for the first offset of a query
+    that dies in its first batch, and ``now`` is another place then. ``read`` is how many bytes of
+    log stand between it and the offset before, ``behind`` what the log had behind it when the batch
+    was planned, None: nothing; both are for those who watch (`tailrace.spark.stream_listener`).
+    """
+
+    position: Position
+    gtids: str | None
+    mark: str
+    since: Position | None = None
+    read: int | None = None
+    behind: Behind | None = None
+
+    def json(self) -> dict[str, Any]:
+        """As Spark keeps it in the checkpoint: equal offsets give equal text."""
+        found: dict[str, Any] = {"file": self.position.file, "position": self.position.offset}
+        if self.gtids is not None:
+            found["gtid"] = self.gtids
+        found["mark"] = self.mark
+        if self.since is not None:
+            found["since"] = str(self.since)
+        if self.read is not None:
+            found["read"] = self.read
+        if self.behind is not None:
+            found["behind"] = self.behind.json()
+        return found
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """What `json` made. Raises `PipelineError` for what is no offset of ours."""
+        try:
+            since, behind = given.get("since"), given.get("behind")
+            return cls(
+                Position(str(given["file"]), int(given["position"])),
+                given.get("gtid"),
+                str(given["mark"]),
+                None if since is None else Position.parse(since),
+                given.get("read"),
+                None if behind is None else Behind.of(behind),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, UsageError, GtidError) as error:
+            raise PipelineError(
+                f"the checkpoint has the offset {given!r}, which is none of format binlog"
+                f" ({error}): begin the query with another checkpoint"
+            ) from None
+
+
+def mark_of(log: LogFile, offset: int) -> str:
+    """A digest of a log's first event, and of its bytes before ``offset``; "" where not even that
+    event is there.
+
+    Raises StorageError, and `PipelineError` where the log cannot be read up to there.
+    """
+    if log.size < _LENGTH_AT + 4:
+        return ""
+    with closing(log.open()) as file:
+        size = int.from_bytes(read_exactly(file, _LENGTH_AT, 4), "little")
+    first = len(MAGIC) + size
+    if log.size < max(first, offset):
+        return ""
+    head, tail = digests(log, max(offset, first))
+    return hashlib.sha256(f"{head} {tail}".encode()).hexdigest()[:_MARK]

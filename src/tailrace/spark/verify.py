@@ -1,0 +1,127 @@
+"""`verify`: whether the current tables of a lake are those of the server.
+
+A server that is written to is not stopped for it, so no two readings are of one moment. Each table
+is read by ranges of its key, then the lake; rows that differ are looked at again, until nothing was
+committed in between, or until the lake, with all of the log up to the second reading, differs from
+the server in just the same way as before.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import PipelineError, UsageError
+from tailrace.live.url import Source
+from tailrace.spark.verify_lag import Lag
+from tailrace.spark.verify_report import VerifyReport
+from tailrace.spark.verify_rounds import Rounds
+from tailrace.spark.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from tailrace.spark.verify_rounds import Progress
+
+RANGE_ROWS: Final = 100_000
+FIRST_ROWS: Final = 10
+_TRIES: Final = 6
+
+
+def verify(
+    source: str | Source,
+    lake: str | Path,
+    *,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    tables: Sequence[str] | None = None,
+    wait: float | None = None,
+    range_rows: int = RANGE_ROWS,
+    first: int = FIRST_ROWS,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Compare the current tables of a lake with those of the server that it is made from.
+
+    ``source`` is the server, named as `mirror` was told it; ``lake`` what mirror
+    wrote into (a folder; of Iceberg also CATALOG.SCHEMA); nothing is written
+    to either, but for a folder of the lake's own that is removed again. ``tables`` are patterns.
+    The server's rows are read in ranges of ``range_rows`` by tasks of ``spark`` (a session, or a
+    function that gives one; by default a local one is started where there is more than a little to
+    read). A password that is given in the URL is not sent to tasks: then this process reads.
+
+    With ``wait`` it is waited so many seconds at most for the lake to be begun, and as many for it
+    to catch up with what was read of the server. Of the rows that differ ``first`` are told for
+    each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done, and of how
+    much.
+
+    Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError, and
+    what connecting and reading raise.
+    """
+    if range_rows < 1 or first < 0 or (wait is not None and not wait >= 0):
+        raise UsageError("verify: ranges have a row at least, and nothing less than 0 is waited")
+    asked = source if isinstance(source, Source) else Source.parse(source)
+    workers = Workers(spark, here=True)
+    clock = time.perf_counter()
+    with Lag(asked, lake, wait or 0.0) as lag, _scratch(lag.view.path) as folder:
+        rounds = Rounds(asked, lag, workers, folder, range_rows, progress or _quiet)
+        if not _pickles(asked):
+            rounds.alone = True
+        for number in range(_TRIES):
+            begin = lag.end()
+            rounds.read_server(tables)
+            end = lag.end()
+            caught_up = rounds.wait_for(end, wait)
+            rounds.read_lake()
+            settled = caught_up and begin == end == lag.end()
+            if rounds.judge(confirmed=settled, caught_up=caught_up):
+                break
+            if not caught_up or number == _TRIES - 1:
+                break
+        found = rounds.verdicts(first)
+        server = lag.end()
+        behind = lag.behind(end)
+        if behind.size is None:
+            behind = replace(behind, transactions=0)
+        return VerifyReport(
+            tuple(found),
+            str(lag.position),
+            str(server),
+            behind.size,
+            behind.transactions,
+            {"all": time.perf_counter() - clock},
+        )
+
+
+def _pickles(source: Source) -> bool:
+    try:
+        pickle.dumps(source)
+    except UsageError:
+        return False
+    return True
+
+
+@contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    """A folder that tasks share with this process."""
+    above = path / "_tailrace" / "verify"
+    try:
+        above.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=above))
+    except OSError as error:
+        raise PipelineError(f"cannot write {above}: {error.strerror}") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _quiet(_phase: str, _done: int, _total: int) -> None:
+    pass

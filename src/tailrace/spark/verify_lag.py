@@ -1,0 +1,159 @@
+"""How far a lake is behind its server, and waiting until it has caught up."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import EventType
+from tailrace.errors import PipelineError, TailraceError
+from tailrace.live.identity import Identity
+from tailrace.live.session import Session
+from tailrace.live.transport import ServerTransport
+from tailrace.position import Position
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.servers import ServerLogs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from tailrace.live.url import Source
+
+_BEGINS: Final = frozenset(
+    {
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+    }
+)
+_MOST_COUNTED: Final = 1000
+_LOOK_SECONDS: Final = 0.2
+_TYPE_AT: Final = 4
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What the server's log has and the lake has not; ``size`` None where that cannot be told."""
+
+    size: int | None
+    transactions: int
+
+
+class Lag:
+    """A server beside the lake that is kept equal to it; a context manager.
+
+    A lake that is not begun yet is waited for, so many ``seconds`` at most. Raises what connecting
+    raises, and `PipelineError` where there is no lake, or it is not of this server.
+    """
+
+    def __init__(self, source: Source, lake: str | Path, seconds: float = 0.0) -> None:
+        self._source = source
+        self._lake = lake
+        deadline = time.monotonic() + seconds
+        while not LakeView.is_there(lake) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        self.view = LakeView.open(lake)
+        self.name = _name(self.view, source)
+        self._identity = Identity(source.server_id)
+
+    def __enter__(self) -> Self:
+        self._session = Session.open(self._source, self._source.hosts[0], self._identity)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._session.close()
+
+    @property
+    def position(self) -> Position:
+        """Up to where the lake has the server's log, in the version last looked at."""
+        state = self.view.manifest.sources[self.name]
+        return Position(state.file, state.offset)
+
+    def end(self) -> Position:
+        """Where the server's log ends now."""
+        return self._session.end()
+
+    def look(self) -> LakeView:
+        """The lake's version of now."""
+        self.view = LakeView.open(self._lake)
+        return self.view
+
+    def behind(self, end: Position) -> Behind:
+        """What is between the lake and a place in the server's log.
+
+        What is no transaction (a new file's head) does not count.
+        """
+        if self.position >= end:
+            return Behind(0, 0)
+        sizes = dict(self._session.logs())
+        if self.position.file not in sizes:
+            return Behind(None, 1)
+        try:
+            count = self._transactions(end)
+        except TailraceError as error:
+            raise PipelineError(
+                f"the server's log cannot be read from {self.position} on, so it is not known what "
+                f"the lake lacks: {error}"
+            ) from error
+        if not count:
+            return Behind(0, 0)
+        between = sum(
+            size
+            for name, size in sizes.items()
+            if self.position < Position(name, 0) < Position(end.file, 0)
+        )
+        if end.file == self.position.file:
+            return Behind(end.offset - self.position.offset, count)
+        rest = sizes[self.position.file] - self.position.offset
+        return Behind(rest + between + end.offset, count)
+
+    def _transactions(self, end: Position) -> int:
+        source = replace(self._source, start=self.position)
+        count = 0
+        with closing(ServerTransport(source).read(None, follow=False)) as stream:
+            for file, offset, event in stream:
+                if Position(file, offset) >= end or count >= _MOST_COUNTED:
+                    break
+                count += event[_TYPE_AT] in _BEGINS
+        return count
+
+    def wait(self, end: Position, seconds: float) -> bool:
+        """Wait until the lake has the server's log up to a place; False where it did not get there.
+
+        The lake's version is that of the end.
+        """
+        deadline = time.monotonic() + seconds
+        seen: Position | None = None
+        while True:
+            self.look()
+            if self.position != seen:
+                seen = self.position
+                if not self.behind(end).transactions:
+                    return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
+
+
+def _name(view: LakeView, source: Source) -> str:
+    """Which of the lake's sources the server is."""
+    known = view.manifest.sources
+    wanted = ServerLogs.below(view.path, source).name
+    if wanted in known:
+        return wanted
+    if len(known) == 1 and not any(name.rpartition("_")[2].isdigit() for name in known):
+        return next(iter(known))  # the server's own files, or a copy of them
+    listed = ", ".join(sorted(known)) or "none"
+    raise PipelineError(
+        f"{view.lake} is not made from {source.name}: its sources are {listed}; name the server as "
+        "mirror was told it"
+    )

@@ -1,0 +1,102 @@
+"""What a comparison of a lake with a server found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Verdict = Literal["equal", "differs", "unsure"]
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """A row that differs: ``server`` and ``lake`` are its values by column, None where it is not.
+
+    ``columns`` are those that differ where both have it.
+    """
+
+    key: dict[str, str | None]
+    server: dict[str, str | None] | None
+    lake: dict[str, str | None] | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values differ."""
+        if self.server is None or self.lake is None:
+            return ()
+        return tuple(name for name in self.server if self.server[name] != self.lake[name])
+
+
+@dataclass(frozen=True)
+class RangeCount:
+    """A range of the key on the server: its rows, and the sum of their checksums modulo 2**64."""
+
+    number: int
+    low: tuple[str, ...] | None
+    high: tuple[str, ...] | None
+    rows: int
+    checksum: int
+    differing: int = 0
+
+
+@dataclass(frozen=True)
+class TableVerdict:
+    """A table's comparison.
+
+    Checksums are sums of the rows' modulo 2**64, of each side. ``missing`` rows are on the server
+    only, ``extra`` in the lake only, ``changed`` on both sides with other values; ``doubled`` keys
+    are more than once in the lake. ``undecided`` of these were different each time, and changed all
+    the while. ``first`` are the first of the rows that differ. ``reason`` says why it could not be
+    compared, or what makes tables unlike as wholes; ``notes`` what was left out.
+    """
+
+    name: str
+    server_rows: int = 0
+    lake_rows: int = 0
+    server_checksum: int = 0
+    lake_checksum: int = 0
+    missing: int = 0
+    extra: int = 0
+    changed: int = 0
+    doubled: int = 0
+    undecided: int = 0
+    reason: str | None = None
+    compared: bool = True
+    ranges: tuple[RangeCount, ...] = ()
+    first: tuple[RowDifference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> int:
+        """Rows that differ."""
+        return self.missing + self.extra + self.changed + self.doubled
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """All tables' comparisons, by name; and how far the lake was behind at the end.
+
+    ``behind`` is bytes of the server's log that the lake has not, None where that cannot be told;
+    ``transactions`` how many are in them (at most 1,000 are counted). ``position`` is the lake's,
+    ``server`` the server's.
+    """
+
+    tables: tuple[TableVerdict, ...]
+    position: str
+    server: str
+    behind: int | None = 0
+    transactions: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``equal``; ``differs`` where some row does; ``unsure`` where that could not be found out.
+
+        Differences are not certain while the lake is behind the server.
+        """
+        compared = [table for table in self.tables if table.compared]
+        certain = self.transactions == 0
+        wrong = [table for table in compared if table.differing or table.reason]
+        if any(table.differing > table.undecided or table.reason for table in wrong) and certain:
+            return "differs"
+        return "unsure" if wrong or len(compared) < len(self.tables) else "equal"

@@ -1,0 +1,135 @@
+"""Which tables are compared, and by which columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pymysql.constants import ER
+from pymysql.err import MySQLError
+
+from tailrace.selection import wants
+from tailrace.spark.verify_server import ServerTable, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+    from tailrace.spark.lake.manifest import Manifest, TableState
+
+_DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
+_SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table to compare, or ``reason`` why it differs as a whole or (not ``compared``) cannot be.
+
+    ``state`` is the lake's, None where it has no such table.
+    """
+
+    name: str
+    state: TableState | None = None
+    table: ServerTable | None = None
+    reason: str | None = None
+    compared: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def candidates(
+    connection: Connection[Cursor],
+    manifest: Manifest,
+    source: str,
+    patterns: Sequence[str] | None,
+) -> list[Candidate]:
+    """All tables of a source that are in the lake or should be there, by name."""
+    mirrored, asked = wants(manifest.patterns), wants(patterns)
+    states = {
+        f"{state.database}.{state.table}": state
+        for state in manifest.tables.values()
+        if state.source == source and not state.dropped
+    }
+    there = [
+        (database, table)
+        for database, table in _tables(connection)
+        if mirrored(database, table) and asked(database, table)
+    ]
+    found = []
+    for database, table in there:
+        name = f"{database}.{table}"
+        if name in states:
+            found.append(_candidate(connection, states[name]))
+        elif _has_rows(connection, database, table):
+            found.append(Candidate(name, reason="it is not in the lake"))
+    names = {f"{database}.{table}" for database, table in there}
+    found += [
+        _unseen(connection, name, state)
+        for name, state in states.items()
+        if name not in names and asked(state.database, state.table)
+    ]
+    return sorted(found, key=lambda each: each.name)
+
+
+def _unseen(connection: Connection[Cursor], name: str, state: TableState) -> Candidate:
+    """A table that the server does not list: it has none, or the account may not know of it."""
+    quoted = ServerTable(state.database, state.table, (), (), ()).name
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - quoted
+    except MySQLError as error:
+        if error.args and error.args[0] in _DENIED:
+            reason = "the account lacks the privilege SELECT on it"
+            return Candidate(name, state, reason=reason, compared=False)
+    reason = "it is not on the server"
+    return Candidate(name, state, reason=reason, compared=state.current is not None)
+
+
+def _candidate(connection: Connection[Cursor], state: TableState) -> Candidate:
+    """A table that both have."""
+    name = f"{state.database}.{state.table}"
+    current = state.current
+    if current is None:
+        reason = "the lake keeps no current state of it"
+        return Candidate(name, state, reason=reason, compared=False)
+    if current.refused is not None:
+        reason = f"the lake has no current state of it: {current.refused}"
+        return Candidate(name, state, reason=reason, compared=False)
+    server = {each.name: each for each in columns_of(connection, state.database, state.table)}
+    lake = current.columns
+    left_out = [each for each in current.unlogged if each in server]
+    notes = tuple(f"column {each} is not in the log, and so not compared" for each in left_out)
+    unlike = [f"column {each} is not on the server" for each in lake.names if each not in server]
+    unlike += [
+        f"column {each} is not in the lake"
+        for each in server
+        if each not in lake.names and each not in left_out
+    ]
+    if unlike:
+        return Candidate(name, state, reason="; ".join(unlike), notes=notes)
+    table = ServerTable(
+        state.database,
+        state.table,
+        tuple(server[each] for each in lake.names),
+        tuple(lake.types),
+        current.key,
+    )
+    return Candidate(name, state, table, notes=notes)
+
+
+def _tables(connection: Connection[Cursor]) -> list[tuple[str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+        )
+        rows: Any = cursor.fetchall()
+    names = [(database.decode(), table.decode()) for database, table in rows]
+    return [name for name in names if name[0].lower() not in _SYSTEM]
+
+
+def _has_rows(connection: Connection[Cursor], database: str, table: str) -> bool:
+    name = ServerTable(database, table, (), (), ()).name
+    with connection.cursor() as cursor:
+        return bool(cursor.execute(f"SELECT 1 FROM {name} LIMIT 1"))  # noqa: S608 - quoted

@@ -1,0 +1,194 @@
+"""A server's values, as SELECT prints them, in the types of the lake; and rows as numbers.
+
+Both sides of a comparison come to the same Arrow arrays here: the server's text is cast to the type
+that the lake's column has, and what no typed column holds (zero dates) is a text beside it, as in
+the lake's ``_raw``. The rules of types are those of docs/types.md.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.errors import PipelineError
+from tailrace.spark.current import raw
+from tailrace.spark.current.keys import buckets
+from tailrace.spark.current.rows import RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_ALL: Final = 1 << 64
+_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_NAMED: Final = frozenset({"enum", "set"})
+_TIME: Final = re.compile(rb"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - as wall clocks show it
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column's values, and beside each that the type cannot hold its text."""
+
+    typed: pa.Array
+    texts: pa.Array | None = None
+
+    def shown(self, row: int) -> str | None:
+        """A value for a person; None for NULL."""
+        if self.texts is not None and self.texts[row].is_valid:
+            return str(self.texts[row])
+        cell = self.typed[row]
+        if not cell.is_valid:
+            return None
+        try:
+            value = cell.as_py()
+        except (ValueError, OverflowError):  # a year that Python's dates do not have
+            return str(cell.cast(pa.string()))
+        if isinstance(value, timedelta):
+            return f"{value // _MICROSECOND} us"
+        return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def expression(name: str, declared: str, lake: pa.DataType) -> str:
+    """What to SELECT of a column so that its text says all of the value.
+
+    ``declared`` is its type in information_schema (``data_type``).
+    """
+    column = quoted(name)
+    if declared == "bit" or (declared in _NAMED and not pa.types.is_string(lake)):
+        return f"{column} + 0"
+    if declared == "float":  # printed with six digits as it is
+        return f"{column} + 0e0"
+    if declared in _TEXTS and pa.types.is_binary(lake):
+        return f"CAST({column} AS BINARY)"
+    return column
+
+
+def quoted(name: str) -> str:
+    """An identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def from_server(cells: Sequence[bytes | None], lake: pa.DataType) -> Values:
+    """A column that the server sent, in the lake's type.
+
+    Raises `PipelineError` for a value that the lake's type cannot hold.
+    """
+    data = pa.array(cells, pa.binary())
+    try:
+        if pa.types.is_binary(lake) or pa.types.is_list(lake):
+            return Values(data)
+        if pa.types.is_duration(lake):
+            return Values(_each(data, _duration, lake))
+        text = data.cast(pa.string())
+        if pa.types.is_temporal(lake):
+            return _moments(text, lake)
+        if pa.types.is_float32(lake):
+            text = text.cast(pa.float64())
+        return Values(text.cast(lake))
+    except pa.ArrowException as error:
+        raise PipelineError(f"the lake's type {lake} cannot hold it: {error}") from error
+
+
+def _moments(text: pa.StringArray, lake: pa.DataType) -> Values:
+    """Dates and times of day on them; those that the calendar lacks stay texts, so the year 0."""
+    plain = pa.date32() if pa.types.is_date(lake) else pa.timestamp("us")
+    typed = texts = None
+    if not pc.any(pc.starts_with(text, "0000")).as_py():
+        with suppress(pa.ArrowInvalid):
+            typed = text.cast(plain)
+    if typed is None:
+        read: Callable[[str], int] = _day if pa.types.is_date(lake) else _moment
+        numbers: list[int | None] = []
+        left: list[str | None] = []
+        for value in text.to_pylist():
+            try:
+                numbers.append(None if value is None else read(value))
+                left.append(None)
+            except ValueError:
+                numbers.append(None)
+                left.append(value)
+        whole = pa.int32() if pa.types.is_date(lake) else pa.int64()
+        typed, texts = pa.array(numbers, whole).cast(plain), pa.array(left, pa.string())
+    if typed.type != lake:
+        typed = typed.cast(pa.int64()).cast(lake)
+    return Values(typed, texts)
+
+
+def _day(text: str) -> int:
+    return date.fromisoformat(text).toordinal() - _EPOCH.toordinal()
+
+
+def _moment(text: str) -> int:
+    return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+
+
+def _duration(text: bytes) -> int:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise PipelineError(f"{text!r} is no TIME")
+    sign, hours, minutes, seconds, part = found.groups()
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    micros = whole * 1_000_000 + int((part or b"").ljust(6, b"0"))
+    return -micros if sign else micros
+
+
+def _each(data: pa.BinaryArray, read: Callable[[bytes], int], kind: pa.DataType) -> pa.Array:
+    numbers = [None if value is None else read(value) for value in data.to_pylist()]
+    return pa.array(numbers, pa.int64()).cast(kind)
+
+
+def from_lake(rows: pa.Table, columns: Sequence[str]) -> list[Values]:
+    """Columns of rows that were read from the lake."""
+    texts: dict[str, pa.Array] = {}
+    if RAW in rows.schema.names:
+        texts = raw.texts(rows.column(RAW))
+    found = []
+    for name in columns:
+        column = rows.column(name)
+        typed = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        if pa.types.is_dictionary(typed.type):
+            typed = typed.dictionary_decode()
+        if pa.types.is_list(typed.type):
+            typed = _vectors(typed)
+        found.append(Values(typed, texts.get(name)))
+    return found
+
+
+def _vectors(lists: pa.ListArray) -> pa.BinaryArray:
+    """Lists of 32-bit floats as the bytes that servers send of a VECTOR."""
+    values = [
+        None if value is None else np.array(value, "<f4").tobytes() for value in lists.to_pylist()
+    ]
+    return pa.array(values, pa.binary())
+
+
+def checksums(columns: Sequence[Values]) -> Numbers:
+    """A 64-bit checksum of each row's values; NULL, no bytes and 0 are told apart.
+
+    The same values give the same on every machine. -0.0 is 0.0.
+    """
+    parts: list[pa.ChunkedArray] = []
+    for values in columns:
+        parts += _parts(values.typed)
+        texts = values.texts
+        parts.append(
+            pa.chunked_array([pa.nulls(len(values.typed), pa.string()) if texts is None else texts])
+        )
+    return buckets(parts, _ALL)
+
+
+def _parts(array: pa.Array) -> list[pa.ChunkedArray]:
+    """The values, and whether they are there."""
+    there = array.is_valid().cast(pa.int8())
+    values = there if pa.types.is_null(array.type) else array
+    return [pa.chunked_array([values]), pa.chunked_array([there])]

@@ -1,0 +1,283 @@
+"""The data source ``binlog`` the other way: a DataFrame becomes a binary log.
+
+    df.write.format("binlog").option("path", "/logs").option("create", "CREATE TABLE shop.t (…)")
+        .option("server_id", 7).mode("append").save()
+
+Tasks encode rows side by side; the commit puts what they wrote into log files, in the order of the
+partitions. The options are described at `WriteOptions`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from tailrace.constants import ChecksumAlgorithm, Flavour
+from tailrace.errors import PipelineError, UsageError
+from tailrace.gtid import parse_uuid
+from tailrace.live.identity import Identity
+from tailrace.live.session import Session
+from tailrace.live.url import Source
+from tailrace.schema.table import Table
+from tailrace.spark.verify_values import quoted
+from tailrace.spark.write_log import Part, Target, assemble, clean
+from tailrace.spark.write_rows import AFTER, BEFORE, RECORD, Form, write_rows
+from tailrace.storage.target import LogName
+from tailrace.writing.options import RowMetadata, WriterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_KNOWN: Final = frozenset(
+    {"path", "flavour", "table", "create", "server", "server_id", "uuid", "domain", "name"}
+    | {"transactionrows", "filesize", "checksum", "metadata", "compress", "ddl"}
+)
+_VERSIONS: Final = {
+    Flavour.MYSQL: "9.7.0-tailrace",
+    Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
+}
+_ROWS: Final = 10_000
+_FILE_BYTES: Final = 1 << 30
+_MOST: Final = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """The options of a write, understood; names in any case.
+
+    - ``path``: the log's folder, which tasks and driver share; a log that is there and closed is
+      gone on with in a file of its own. ``name``: its files' base name (``binlog``).
+    - ``flavour``: ``mysql`` (default) or ``mariadb``.
+    - ``table``: its full name (``shop.orders``). Its definition is ``create``, a CREATE TABLE
+      statement, or that of a ``server`` (a URL).
+    - ``server_id``: of the server that the log is to be of (1).
+    - ``uuid``: MySQL's GTIDs are of this source; without it transactions are anonymous.
+      ``domain``: of MariaDB's GTIDs (0).
+    - ``transactionRows``: rows of a transaction, at most (10,000). ``fileSize``: bytes after which
+      the log goes on in another file (1 GiB).
+    - ``checksum``: ``crc32`` (default) or ``none``. ``metadata``: ``full`` (default), ``minimal``,
+      ``none``. ``compress``: ``true`` for compressed transactions.
+    - ``ddl``: ``true`` puts CREATE DATABASE IF NOT EXISTS and CREATE TABLE before the rows.
+    """
+
+    path: Path
+    name: str
+    flavour: Flavour
+    table: Table
+    create: str
+    server_id: int
+    uuid: str | None
+    domain: int
+    rows: int
+    ddl: bool
+    checksum: ChecksumAlgorithm
+    writer: WriterOptions
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """Understand what was given to ``.option(…)``.
+
+        Raises UsageError for an option that is not understood, SchemaError for a CREATE TABLE that
+        is not, and what connecting to a server raises.
+        """
+        options = {name.lower(): value for name, value in given.items()}
+        if unknown := sorted(set(options) - _KNOWN):
+            raise UsageError(
+                f"writing format binlog has no option {unknown[0]!r}: it has "
+                f"{', '.join(sorted(_KNOWN))}"
+            )
+        path = options.get("path", "")
+        if not path or "://" in path.removeprefix("file://"):
+            raise UsageError(
+                "writing format binlog: give the log's folder by save(…), one that tasks and "
+                "driver share as a file system"
+            )
+        flavour = Flavour(_choice(options, "flavour", tuple(Flavour)))
+        identity = _whole(options, "server_id", 1, 1, _MOST)
+        if flavour is Flavour.MARIADB and "uuid" in options:
+            raise UsageError("option uuid is of MySQL's GTIDs: MariaDB's have a domain")
+        if flavour is Flavour.MYSQL and "domain" in options:
+            raise UsageError("option domain is of MariaDB's GTIDs: MySQL's have a uuid")
+        source = options.get("uuid")
+        create = _create(options, flavour)
+        database = options.get("table", "").partition(".")[0]
+        table = Table.parse(create, flavour=flavour, database=database)
+        known = f"{table.database}.{table.name}"
+        if options.get("table", known) != known:
+            raise UsageError(f"option table is {options['table']}, and option create makes {known}")
+        made = WriterOptions(
+            metadata=RowMetadata(_choice(options, "metadata", tuple(RowMetadata))),
+            compress=_choice(options, "compress", ("false", "true")) == "true",
+            max_size=_whole(options, "filesize", _FILE_BYTES, 4096, _FILE_BYTES),
+        )
+        made.check(flavour)
+        name = options.get("name", "binlog")
+        if not name or "/" in name or LogName.parse(name) is not None:
+            raise UsageError(f"option name is the files' base name, as binlog, and not {name!r}")
+        return cls(
+            Path(path.removeprefix("file://")),
+            name,
+            flavour,
+            table,
+            create,
+            identity,
+            None if source is None else parse_uuid(source),
+            _whole(options, "domain", 0, 0, _MOST),
+            _whole(options, "transactionrows", _ROWS, 1, _MOST),
+            _choice(options, "ddl", ("false", "true")) == "true",
+            ChecksumAlgorithm[_choice(options, "checksum", ("crc32", "none")).upper()],
+            made,
+        )
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What comes before the rows."""
+        if not self.ddl:
+            return ()
+        return f"CREATE DATABASE IF NOT EXISTS {quoted(self.table.database)}", self.create
+
+
+def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    value = options.get(name, values[0]).lower()
+    if value not in values:
+        raise UsageError(f"option {name} is {' or '.join(values)}, and not {value!r}")
+    return value
+
+
+def _whole(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = options.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
+        raise UsageError(f"option {name} is a number from {least} to {most}, and not {text!r}")
+    return int(text)
+
+
+def _create(options: Mapping[str, str], flavour: Flavour) -> str:
+    """The CREATE TABLE statement."""
+    if ("create" in options) == ("server" in options):
+        raise UsageError(
+            "say what the table is: its CREATE TABLE by option create, or the server's"
+        )
+    if "create" in options:
+        return options["create"]
+    database, point, table = options.get("table", "").partition(".")
+    if not point:
+        raise UsageError("which of the server's tables? Give option table, as shop.orders")
+    source = Source.parse(options["server"])
+    with Session.open(source, source.hosts[0], Identity(source.server_id)) as session:
+        if session.flavour is not flavour:
+            raise UsageError(
+                f"{source.name} is a server of {session.flavour}, the log of {flavour}"
+            )
+        rows = session.query(
+            f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}", needs="SELECT"
+        )
+    return str(rows[0][1])
+
+
+@dataclass
+class PartMessage(WriterCommitMessage):
+    """What a task wrote."""
+
+    part: Part
+
+
+class BinlogWriter(DataSourceArrowWriter):
+    """Writes one job's rows; pickles, with the job's name and time, so that all tasks agree."""
+
+    def __init__(self, options: WriteOptions, names: StructType) -> None:
+        images = BEFORE in names.names and AFTER in names.names
+        _check_columns(options, names, images=images)
+        self._job = uuid.uuid4().hex
+        self._target = Target(
+            options.path,
+            options.name,
+            Form(
+                options.table,
+                options.flavour,
+                _VERSIONS[options.flavour],
+                options.server_id,
+                int(time.time()),
+                options.rows,
+                images,
+                options.checksum,
+                options.writer,
+            ),
+            options.uuid,
+            options.domain,
+            options.statements,
+        )
+        self._make_folder()
+
+    def _make_folder(self) -> None:
+        folder = self._target.job(self._job)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a partition into a file of its own; runs in a task."""
+        context = TaskContext.get()
+        if context is None:
+            raise PipelineError("rows are written by Spark's tasks")
+        number = context.partitionId()
+        folder = self._target.job(self._job)
+        path = folder / f"part-{number:06}-{context.taskAttemptId()}"
+        try:
+            written = write_rows(self._target.form, iterator, path)
+        except OSError as error:
+            raise PipelineError(f"cannot write {path}: {error.strerror}") from error
+        return PartMessage(Part(number, str(path), tuple(written)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all tasks' rows part of the log, in one step."""
+        parts = [each.part for each in messages if isinstance(each, PartMessage)]
+        if len(parts) < len(messages):
+            raise PipelineError("a task has not said what it wrote: the log stays as it was")
+        try:
+            assemble(self._target, self._job, parts)
+        finally:
+            clean(self._target, self._job)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all goes
+        """Forget what the tasks wrote; the log is as it was."""
+        clean(self._target, self._job)
+
+
+def _check_columns(options: WriteOptions, names: StructType, *, images: bool) -> None:
+    """Raises UsageError where the DataFrame's columns are not the table's."""
+    columns = {column.name: column for column in options.table.schema.columns}
+    table = f"{options.table.database}.{options.table.name}"
+    if images:
+        if "_op" not in names.names:
+            raise UsageError("structs before and after need a column _op, which says what they are")
+        given = {
+            field.name
+            for side in (BEFORE, AFTER)
+            for field in getattr(names[side].dataType, "fields", ())
+        }
+    else:
+        given = {name for name in names.names if name in columns or name not in RECORD}
+    if strange := sorted(given - set(columns)):
+        raise UsageError(f"{table} has no column {strange[0]!r}: drop it, or name it as the table")
+    needed = {name for name, column in columns.items() if not column.generated}
+    if missing := sorted(needed - given):
+        raise UsageError(f"column {missing[0]!r} of {table} is missing: give it, NULL where it is")
+
+
+def writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BinlogWriter:
+    """The writer of a job; raises UsageError where it is to overwrite a log."""
+    if overwrite:
+        raise UsageError(
+            'a log is not overwritten: mode("append"), into another folder or behind it'
+        )
+    return BinlogWriter(WriteOptions.of(options), schema)

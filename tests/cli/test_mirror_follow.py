@@ -1,0 +1,169 @@
+"""``tailrace mirror --follow`` as a process, and what it shows."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tailrace.cli.mirror_live import _Lines, held, notes
+from tailrace.cli.mirror_options import check_cores, keys, seconds
+from tailrace.errors import UsageError
+from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
+from tests.cli.conftest import ROOT
+from tests.replication.conftest import DEADLINE, insert, url_of
+
+COMMAND = [sys.executable, "-m", "tailrace.cli", "mirror"]
+
+
+@pytest.fixture(scope="module")
+def source(fresh_server):
+    made = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
+    made.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB) ENGINE=InnoDB")
+    made.execute("CREATE TABLE d.keyless (a INT) ENGINE=InnoDB")
+    made.execute("INSERT INTO d.keyless VALUES (1)")
+    made.connection.commit()
+    return made
+
+
+@pytest.fixture
+def start():
+    """start(arguments) begins the command; it does not outlive the test."""
+    begun = []
+
+    def start(*arguments, **settings):
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=settings.pop("stderr", subprocess.PIPE),
+            text=True,
+            **settings,
+        )
+        begun.append(process)
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_signal_ends_it_behind_its_batch(source, start, tmp_path):
+    lake = tmp_path / "lake"
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
+        insert(source, [10, 20])
+        process = start(url_of(source), "--into", lake, "--follow", "--trigger", "200ms")
+        lines = iter(process.stderr.readline, "")
+        said = []
+        for line in lines:
+            said.append(line)
+            if "up to date" in line:
+                break
+        assert process.poll() is None, said
+        if status == 0:
+            assert any("d.keyless: no current state: it has no primary key" in x for x in said)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=DEADLINE)
+        assert process.returncode == status, err
+        assert "Traceback" not in err
+        assert "2 changes" in out or "3 changes" in out
+    assert source.query("SELECT COUNT(*) FROM d.t")[0][0] == 4
+
+
+@pytest.mark.slow
+def test_on_a_terminal(source, start, tmp_path):
+    insert(source, [10])
+    inner, outer = pty.openpty()
+    process = start(
+        *(url_of(source), "--into", tmp_path / "lake", "--follow", "--trigger", "200ms"),
+        stderr=outer,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(outer)
+    shown = bytearray()
+    there = threading.Event()
+
+    def read():
+        try:
+            while data := os.read(inner, 4096):
+                shown.extend(data)
+                if b"up to date" in shown and b"inserts" in shown and b"d.t" in shown:
+                    there.set()
+        except OSError:
+            there.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert there.wait(DEADLINE), bytes(shown)
+    assert process.poll() is None, bytes(shown)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE) == 0
+    reader.join(DEADLINE)
+    os.close(inner)
+
+
+def moment(batches, *, refused=None, held_at=None):
+    table = TableReport("d.t", {"insert": 2}, 2, 100, 0.1, refused)
+    report = MirrorReport(batches, (table,), {"s": "binlog.000001:9"}, 1000)
+    return Moment(
+        batches, report, (SourceMoment("s", "binlog.000001:9", 0, 0.0, held=held_at),), 500.0, 0.1
+    )
+
+
+def test_what_is_said_once(capsys):
+    lines = _Lines()
+    lines.progress("start", 0, 1)
+    for number in range(1, 4):
+        lines.moment(moment(number, refused="it has no primary key", held_at="binlog.000001:400"))
+    lines.moment(moment(4))
+    lines.moment(moment(5, refused="it has no primary key"))
+    _, err = capsys.readouterr()
+    assert err.count("d.t: no current state: it has no primary key") == 2
+    assert err.count("XA transaction is prepared at binlog.000001:400") == 1
+    assert err.count("s: binlog.000001:9  up to date") == 1
+    assert "starting Spark" in err
+
+
+def test_lines():
+    assert notes(TableReport("d.t", {}, 1, 1, 0.0, notes=("a", "b"))) == ["d.t: a", "d.t: b"]
+    assert held("s", "f:4").startswith("s: an XA transaction is prepared at f:4")
+
+
+def test_options():
+    assert [seconds(text) for text in ("10s", "500ms", "2m", "1.5h", "3")] == [
+        10,
+        0.5,
+        120,
+        5400,
+        3,
+    ]
+    assert keys(["shop.t=a, b", "shop.u=c"]) == {"shop.t": ["a", "b"], "shop.u": ["c"]}
+    for wrong in (["t=a"], ["shop.t"], ["shop.t="], ["shop.t=a,,b"], ["shop.t=a", "shop.t=b"]):
+        with pytest.raises(UsageError, match="--key"):
+            keys(wrong)
+    for text in ("soon", "-1s", "3 days", ""):
+        with pytest.raises(UsageError, match="--trigger"):
+            seconds(text)
+    with pytest.raises(UsageError, match="--cores 0"):
+        check_cores(0)
+
+
+def test_what_does_not_go_together(source, run, tmp_path):
+    for arguments, message in (
+        (("--trigger", "never"), "--trigger never"),
+        (("--key", "t=a"), "--key t=a"),
+        (("--key", "d.t=a", "--keep", "changelog"), "a key is for current and history"),
+        (("--keep", "rows"), "no 'rows'"),
+    ):
+        ran = run("mirror", url_of(source), "--into", tmp_path / "lake", "--follow", *arguments)
+        assert ran.status == 2
+        assert message in ran.err
+        assert len(ran.err.splitlines()) == 1

@@ -1,0 +1,234 @@
+"""Changes put beside a table's files, against doing them one after another in a dict."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tailrace.spark.current.plan as planning
+from tailrace.spark.changelog import ChangelogFiles
+from tailrace.spark.current.build import SourceChanges, build
+from tailrace.spark.current.patching import Patches, swallowed
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.manifest import DataFile
+from tests.spark.batches import batch
+from tests.spark.current.test_given_keys import batches, tell
+from tests.spark.replay import differences, rows_of, run
+from tools.dumps import dump_databases
+
+COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
+KEY = ("b", "a")
+NAME = "shop.orders"
+LIMITS = Patches(least=0, share=1, together=2)
+
+
+class Table:
+    """A table that a server changes, and its current state in a lake, batch by batch."""
+
+    def __init__(self, patches, rng, folder):
+        self.patches = patches
+        self.rng = rng
+        self.folder = folder
+        self.rows = {}
+        self.committed = {}
+        self.batches = 0
+
+    def key(self):
+        return self.rng.choice("xyz"), self.rng.randrange(30)
+
+    def change(self):
+        """A change at a random key that the table may have."""
+        rng = self.rng
+        b, a = self.key()
+        new = {"a": a, "b": b, "n": rng.randrange(1000), "t": rng.choice(["", "é", None])}
+        if (b, a) not in self.rows:
+            self.rows[b, a] = new
+            return "insert", None, new
+        old = self.rows.pop((b, a))
+        kind = rng.choice(["update", "update", "move", "delete"])
+        if kind == "delete":
+            return "delete", old, None
+        to = self.key() if kind == "move" else (b, a)
+        if to not in self.rows:
+            new |= {"b": to[0], "a": to[1]}
+        self.rows[new["b"], new["a"]] = new
+        return "update", old, new
+
+    def take(self, changes):
+        """A batch of changes; the state behind it."""
+        self.batches += 1
+        place = self.folder / str(self.batches)
+        (place / "log").mkdir(parents=True)
+        writer = ChangelogFiles(place / "log", group_rows=4)
+        writer.add(batch(changes, COLUMNS, key=KEY, start=self.batches * 100))
+        source = SourceChanges([], {NAME: writer.finish()}, self.committed)
+        built = build([source], lambda _name: True, run, place, patches=self.patches)[NAME]
+        assert built.current.refused is None, built.current.refused
+        self.committed = {NAME: (built.current, built.paths)}
+        return built
+
+    def begun(self, count):
+        """The state of so many rows, none of which was changed yet."""
+        keys = [(b, a) for b in "xyz" for a in range(30)]
+        for b, a in self.rng.sample(keys, count):
+            self.rows[b, a] = {"a": a, "b": b, "n": 0, "t": "first"}
+        return self.take([("insert", None, row) for row in self.rows.values()])
+
+    def check(self, built):
+        """All rows are there once, and nothing else counts."""
+        found = rows_of(built).to_pylist() if any(built.paths) else []
+        assert len(found) == built.current.rows == len(self.rows)
+        left = {(row["b"], row["a"]): {name: row[name] for name in COLUMNS.names} for row in found}
+        assert left == self.rows
+        for file, path in zip(built.current.places, built.paths, strict=True):
+            if file is not None:
+                assert pq.read_metadata(path).num_rows == file.rows
+                assert all(0 <= each < file.rows for each in hidden.load(file.hidden).tolist())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from([1 << 30, 2000, 300]),
+    st.sampled_from([LIMITS, Patches(0, 3, 3), Patches(0, 1, 2, changes=1), Patches(0, 2, 9)]),
+)
+def test_random_batches(seed, bucket_bytes, patches):
+    folder, before = Path(tempfile.mkdtemp()), planning.BUCKET_BYTES
+    planning.BUCKET_BYTES = bucket_bytes
+    try:
+        rng = random.Random(seed)
+        table = Table(patches, rng, folder)
+        table.check(table.begun(60))
+        for _ in range(rng.randrange(1, 9)):
+            built = table.take([table.change() for _ in range(rng.randrange(1, 12))])
+            table.check(built)
+            assert built.current.unseen == 0
+    finally:
+        planning.BUCKET_BYTES = before
+        shutil.rmtree(folder)
+
+
+def test_few_changes_leave_all_files_and_add_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 500)
+    table = Table(Patches(least=0, share=2, together=4), random.Random(1), tmp_path)
+    first = table.begun(60)
+    assert len(first.paths) > 2
+    before = first.paths
+    for number in range(1, 4):
+        built = table.take([table.change() for _ in range(3)])
+        assert built.paths[: len(before)] == before
+        assert len(built.current.tails) == number
+        table.check(built)
+    built = table.take([table.change() for _ in range(3)])
+    assert built.paths[: len(before)] == before
+    assert len(built.current.tails) == 1  # four of a size became one
+    table.check(built)
+
+
+def test_a_table_is_folded_when_a_share_of_it_is_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 500)
+    table = Table(Patches(least=0, share=4, together=4), random.Random(2), tmp_path)
+    table.begun(60)
+    folds = 0
+    for _ in range(30):
+        built = table.take([table.change() for _ in range(3)])
+        table.check(built)
+        beside = sum(hidden.count(file.hidden) for file in built.current.data)
+        assert beside <= 60 / 4 + 2 * 3
+        folds += not built.current.tails
+    assert 3 <= folds <= 10
+
+
+def test_a_small_table_stays_plain(tmp_path):
+    table = Table(Patches(share=1), random.Random(3), tmp_path)
+    table.begun(60)
+    built = table.take([table.change() for _ in range(3)])
+    assert built.current.tails == ()
+    assert not any(file.hidden for file in built.current.data)
+
+
+def test_files_of_which_nothing_counts_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 300)
+    table = Table(LIMITS, random.Random(4), tmp_path)
+    first = table.begun(40)
+    there = pq.read_table(first.paths[1]).to_pylist()
+    gone = [table.rows.pop((row["b"], row["a"])) for row in there]
+    built = table.take([("delete", row, None) for row in gone])
+    table.check(built)
+    assert built.current.files[1] is None
+    assert built.paths == (first.paths[0], None, *first.paths[2:])
+    table.rows[gone[0]["b"], gone[0]["a"]] = gone[0]
+    built = table.take([("insert", None, gone[0])])
+    table.check(built)
+    assert len(built.current.tails) == 1
+    del table.rows[gone[0]["b"], gone[0]["a"]]
+    built = table.take([("delete", gone[0], None)])
+    table.check(built)
+    assert built.current.tails == ()
+
+
+def test_rows_that_the_log_does_not_know_are_counted(tmp_path):
+    """As where all is written anew: an update of a row that is in no file."""
+    row = {"a": 77, "b": "new", "n": 1, "t": None}
+    states = {}
+    for name, patches in (("beside", LIMITS), ("anew", None)):
+        table = Table(patches, random.Random(5), tmp_path / name)
+        table.begun(20)
+        table.rows["new", 77] = row
+        built = states[name] = table.take([("update", row | {"n": 0}, row)])
+        table.check(built)
+    assert states["beside"].current.unseen == states["anew"].current.unseen == 1
+    assert states["beside"].current.tails
+
+
+def test_a_given_key_that_is_not_unique_is_refused(tmp_path):
+    table = Table(LIMITS, random.Random(6), tmp_path)
+    table.begun(20)
+    row = next(iter(table.rows.values()))
+    (tmp_path / "log").mkdir()
+    writer = ChangelogFiles(tmp_path / "log")
+    writer.add(batch([("insert", None, row)], COLUMNS, key=KEY, start=900))
+    source = SourceChanges([], {NAME: writer.finish()}, table.committed)
+    built = build([source], lambda _name: True, run, tmp_path, {NAME: KEY}, LIMITS)[NAME]
+    assert "the key given for it is not unique" in built.current.refused
+
+
+MANY = ", ".join(f"('2021-01-01', {number}, 'm')" for number in range(40))
+ZEROS = f"""
+    CREATE TABLE t (d DATE NOT NULL, n INT NOT NULL, v VARCHAR(9), PRIMARY KEY (d, n));
+    INSERT INTO t VALUES ('0000-00-00', 1, 'a'), ('2020-01-01', 1, 'b'), ('2020-00-00', 1, 'c');
+    INSERT INTO t VALUES {MANY};
+    UPDATE t SET v = 'g' WHERE d = '0000-00-00';
+    UPDATE t SET v = 'h' WHERE d = '2020-01-01';
+    DELETE FROM t WHERE d = '2020-00-00';
+    UPDATE t SET v = 'i' WHERE d = '0000-00-00'
+"""
+
+
+def test_keys_that_are_no_typed_values(server, tmp_path):
+    logs = tell(server, f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs")
+    wanted = dump_databases(server, "given")["given.t"]
+    built = batches(logs, tmp_path / "states", patches=LIMITS)["given.t"]
+    assert differences(rows_of(built), wanted) == []
+    assert any(file.hidden for file in built.current.data)
+    assert built.current.unseen == 0
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 16, 1000])
+def test_tails_are_few_whatever_a_batch_has(rows):
+    tails, written = [], 0
+    for _ in range(1000):
+        taken = swallowed(tails, rows, 4)
+        total = rows + sum(tail.rows for tail in tails[len(tails) - taken :])
+        tails[len(tails) - taken :] = [DataFile("", total, 0, 0)]
+        written += total
+        assert len(tails) <= 16
+    assert written <= rows * 1000 * 6

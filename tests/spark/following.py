@@ -1,0 +1,130 @@
+"""A mirror that follows in a thread, and what a lake of Parquet says at any time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailrace.spark import mirror
+from tests.spark.replay import differences
+
+DEADLINE = 120.0
+
+
+def url_of(server, options="ssl_mode=DISABLED"):
+    scheme = "mysql" if server.flavour == "mysql" else "mariadb"
+    return f"{scheme}://root@{server.host}:{server.port}/?{options}"
+
+
+class Follow:
+    """`mirror` with ``follow``; leaving the context stops it, and raises what it raised."""
+
+    def __init__(self, sources, lake, **options):
+        self.lake = lake
+        self.moments = []
+        self.report = None
+        self.error = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(sources, {"trigger": 0.2, **options}), daemon=True
+        )
+
+    def _run(self, sources, options):
+        try:
+            self.report = mirror(
+                sources,
+                self.lake,
+                follow=True,
+                stop=self._stop,
+                on_moment=self.moments.append,
+                **options,
+            )
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self.stop()
+        if self.error is not None and kind is None:
+            raise self.error
+
+    def stop(self):
+        self._stop.set()
+        self._thread.join(DEADLINE)
+        assert not self._thread.is_alive()
+
+    def wait_for(self, what):
+        """Wait until a condition holds; raises what ended the mirror."""
+        end = time.monotonic() + DEADLINE
+        while not what():
+            if self.error is not None:
+                raise self.error
+            assert self._thread.is_alive(), "it ended by itself"
+            assert time.monotonic() < end, f"it did not happen in time: {self.moments[-1:]}"
+            time.sleep(0.02)
+
+    def wait_for_mark(self, server):
+        """Wait until a row that is inserted now is in the lake, and so all that was before."""
+        value = mark(server)
+        self.wait_for(lambda: value in values(self.lake, "follow.marks", "n"))
+
+
+def mark(server):
+    """Insert a row; its value."""
+    server.execute("CREATE DATABASE IF NOT EXISTS follow")
+    server.execute(
+        "CREATE TABLE IF NOT EXISTS follow.marks (n INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB"
+    )
+    server.execute("INSERT INTO follow.marks VALUES (NULL)")
+    server.connection.commit()
+    return server.query("SELECT MAX(n) FROM follow.marks")[0][0]
+
+
+def read(lake, table, mode="current"):
+    """A table of the lake as one version has it; None where it is not there."""
+    folder = lake / table / mode
+    while True:
+        try:
+            files = sorted(folder.resolve().glob("*.parquet"))
+            tables = [pq.ParquetFile(file).read() for file in files]
+        except FileNotFoundError:  # another version is there now
+            continue
+        return pa.concat_tables(tables, promote_options="permissive") if tables else None
+
+
+def values(lake, table, column):
+    found = read(lake, table)
+    return [] if found is None else found.column(column).to_pylist()
+
+
+def check(lake, report, expected):
+    """All tables are what SELECT gave, but for those that are refused; no change is twice.
+
+    Gives how many tables were compared.
+    """
+    refused = {table.name: table.refused for table in report.tables if table.refused}
+    compared = 0
+    for name, table in expected.items():
+        if name in refused:
+            continue
+        found = read(lake, name)
+        if found is None:
+            assert table["count"] == 0, name
+            continue
+        assert differences(found, table) == [], name
+        compared += 1
+    for folder in lake.glob("*/changelog"):
+        rows = 0
+        seen = set()
+        for file in folder.glob("*.parquet"):
+            part = pq.ParquetFile(file).read(["_seq"]).column("_seq").to_pylist()
+            rows += len(part)
+            seen.update(part)
+        assert rows == len(seen), folder
+    return compared

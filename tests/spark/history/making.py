@@ -1,0 +1,92 @@
+"""Histories made without Spark and without a lake, and what they say of a moment."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tailrace.columns import plan_splits
+from tailrace.spark.current.build import SourceChanges
+from tailrace.spark.history.build import build_history
+from tailrace.spark.splits import SplitJob, write_split
+from tailrace.storage import find
+from tests.spark.replay import run
+
+OURS = ("_valid_from", "_valid_to", "_is_current", "_seq", "_raw")
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class Histories:
+    """Histories of tables over several batches; all files stay where tasks wrote them."""
+
+    def __init__(self, folder, keys=None, wanted=lambda _name: True):
+        self.folder = folder
+        self.keys = keys or {}
+        self.wanted = wanted
+        self.built = {}
+        self.closed = {}
+        self.batches = 0
+
+    def take(self, changes_of):
+        """One batch: ``changes_of`` gives the SourceChanges, of a folder and the committed."""
+        place = self.folder / str(self.batches)
+        place.mkdir(parents=True)
+        self.batches += 1
+        committed = {name: (each.history, each.paths) for name, each in self.built.items()}
+        changes = changes_of(place, committed)
+        (place / "history").mkdir()
+        built = build_history([changes], self.wanted, run, place / "history", keys=self.keys)
+        for name, each in built.items():
+            self.closed.setdefault(name, []).extend(file.path for file in each.closed)
+        self.built |= built
+        return built
+
+    def take_splits(self, splits):
+        def changes(place, committed):
+            files = {}
+            jobs = [SplitJob(split, None, "error", place / "changelog") for split in splits]
+            for written in run(write_split, jobs):
+                for file in sorted(written, key=lambda each: each.first):
+                    files.setdefault(file.name, []).append(file)
+            return SourceChanges(splits, files, {}, committed)
+
+        return self.take(changes)
+
+    def take_log(self, source, sizes=None):
+        """All of a source's log: in one batch, or in batches of so many splits, again and again."""
+        (series,) = find(source)
+        splits = plan_splits(series, **({} if sizes is None else {"target_bytes": 1}))
+        at = number = 0
+        while at < len(splits):
+            size = len(splits) if sizes is None else sizes[number % len(sizes)]
+            self.take_splits(splits[at : at + size])
+            at, number = at + size, number + 1
+        return self
+
+    def versions(self, name):
+        """All versions of a table, open and closed."""
+        built = self.built[name]
+        paths = [*self.closed[name], *(path for path in built.paths if path is not None)]
+        tables = [pq.read_table(path) for path in paths]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else None
+
+    def at(self, name, micros):
+        """The rows of a table at a moment; without the columns that no row has then."""
+        if name not in self.built or (found := self.versions(name)) is None:
+            return None
+        moment = pa.scalar(EPOCH + dt.timedelta(microseconds=micros), pa.timestamp("us", "UTC"))
+        begun = pc.less_equal(found.column("_valid_from"), moment)
+        ended = pc.fill_null(pc.less_equal(found.column("_valid_to"), moment), False)
+        return found.filter(pc.and_(begun, pc.invert(ended)))
+
+
+def plain(table):
+    """Versions as sorted tuples of what they say, whatever files they are in."""
+    if table is None:
+        return []
+    names = sorted(table.schema.names)
+    rows = [tuple((n, row[n]) for n in names if row[n] is not None) for row in table.to_pylist()]
+    return sorted(rows, key=repr)

@@ -1,0 +1,85 @@
+"""Histories after DDL on real servers: what is open at the end is what SELECT says."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from tests.spark.history.making import EPOCH, Histories
+from tests.spark.replay import differences
+from tests.spark.test_current_servers import DATABASE, REFUSED, STORIES, tell
+from tools.dumps import dump_databases
+
+FUTURE = (dt.datetime(2200, 1, 1, tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize("story", list(STORIES))
+def test_open_versions_after_ddl(server, story, tmp_path):
+    logs = tell(server, STORIES[story], "FULL", tmp_path / "logs")
+    made = Histories(tmp_path / "made").take_log(logs, sizes=[1, 2])
+    wanted = dump_databases(server, DATABASE)
+    for name, table in wanted.items():
+        assert made.built[name].history.refused is None
+        found = made.at(name, FUTURE)
+        if found is None:
+            assert not table["count"]
+            continue
+        if not table["count"]:
+            assert not found.num_rows
+            continue
+        assert differences(found, table) == []
+    for name in made.built.keys() - wanted.keys():
+        left = made.at(name, FUTURE)
+        assert left is None or not left.num_rows, name
+
+
+@pytest.mark.parametrize("story", list(REFUSED))
+def test_what_cannot_be_told_stops_that_table_alone(server, story, tmp_path):
+    statements, reason = REFUSED[story]
+    other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
+    more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
+    logs = tell(server, other + statements + more, "FULL", tmp_path / "logs")
+    made = Histories(tmp_path / "made").take_log(logs, sizes=[2])
+    assert reason in made.built[f"{DATABASE}.t"].history.refused
+    rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
+    assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
+
+
+def test_a_refused_table_that_is_made_anew(mysql97, tmp_path):
+    statements = """
+        CREATE TABLE t (id INT PRIMARY KEY);
+        INSERT INTO t VALUES (1);
+        DELETE FROM t WHERE id = 1;
+        ALTER TABLE t ADD v INT DEFAULT (40 + 2);
+        INSERT INTO t VALUES (2, 2);
+        ALTER TABLE t ADD w INT DEFAULT (40 + 2);
+        INSERT INTO t VALUES (3, 3, 3);
+        DROP TABLE t;
+        CREATE TABLE t (id INT PRIMARY KEY, z INT);
+        INSERT INTO t VALUES (4, 4)
+    """
+    logs = tell(mysql97, statements, "FULL", tmp_path / "logs")
+    for sizes in (None, [1]):
+        made = Histories(tmp_path / str(sizes)).take_log(logs, sizes=sizes)
+        assert made.built[f"{DATABASE}.t"].history.refused is None
+        found = made.at(f"{DATABASE}.t", FUTURE).to_pylist()
+        assert [(row["id"], row["z"]) for row in found] == [(4, 4)]
+        ids = [row["id"] for row in made.versions(f"{DATABASE}.t").to_pylist()]
+        assert 1 in ids
+
+
+def test_a_table_that_was_not_mirrored_under_its_name_before(mysql97, tmp_path):
+    statements = """
+        CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);
+        CREATE TABLE kept (id INT PRIMARY KEY); INSERT INTO kept VALUES (1);
+        RENAME TABLE t TO named; RENAME TABLE kept TO away;
+        INSERT INTO named VALUES (2); INSERT INTO away VALUES (2)
+    """
+    logs = tell(mysql97, statements, "FULL", tmp_path / "logs")
+    names = {f"{DATABASE}.named", f"{DATABASE}.kept"}
+    made = Histories(tmp_path / "made", wanted=lambda name: name in names)
+    made.take_log(logs, sizes=[3])
+    assert "which is not mirrored" in made.built[f"{DATABASE}.named"].history.refused
+    (row,) = made.versions(f"{DATABASE}.kept").to_pylist()
+    assert row["_valid_to"] is not None

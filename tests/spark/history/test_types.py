@@ -1,0 +1,169 @@
+"""A name that is taken anew with another type: every reader gets all versions, in all formats."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tests.spark.history.landing import FORMATS, READERS, UnderOneName, at, land
+from tests.spark.replay import differences
+from tools.dumps import dump_databases
+
+DATABASE = "retyped"
+MILLION = 1_000_000
+TABLE = f"{DATABASE}.t"
+OURS = ("_valid_from", "_valid_to", "_is_current", "_seq")
+STEPS = (
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, price INT, gone INT, Born DATE)",
+        "INSERT INTO t VALUES (1, 10, 5, '2024-01-01'), (2, 20, 6, '2024-01-02')",
+        "UPDATE t SET price = 11 WHERE id = 1",
+        "ALTER TABLE t DROP COLUMN gone",
+        "UPDATE t SET price = 12 WHERE id = 1",
+    ),
+    (
+        "DROP TABLE t",
+        "CREATE TABLE t (id INT PRIMARY KEY, price VARCHAR(10), born DECIMAL(6,2))",
+        "INSERT INTO t VALUES (1, 'ten', 1.25), (3, 'thirty', 2.5)",
+        "UPDATE t SET price = 'eleven' WHERE id = 1",
+    ),
+    (
+        "DELETE FROM t WHERE id = 3",
+        "ALTER TABLE t MODIFY born VARCHAR(20)",
+        "INSERT INTO t VALUES (4, 'four', 'long ago')",
+    ),
+    (
+        "DROP TABLE t",
+        "CREATE TABLE t (id VARCHAR(5) PRIMARY KEY, price BIGINT, born DATE)",
+        "INSERT INTO t VALUES ('a', 5000000000, '2024-02-29')",
+        "UPDATE t SET born = NULL WHERE id = 'a'",
+    ),
+)
+
+
+class Story:
+    """Statements on a server, a log for each step of them, and what SELECT said in between."""
+
+    def __init__(self, server, folder):
+        self.server = server
+        self.clock = 1_700_000_000
+        self.said = {}
+        self.logs = []
+        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        server.rotate()
+        server.execute(f"USE {DATABASE}")
+        folder.mkdir()
+        for step in STEPS:
+            for statement in step:
+                self.do(statement)
+            log = server.rotate()
+            shutil.copy(log, folder / log.name)
+            self.logs.append(folder / log.name)
+        server.execute("SET TIMESTAMP = DEFAULT")
+
+    def do(self, statement):
+        """MariaDB's log has seconds, so they are set; MySQL's commit times are its clock's."""
+        if self.server.flavour == "mariadb":
+            self.clock += 1
+            self.server.execute(f"SET TIMESTAMP = {self.clock}")
+        self.server.execute(statement)
+        self.server.connection.commit()
+        micros = self.clock * MILLION
+        if self.server.flavour == "mysql":
+            sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+            micros = int(self.server.query(sql)[0][0])
+        self.said[micros] = dump_databases(self.server, DATABASE).get(TABLE)
+
+
+def check(rows, story):
+    """The versions of each moment are what SELECT said then."""
+    compared = 0
+    for micros, wanted in story.said.items():
+        found = at(rows, micros)
+        if wanted is None or not wanted["count"]:
+            assert not found.num_rows
+            continue
+        assert differences(UnderOneName(found, wanted["columns"]), wanted) == [], micros
+        compared += found.num_rows
+    assert compared > 15
+
+
+@pytest.fixture
+def story(server, tmp_path):
+    return Story(server, tmp_path / "logs")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_all_versions_are_read(story, tmp_path, kind):
+    options = {"format": kind, "keep": ["changelog", "history"], "tables": [f"{DATABASE}.*"]}
+    land(story.logs[0].parent, tmp_path / "once", **options)
+    logs = tmp_path / "growing"
+    logs.mkdir()
+    for log in story.logs:
+        shutil.copy(log, logs / log.name)
+        land(logs, tmp_path / "steps", **options)
+    both = [READERS[kind](tmp_path / each, TABLE, "history") for each in ("once", "steps")]
+    columns = [set(rows.schema.names) - {*OURS, "_raw"} for rows in both]
+    assert columns[1] == {
+        *("id", "price", "gone", "Born", "price__string", "born__decimal_6_2", "born__string"),
+        "id__string",
+    }
+    # Versions that ended before a MODIFY in the same batch are written in the new type.
+    assert columns[1] - columns[0] == {"born__decimal_6_2"}
+    for rows in both:
+        assert len(set(rows.column("_seq").to_pylist())) > 8
+        check(rows, story)
+    for lake in ("once", "steps"):
+        log = READERS[kind](tmp_path / lake, TABLE, "changelog")
+        prices = [
+            (row["price"], row["price__string"])
+            for row in log.sort_by("_seq").column("after").to_pylist()
+            if row is not None
+        ]
+        assert prices[:4] == [(10, None), (20, None), (11, None), (12, None)]
+        assert (None, "ten") in prices
+        assert prices[-1][0] == 5_000_000_000
+
+
+def delta_rewrite(lake):
+    found = DeltaTable(str(lake / f"{TABLE}_history"))
+    assert found.optimize.compact()["numFilesRemoved"] > 1
+
+
+def iceberg_rewrite(lake):
+    found = own_catalog(lake).load_table(f"{TABLE}_history")
+    found.overwrite(found.scan().to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewrite"), [("delta", delta_rewrite), ("iceberg", iceberg_rewrite)]
+)
+def test_files_that_others_put_together(story, tmp_path, kind, rewrite):
+    """Open versions have columns of other names in the table; ours again, they are gone on with."""
+    logs, lake = tmp_path / "growing", tmp_path / "lake"
+    logs.mkdir()
+    options = {"format": kind, "keep": ["history"], "tables": [f"{DATABASE}.*"]}
+    for log in story.logs:
+        shutil.copy(log, logs / log.name)
+        land(logs, lake, **options)
+        if log != story.logs[-1]:
+            rewrite(lake)
+    check(READERS[kind](lake, TABLE, "history"), story)
+
+
+def test_spark_reads_all_versions_of_a_parquet_lake(story, tmp_path, spark):
+    options = {"keep": ["changelog", "history"], "tables": [f"{DATABASE}.*"]}
+    land(story.logs[0].parent, tmp_path / "lake", **options)
+    found = spark.read.parquet(str(tmp_path / "lake" / TABLE / "history"))
+    wanted = READERS["parquet"](tmp_path / "lake", TABLE, "history")
+    assert set(found.columns) == set(wanted.schema.names)
+    columns = [each for each in wanted.schema.names if each != "_raw"]
+    seen = found.select(columns).toArrow().to_pylist()
+    said = wanted.select(columns).to_pylist()
+    assert sorted(map(repr, seen)) == sorted(map(repr, said))
+    log = spark.read.parquet(str(tmp_path / "lake" / TABLE / "changelog"))
+    assert log.where("after.price__string = 'ten'").count() == 1

@@ -1,0 +1,149 @@
+"""Batches made by hand: what tasks would hand over, of rows that a test chooses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.spark.changelog import ChangeFile
+from tailrace.spark.current.build import Built
+from tailrace.spark.current.keys import buckets
+from tailrace.spark.current.rows import RAW
+from tailrace.spark.lake.assemble import Made
+from tailrace.spark.lake.manifest import Current, DataFile, SourceState
+from tailrace.spark.parquet import ParquetFile
+
+BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+MAP = pa.map_(pa.string(), pa.string())
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("name", pa.string()),
+        ("price", pa.decimal128(10, 2)),
+        ("born", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("seen", pa.timestamp("us", "UTC")),
+        ("span", pa.duration("us")),
+        ("big", pa.decimal128(20, 0)),
+        ("tiny", pa.int8()),
+        ("ratio", pa.float32()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+def row(number, columns=COLUMNS, **values):
+    """A row of all types, different for each number."""
+    made = {
+        "id": number,
+        "name": f"n{number} ü",
+        "price": decimal.Decimal(number * 100 + 25).scaleb(-2),
+        "born": dt.date(2000, 1, 1) + dt.timedelta(days=number),
+        "at": dt.datetime.fromisoformat("2020-01-01T00:00:00.123456") + dt.timedelta(hours=number),
+        "seen": BEGIN + dt.timedelta(seconds=number),
+        "span": dt.timedelta(hours=-800, microseconds=number),
+        "big": decimal.Decimal(2**64 - 1 - number),
+        "tiny": number % 100,
+        "ratio": number / 4,
+        "data": bytes([number % 256, 255]),
+    }
+    return {name: values.get(name, made.get(name)) for name in columns.names}
+
+
+def changes(folder, rows, columns, first, name="shop.orders", source="mysql"):
+    """A changelog file of inserts of the rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = len(rows)
+    image = pa.struct(list(columns))
+    seqs = [decimal.Decimal(first + number) for number in range(count)]
+    database, table = name.split(".")
+
+    def few(text):
+        return pa.array([text] * count).dictionary_encode()
+
+    arrays = {
+        "_op": few("insert").cast(pa.dictionary(pa.int8(), pa.string())),
+        "_db": few(database),
+        "_table": few(table),
+        "_ts": pa.array([BEGIN] * count, pa.timestamp("us", "UTC")),
+        "_gtid": pa.nulls(count, pa.string()).dictionary_encode(),
+        "_file": few("binlog.000001"),
+        "_pos": pa.array([first] * count, pa.int64()),
+        "_seq": pa.array(seqs, pa.decimal128(38, 0)),
+        "_server_id": pa.array([1] * count, pa.int64()),
+        "_present": pa.nulls(count, METADATA_FIELDS[9].type),
+        "_raw": pa.nulls(count, MAP),
+        "before": pa.nulls(count, image),
+        "after": pa.array(rows, image),
+    }
+    path = folder / f"{name}-{first}.parquet"
+    file = ParquetFile(path)
+    file.write(pa.table(arrays))
+    return ChangeFile(
+        database,
+        table,
+        source,
+        str(path),
+        count,
+        file.close(),
+        100,
+        {"insert": count},
+        columns,
+        ("id",),
+        "log",
+        first,
+        first + count - 1,
+        False,
+        False,
+        (),
+        0.0,
+    )
+
+
+def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
+    """A current state of the rows in ``count`` buckets; those in ``keep`` are ``known``'s."""
+    folder.mkdir(parents=True, exist_ok=True)
+    image = pa.struct(list(columns))
+    table = pa.Table.from_struct_array(pa.array(rows, image)) if rows else columns.empty_table()
+    table = table.append_column("_ts", pa.array([BEGIN] * len(rows), pa.timestamp("us", "UTC")))
+    table = table.append_column(
+        "_seq", pa.array([decimal.Decimal(1)] * len(rows), pa.decimal128(38, 0))
+    )
+    table = table.append_column(RAW, pa.nulls(len(rows), MAP))
+    places = buckets([table.column("id")], count)
+    files, paths = [], []
+    for bucket in range(count):
+        if bucket in keep:
+            files.append(known[0][bucket])
+            paths.append(known[1][bucket])
+            continue
+        chosen = table.filter(pa.array(places == bucket))
+        chosen = chosen.take(pc.sort_indices(chosen, [("id", "ascending")]))
+        path = folder / f"{prefix}-{bucket}.parquet"
+        file = ParquetFile(path)
+        file.write(chosen)
+        files.append(DataFile("", chosen.num_rows, file.close(), chosen.nbytes))
+        paths.append(str(path))
+    return Built(Current(columns, ("id",), tuple(files)), tuple(paths))
+
+
+def made(files, built, offset, keep=("changelog", "current"), **more):
+    """All of a batch that reads its source up to an offset."""
+    at = SourceState("binlog.000001", offset, {}, "h", "t", "c")
+    return Made(files, built, {"mysql": at}, None, keep, **more)
+
+
+def batch(store, number, columns=COLUMNS, rows=10, **more):
+    """Batch ``number``: ten new rows in the changelog, and in the current state all so far."""
+    new = [row(each, columns, **more) for each in range(number * rows, (number + 1) * rows)]
+    every = [row(each, columns, **more) for each in range((number + 1) * rows)]
+    files = {"shop.orders": [changes(store.staging / "c", new, columns, number * rows + 1)]}
+    built = {"shop.orders": state(store.staging / "s", every, columns)}
+    return made(files, built, 100 * (number + 1))
+
+
+__all__ = ["BEGIN", "COLUMNS", "batch", "changes", "made", "row", "state"]

@@ -1,0 +1,70 @@
+"""Batches made by hand that are put beside a table's files: some rows replaced, some new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from tailrace.spark.current.build import Built
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tests.spark.lake.making import COLUMNS, changes, made, row, state
+
+NAME = "shop.orders"
+
+
+def delta_rows(lake, table):
+    """A table's rows by delta-rs' query engine, which knows deletion vectors."""
+    found = QueryBuilder().register("t", DeltaTable(str(lake / table)))
+    return pa.table(found.execute("SELECT * FROM t").read_all())
+
+
+def iceberg_rows(lake, table):
+    return own_catalog(lake).load_table(table).scan().to_arrow()
+
+
+READERS = {"delta": delta_rows, "iceberg": iceberg_rows}
+
+
+def patch(store, rows, gone=(), first=1000):
+    """A batch of a tail with rows, which hides those of their keys and of the keys ``gone``."""
+    known, paths = store.manifest.tables[NAME].current, store.current_paths(NAME)
+    touched = {each["id"] for each in rows} | set(gone)
+    files = []
+    for file, path in zip(known.places, paths, strict=True):
+        if file is None:
+            files.append(None)
+            continue
+        keys = [key for group in row_groups(path, ["id"]) for key in group["id"].to_pylist()]
+        more = [at for at, key in enumerate(keys) if key in touched]
+        text = hidden.joined([file.hidden, hidden.dump(np.array(more, np.int64))])
+        files.append(file.__class__(file.name, file.rows, file.size, file.memory, text))
+    built = state(store.staging / "s", rows, COLUMNS, count=1)
+    tails = [(file, path) for file, path in zip(built.current.files, built.paths, strict=True)]
+    count = len(known.files)
+    current = known.__class__(
+        COLUMNS,
+        ("id",),
+        tuple(files[:count]),
+        tails=(*files[count:], *(file for file, _ in tails if rows)),
+    )
+    log = {NAME: [changes(store.staging / "c", rows, COLUMNS, first)]} if rows else {}
+    behind = Built(current, (*paths, *(path for _, path in tails if rows)))
+    return made(log, {NAME: behind}, 1000 + store.manifest.version)
+
+
+def names(rows):
+    """The rows of a table as the numbers of their keys, and their names."""
+    return sorted(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
+
+
+def expected(numbers, renamed=()):
+    """What `names` gives of rows as `making.row` makes them; those ``renamed`` are called new."""
+    return [(each, "new" if each in renamed else row(each)["name"]) for each in sorted(numbers)]
+
+
+def new(*numbers):
+    """Rows of these numbers that are called new."""
+    return [row(number, name="new") for number in numbers]

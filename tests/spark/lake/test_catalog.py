@@ -1,0 +1,73 @@
+"""A lake in a catalogue of pyiceberg's configuration."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyiceberg.catalog
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.config import Config
+
+from tailrace.errors import PipelineError, UsageError
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.reading import LakeView
+from tests.spark.lake.making import COLUMNS, batch
+from tests.spark.lake.test_tables import as_rows, expected
+
+
+@pytest.fixture
+def configured(tmp_path, monkeypatch):
+    """A catalogue called ``work``; gives a function that sets its warehouse."""
+
+    def configure(warehouse):
+        monkeypatch.setenv("PYICEBERG_CATALOG__WORK__TYPE", "sql")
+        monkeypatch.setenv("PYICEBERG_CATALOG__WORK__URI", f"sqlite:///{tmp_path}/work.db")
+        monkeypatch.setenv("PYICEBERG_CATALOG__WORK__WAREHOUSE", warehouse)
+        monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+
+    return configure
+
+
+def test_a_schema_of_a_catalogue(tmp_path, configured):
+    warehouse = tmp_path / "warehouse"
+    configured(warehouse.as_uri())
+    for number in range(2):
+        with open_store("work.mirror", "iceberg") as store:
+            store.refresh()
+            store.commit(batch(store, number))
+    catalog = load_catalog("work")
+    names = {each[-1] for each in catalog.list_tables("mirror")}
+    assert names == {"shop_orders", "shop_orders_changelog"}
+    assert as_rows(catalog.load_table("mirror.shop_orders").scan().to_arrow()) == expected(
+        range(20)
+    )
+    lake = LakeView.open("work.mirror")
+    assert lake.manifest.version == 2
+    assert lake.manifest.format == "iceberg"
+    files = lake.current(lake.manifest.tables["shop.orders"])
+    assert files
+    assert all(file.path.startswith(str(warehouse)) for file in files)
+
+
+def test_a_warehouse_that_is_no_folder(configured):
+    configured("s3://bucket/warehouse")
+    with (
+        pytest.raises(UsageError, match="warehouse is a folder"),
+        open_store("work.mirror", "iceberg"),
+    ):
+        pass
+
+
+def test_reading_beside_the_writer(tmp_path):
+    for name in ("parquet", "delta", "iceberg"):
+        path = tmp_path / name
+        with pytest.raises(PipelineError, match="no lake"):
+            LakeView.open(path)
+        with open_store(path, name) as store:
+            store.commit(batch(store, 0))
+            lake = LakeView.open(path)
+            assert lake.manifest == store.manifest
+            files = lake.current(lake.manifest.tables["shop.orders"])
+            assert {file.path for file in files} == set(store.current_paths("shop.orders"))
+            rows = pa.concat_tables(part for file in files for part in file.rows(COLUMNS.names))
+            assert sorted(rows.column("id").to_pylist()) == list(range(10))

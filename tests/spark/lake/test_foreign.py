@@ -1,0 +1,293 @@
+"""Others write to a lake's tables between batches: it is noticed, kept, and gone on with."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.expressions import EqualTo
+
+from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.current.keys import buckets
+from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.iceberg import IcebergTables
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.open import open_store
+from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
+from tests.spark.lake.test_tables import READERS, as_rows, expected
+
+
+def delta_delete(lake, table, key):
+    DeltaTable(str(lake / table)).delete(f"id = {key}")
+
+
+def iceberg_delete(lake, table, key):
+    own_catalog(lake).load_table(table).delete(f"id = {key}")
+
+
+def delta_compact(lake, table):
+    found = DeltaTable(str(lake / table))
+    assert found.optimize.compact()["numFilesRemoved"] > 1
+
+
+def iceberg_compact(lake, table):
+    found = own_catalog(lake).load_table(table)
+    found.overwrite(found.scan().to_arrow())
+
+
+def delta_append(lake, table, rows):
+    write_deltalake(str(lake / table), rows, mode="append")
+
+
+def iceberg_append(lake, table, rows):
+    own_catalog(lake).load_table(table).append(rows)
+
+
+def delta_delete_change(lake, table, seq):
+    DeltaTable(str(lake / table)).delete(f"_seq = {seq}")
+
+
+def iceberg_delete_change(lake, table, seq):
+    own_catalog(lake).load_table(table).delete(EqualTo("_seq", seq))
+
+
+DELETE_CHANGE = {"delta": delta_delete_change, "iceberg": iceberg_delete_change}
+DELETE = {"delta": delta_delete, "iceberg": iceberg_delete}
+COMPACT = {"delta": delta_compact, "iceberg": iceberg_compact}
+APPEND = {"delta": delta_append, "iceberg": iceberg_append}
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def name(request):
+    return request.param
+
+
+def by_bucket(store):
+    """The keys in each of the current state's files; each must be in its bucket."""
+    found = []
+    paths = store.current_paths("shop.orders")
+    for bucket, path in enumerate(paths):
+        rows = pa.concat_tables(row_groups(path)) if path else None
+        if rows is None:
+            continue
+        assert rows.schema.field("span").type == pa.duration("us")
+        assert set(buckets([rows["id"]], len(paths)).tolist()) <= {bucket}
+        assert rows["id"].to_pylist() == sorted(rows["id"].to_pylist())
+        found += rows["id"].to_pylist()
+    return sorted(found)
+
+
+def test_rows_that_others_deleted_or_added_stay_so(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+    DELETE[name](lake, "shop.orders", 3)
+    more = READERS[name](lake, "shop.orders").slice(0, 1)
+    more = more.set_column(0, more.schema.field(0), pa.array([77], more.schema.field(0).type))
+    APPEND[name](lake, "shop.orders", more)
+    with open_store(lake, name) as store:
+        store.refresh()
+        assert store.manifest.version == 2
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 77]
+        current = store.manifest.tables["shop.orders"].current
+        assert current.rows == 10
+        assert store.manifest.sources["mysql"].offset == 100
+        store.refresh()
+        assert store.manifest.version == 2
+    now = as_rows(READERS[name](lake, "shop.orders"))
+    assert [each["id"] for each in now] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 77]
+    assert now[:9] == expected([0, 1, 2, 4, 5, 6, 7, 8, 9])
+
+
+def test_files_that_others_compacted_are_buckets_again(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+    COMPACT[name](lake, "shop.orders")
+    COMPACT[name](lake, "shop.orders_changelog") if name == "iceberg" else None
+    with open_store(lake, name) as store:
+        store.refresh()
+        assert by_bucket(store) == list(range(10))
+        store.commit(batch(store, 1))
+    assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
+    assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
+
+
+def replacing(store):
+    """A batch that writes one of two buckets, planned on what the store has now."""
+    known = (
+        store.manifest.tables["shop.orders"].current.files,
+        store.current_paths("shop.orders"),
+    )
+    rows = [row(number) for number in range(10)]
+    built = state(store.staging / "s", rows, COLUMNS, keep=(0,), known=known)
+    files = {"shop.orders": [changes(store.staging / "c", rows, COLUMNS, 11)]}
+    return made(files, {"shop.orders": built}, 200)
+
+
+def test_others_while_a_batch_is_made(tmp_path, name):
+    """Nothing of the batch comes in; made again, it is upon what they did."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        store.refresh()
+        work = replacing(store)
+        DELETE[name](lake, "shop.orders", 3)
+        with pytest.raises(LakeChanged, match=r"others have written to shop\.orders"):
+            store.commit(work)
+        assert store.manifest.version == 1
+        assert READERS[name](lake, "shop.orders_changelog").num_rows == 10
+        store.discard()
+        store.refresh()
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        store.commit(batch(store, 1))
+    assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
+
+
+def test_others_to_a_changelog_while_a_batch_is_made(tmp_path, name):
+    """They are welcome to: a batch only adds to it."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        store.refresh()
+        work = batch(store, 1)
+        DELETE_CHANGE[name](lake, "shop.orders_changelog", 3)
+        store.commit(work)
+    assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
+    log = READERS[name](lake, "shop.orders_changelog")
+    assert sorted(map(int, log["_seq"].to_pylist())) == [1, 2, *range(4, 21)]
+
+
+def committing(monkeypatch, before):
+    """Calls ``before`` with a table's name and how many tables were committed to, at each one."""
+    count = 0
+    for kind in (DeltaTables, IcebergTables):
+        commit = kind.commit
+
+        def step(tables, step, number, commit=commit):
+            nonlocal count
+            before(step.table, count)
+            count += 1
+            return commit(tables, step, number)
+
+        monkeypatch.setattr(kind, "commit", step)
+
+
+def test_others_between_the_last_look_and_the_commit(tmp_path, name, monkeypatch):
+    """No table has the batch yet: it is taken back."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        store.refresh()
+        work = replacing(store)
+
+        def others(table, count):
+            assert (table, count) == ("shop.orders", 0)
+            DELETE[name](lake, "shop.orders", 3)
+
+        with monkeypatch.context() as patch:
+            committing(patch, others)
+            with pytest.raises(LakeChanged, match="others have written to"):
+                store.commit(work)
+        assert store.manifest.version == 1
+        assert {each.name for each in (lake / "_tailrace" / "batches").iterdir()} == {"000001"}
+        assert not list(lake.glob("shop.orders*/**/part-000002-*"))
+        store.discard()
+        store.refresh()
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        store.commit(replacing(store))
+    assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
+
+
+def test_others_before_who_comes_next_finishes_a_batch(tmp_path, name, monkeypatch):
+    """As above, with the process dead in between."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        work = batch(store, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store._tables), "commit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.commit(work)
+    DELETE[name](lake, "shop.orders", 3)
+    with open_store(lake, name) as store:
+        assert store.manifest.version == 1
+        store.refresh()
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        store.commit(batch(store, 1))
+    assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
+    assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
+
+
+def interrupted(tables, step, number):
+    raise KeyboardInterrupt
+
+
+def two_tables(store, number):
+    """A batch of two tables' current states."""
+    rows = [row(each) for each in range(10 * (number + 1))]
+    built = {
+        name: state(store.staging / name, rows, COLUMNS, prefix=str(number))
+        for name in ("shop.orders", "shop.sales")
+    }
+    files = {
+        name: [changes(store.staging / "c", rows[10 * number :], COLUMNS, 10 * number + 1, name)]
+        for name in built
+    }
+    return made(files, built, 100 * (number + 1))
+
+
+def test_others_when_some_tables_have_a_batch(tmp_path, name, monkeypatch):
+    """It cannot be taken back then: the table is the server's, and that is said."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(two_tables(store, 0))
+        seen = []
+
+        def others(table, count):
+            if count == 1:
+                seen.append(table)
+                DELETE[name](lake, table, 3)
+
+        with monkeypatch.context() as patch:
+            committing(patch, others)
+            with pytest.raises(PipelineError, match="overruled what others committed") as caught:
+                store.commit(two_tables(store, 1))
+        assert not isinstance(caught.value, LakeChanged)
+        (table,) = seen
+        assert table in str(caught.value)
+        assert store.manifest.version == 2
+    with open_store(lake, name) as store:
+        store.refresh()
+        assert store.manifest.version == 2
+    for each in ("shop.orders", "shop.sales"):
+        assert as_rows(READERS[name](lake, each)) == expected(range(20))
+        assert READERS[name](lake, f"{each}_changelog").num_rows == 20
+
+
+def test_a_table_that_is_there_already_is_not_taken(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        own_catalog(lake).create_namespace("shop")
+        rows = pa.table({"id": pa.array([1, 2], pa.int32())})
+        own_catalog(lake).create_table("shop.orders", rows.schema).append(rows)
+        with pytest.raises(PipelineError, match="is there already"):
+            store.commit(batch(store, 0))
+        assert store.manifest.version == 0
+    assert own_catalog(lake).load_table("shop.orders").scan().to_arrow().num_rows == 2
+
+
+def test_a_column_that_others_dropped(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+    table = own_catalog(lake).load_table("shop.orders")
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("price")
+    table.overwrite(table.scan().to_arrow())
+    with (
+        open_store(lake, "iceberg") as store,
+        pytest.raises(PipelineError, match="lost its column price"),
+    ):
+        store.refresh()

@@ -1,0 +1,117 @@
+"""Sets of row numbers as text, and as Delta's deletion vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake import hidden, vectors
+
+NUMBERS = st.sets(st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(0, 1 << 40)))
+
+
+def array(numbers):
+    return np.array(sorted(numbers), np.int64)
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_text_and_back(numbers):
+    text = hidden.dump(array(numbers))
+    assert hidden.load(text).tolist() == sorted(numbers)
+    assert hidden.count(text) == len(numbers)
+    assert (text == hidden.NONE) == (not numbers)
+
+
+@settings(deadline=None)
+@given(st.lists(NUMBERS, max_size=4))
+def test_joined(sets):
+    assert hidden.joined(map(hidden.dump, map(array, sets))) == hidden.dump(
+        array(set().union(*sets))
+    )
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 49)), st.integers(0, 20), st.integers(0, 50))
+def test_without(numbers, first, rows):
+    table = pa.table({"n": np.arange(first, first + rows)})
+    left = hidden.without(table, first, array(numbers))["n"].to_pylist()
+    assert left == [each for each in range(first, first + rows) if each not in numbers]
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_vector_and_back(numbers):
+    data = vectors.dump(array(numbers))
+    assert vectors.load(data).tolist() == sorted(numbers)
+
+
+def test_vector_of_all_kinds_of_containers():
+    """Few values, very many, all of 2^16, and a gap of several containers."""
+    rows = np.unique(
+        np.concatenate(
+            [
+                np.arange(0, 65536, 17),
+                np.arange(65536, 2 * 65536, 3),
+                np.arange(5 * 65536, 6 * 65536),
+                np.array([(1 << 32) + 7, 5 << 32]),
+            ]
+        )
+    )
+    assert np.array_equal(vectors.load(vectors.dump(rows)), rows)
+
+
+def test_vector_of_others():
+    """One that the tests of delta-kernel, delta-rs and others have."""
+    found = {
+        "storageType": "i",
+        "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "sizeInBytes": 44,
+        "cardinality": 6,
+    }
+    rows = [3, 4, 7, 11, 18, 29]
+    assert vectors.read(found, None).tolist() == rows
+    assert vectors.write({"a": array(rows)}, None, "x")["a"] == found
+
+
+def test_vector_with_runs():
+    """As CRoaring writes it after run optimisation: 12347, one container of one run 5 to 9."""
+    bitmap = bytes.fromhex("3b300000 01 0000 0400 0100 0500 0400".replace(" ", ""))
+    data = (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little") + bytes(4) + bitmap
+    assert vectors.load(data).tolist() == [5, 6, 7, 8, 9]
+
+
+def test_place_of_the_protocol(tmp_path):
+    """JSON example 1: a file with a prefix, told by its number."""
+    found = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
+    name = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert vectors.place(found, tmp_path) == tmp_path / name
+
+
+def test_large_vectors_go_into_one_file(tmp_path):
+    rows = {"a": np.arange(0, 100_000, 7), "b": np.arange(5_000)}
+    found = vectors.write(rows, tmp_path, "table/7")
+    (file,) = tmp_path.glob(vectors.ANY_FILE)
+    for name, each in found.items():
+        assert each["storageType"] == "u"
+        assert vectors.place(each, tmp_path) == file
+        assert np.array_equal(vectors.read(each, tmp_path), rows[name])
+    assert len({vectors.unique(each) for each in found.values()}) == 2
+    assert vectors.write(rows, tmp_path, "table/7") == found
+    data = bytearray(file.read_bytes())
+    data[20] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(PipelineError, match="checksum"):
+        vectors.read(found["a"], tmp_path)
+
+
+@settings(deadline=None)
+@given(NUMBERS, st.data())
+def test_a_damaged_vector_is_an_error_or_other_rows(numbers, data):
+    whole = vectors.dump(array(numbers))
+    with pytest.raises(PipelineError):
+        vectors.load(whole[: data.draw(st.integers(0, len(whole) - 1))])

@@ -1,0 +1,173 @@
+"""Rows of an Iceberg table that are deleted beside its files, by position delete files."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFileContent, ManifestContent
+
+from tailrace.spark.current.build import Built
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg_deletes import read_deletes, taken_up, write_deletes
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.steps import hidden_of, read_steps
+from tests.spark.lake.making import COLUMNS, batch, made, row, state
+from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, new, patch
+from tests.spark.lake.test_foreign import by_bucket
+
+
+def seen(lake):
+    return names(iceberg_rows(lake, NAME))
+
+
+def delete_files(lake):
+    """The delete files of the table, as its manifests list them."""
+    table = own_catalog(lake).load_table(NAME)
+    return [
+        entry.data_file
+        for manifest in table.current_snapshot().manifests(table.io)
+        if manifest.content == ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+
+
+def with_current(store, current, paths):
+    """A batch that makes the current state so."""
+    return made({}, {NAME: Built(current, tuple(paths))}, 1000 + store.manifest.version)
+
+
+def test_many_patches_are_few_delete_files(tmp_path):
+    """Each by a process of its own, which knows nothing but what is on disk."""
+    lake = tmp_path / "lake"
+    chance = random.Random(7)
+    rows, renamed = set(range(40)), set()
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0, rows=40))
+    for number in range(100, 130):
+        gone, again = chance.sample(sorted(rows), 2)
+        with open_store(lake, "iceberg") as store:
+            store.refresh()
+            assert store.manifest.version == number - 99
+            store.commit(patch(store, new(again, number), gone=[gone]))
+            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+            assert store.manifest.tables[NAME].current.rows == 40
+        rows = (rows - {gone}) | {number}
+        renamed |= {again, number}
+        assert seen(lake) == expected(rows, renamed)
+        assert len(delete_files(lake)) <= 6
+    summary = own_catalog(lake).load_table(NAME).current_snapshot().summary
+    files = delete_files(lake)
+    assert int(summary["total-delete-files"]) == len(files)
+    assert int(summary["total-position-deletes"]) == sum(each.record_count for each in files)
+
+
+def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, [], gone=[1, 2, 3]))
+        assert len(delete_files(lake)) == 1
+        rows = [0, *range(4, 10)]
+        fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
+        for bucket in (0, 1):
+            current = store.manifest.tables[NAME].current
+            files, paths = list(current.files), list(store.current_paths(NAME))
+            files[bucket], paths[bucket] = fresh.current.files[bucket], fresh.paths[bucket]
+            # a batch empties staging, so the other bucket's is made again
+            store.commit(with_current(store, replace(current, files=tuple(files)), paths))
+            assert seen(lake) == expected(rows)
+            fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
+        assert delete_files(lake) == []
+        assert store._tables.deleted(NAME) == {}
+
+
+def test_what_others_do_to_a_patched_table_stays(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, new(2), gone=[1]))
+    own_catalog(lake).load_table(NAME).delete("id = 7")
+    with open_store(lake, "iceberg") as store:
+        store.refresh()
+        assert store.manifest.tables[NAME].current.tails == ()
+        assert by_bucket(store) == [0, *range(2, 7), 8, 9]
+        assert delete_files(lake) == []
+        assert seen(lake) == expected([0, *range(2, 7), 8, 9], [2])
+        store.commit(patch(store, [], gone=[8]))
+    assert seen(lake) == expected([0, *range(2, 7), 9], [2])
+
+
+def test_rows_that_count_again(tmp_path):
+    """A step says all rows that are hidden: what is hidden beyond them is not so any more."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, [], gone=[1, 2, 3]))
+        store.commit(patch(store, [], gone=[4]))
+        assert len(delete_files(lake)) == 2
+        current = store.manifest.tables[NAME].current
+        for gone in ([4], []):
+            files = tuple(replace(each, hidden="") for each in current.files)
+            work = with_current(store, replace(current, files=files), store.current_paths(NAME))
+            store.commit(work)
+            assert delete_files(lake) == []
+            assert seen(lake) == expected(range(10))
+            if gone:
+                store.commit(patch(store, [], gone=gone))
+
+
+def test_a_file_that_comes_back_has_its_own_rows_hidden(tmp_path):
+    """Its sequence number is a new one then, and older delete files do not mean it."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, [], gone=[1, 2]))
+        known = hidden_of(store.manifest, NAME)
+        (last,) = (each for each in read_steps(now(lake)) if each.table == NAME)
+        own_catalog(lake).load_table(NAME).delete("id >= 0")
+        assert seen(lake) == []
+        store._tables.commit(replace(last, adds=(), hidden=known, base=None), 3)
+        assert store._tables.deleted(NAME) == known
+    assert seen(lake) == expected([0, *range(3, 10)])
+
+
+def now(lake):
+    return (lake / "_tailrace" / "now").resolve()
+
+
+def test_delete_files_hold_what_they_were_given(tmp_path):
+    rows = {
+        "file:///b": np.array([0, 5, 2**33], np.int64),
+        "file:///a": np.arange(100_000, dtype=np.int64) * 3,
+    }
+    path = tmp_path / "deletes.parquet"
+    file = write_deletes(path, path.as_uri(), rows)
+    assert file.content == DataFileContent.POSITION_DELETES
+    assert file.record_count == 100_003
+    assert path.stat().st_size < 100_000
+    found = read_deletes(PyArrowFileIO(), file)
+    assert {name: each.tolist() for name, each in found.items()} == {
+        name: each.tolist() for name, each in rows.items()
+    }
+    table = pq.read_table(path)
+    assert table["file_path"].to_pylist() == ["file:///a"] * 100_000 + ["file:///b"] * 3
+    ids = [field.metadata[b"PARQUET:field_id"] for field in pq.read_schema(path)]
+    assert ids == [b"2147483546", b"2147483545"]
+
+
+def test_a_delete_file_takes_up_those_that_are_not_larger():
+    def rows(count):
+        return {"a": np.arange(count, dtype=np.int64)}
+
+    there = {"large": rows(9), "small": rows(2), "other": {"gone": np.arange(50)}}
+    found, gone = taken_up({"b": np.arange(3)}, there, {"a", "b"})
+    assert gone == ["other", "small"]
+    assert {name: len(each) for name, each in found.items()} == {"a": 2, "b": 3}
+    found, gone = taken_up({"b": np.arange(7)}, there, {"a", "b"})
+    assert gone == ["other", "small", "large"]
+    assert {name: len(each) for name, each in found.items()} == {"a": 9, "b": 7}
+    assert taken_up({}, there, {"a", "b"}) == ({}, ["other"])

@@ -1,0 +1,58 @@
+"""A mirror into Iceberg under random load, in many small batches, each beside the tables' files."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tailrace.spark.current import patching
+from tailrace.spark.current.patching import Patches
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tests.spark.following import Follow, mark, url_of
+from tests.spark.lake.patching import iceberg_rows
+from tests.spark.lake.test_shop import with_times
+from tests.spark.replay import differences
+from tools.dumps import dump_databases
+from tools.load import Load
+
+
+def marks(lake):
+    """The marks that the lake has."""
+    if not own_catalog(lake).table_exists("follow.marks"):
+        return []
+    return iceberg_rows(lake, "follow.marks")["n"].to_pylist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_random_load(fresh_server, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=3))
+    server = fresh_server(name, {"binlog_row_metadata": "FULL"})
+    lake = tmp_path / "lake"
+    keep = ("changelog", "current", "history")
+    with Follow(url_of(server), lake, format="iceberg", keep=keep, trigger=0.1) as following:
+        with Load(server, seed=5, rate=60, large=0.0, huge=0):
+            time.sleep(20)
+        wanted = dump_databases(server, "random_load")
+        last = mark(server)
+        following.wait_for(lambda: last in marks(lake))
+    report = following.report
+    refused = {table.name for table in report.tables if table.refused}
+    catalog = own_catalog(lake)
+    compared = hidden = 0
+    for table, rows in wanted.items():
+        if table in refused or not catalog.table_exists(table):
+            assert table in refused or not rows["count"], table
+            continue
+        assert differences(with_times(iceberg_rows(lake, table), rows), rows) == [], table
+        compared += 1
+        for snapshot in catalog.load_table(table).metadata.snapshots:
+            hidden += "added-position-deletes" in snapshot.summary.additional_properties
+        if catalog.table_exists(f"{table}_changelog"):  # not of a table renamed at the very end
+            seqs = iceberg_rows(lake, f"{table}_changelog")["_seq"].to_pylist()
+            assert len(seqs) == len(set(seqs))
+        history = iceberg_rows(lake, f"{table}_history")
+        assert history.filter(history["_is_current"]).num_rows == rows["count"]
+    assert compared
+    assert hidden > 5

@@ -1,0 +1,187 @@
+"""A process that commits is killed at each of its steps: the next one finds all or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.iceberg import IcebergTables
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.table_store import TableStore
+from tests.spark.lake.making import batch
+from tests.spark.lake.test_tables import READERS, as_rows, expected
+
+STEPS = ("hardlink_to", "symlink_to", "replace", "rename", "mkdir", "unlink", "write_text")
+CODE = """
+import os, signal, sys
+from pathlib import Path
+
+from tailrace.spark.lake.open import open_store
+from tests.spark.lake.making import batch
+
+path, name, fatal = sys.argv[1], sys.argv[2], int(sys.argv[3])
+STEPS = sys.argv[4].split(",")
+count = 0
+
+def dying(original):
+    def step(*arguments, **options):
+        global count
+        if count == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+        return original(*arguments, **options)
+    return step
+
+with open_store(path, name) as store:
+    work = batch(store, store.manifest.version)
+    for each in STEPS:
+        setattr(Path, each, dying(getattr(Path, each)))
+    os.fsync = dying(os.fsync)
+    import tailrace.spark.lake.table_store as module
+    module.TableStore._finish = dying(module.TableStore._finish)
+    commit = type(store._tables).commit
+    type(store._tables).commit = dying(commit)
+    if name == "iceberg":
+        from pyiceberg.catalog.sql import SqlCatalog
+        SqlCatalog.commit_table = dying(SqlCatalog.commit_table)
+        SqlCatalog.create_table = dying(SqlCatalog.create_table)
+    store.commit(work)
+    print(count)
+"""
+
+
+def child(lake, name, fatal):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(lake), name, str(fatal), ",".join(STEPS)],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": "src:."},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        return None
+    return int(done.stdout)
+
+
+def seen(lake, name):
+    """The changelog's numbers and the current rows; none of either before the first batch."""
+    read = READERS[name]
+    log = sorted(int(seq) for seq in read(lake, "shop.orders_changelog")["_seq"].to_pylist())
+    return log, as_rows(read(lake, "shop.orders"))
+
+
+class CrashError(BaseException):
+    """Stands for the end of the process: nothing that it does afterwards has an effect."""
+
+
+def crashing(lake, name, fatal, make=batch):
+    """As `child`, in this process: from the step on, all of them fail."""
+    count = 0
+
+    def dying(original):
+        def step(*arguments, **options):
+            nonlocal count
+            if count >= fatal:
+                raise CrashError
+            count += 1
+            return original(*arguments, **options)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            with open_store(lake, name) as store:
+                work = make(store, store.manifest.version)
+                for each in STEPS:
+                    patch.setattr(Path, each, dying(getattr(Path, each)))
+                patch.setattr(os, "fsync", dying(os.fsync))
+                patch.setattr(TableStore, "_finish", dying(TableStore._finish))
+                patch.setattr(DeltaTables, "commit", dying(DeltaTables.commit))
+                patch.setattr(IcebergTables, "commit", dying(IcebergTables.commit))
+                patch.setattr(SqlCatalog, "commit_table", dying(SqlCatalog.commit_table))
+                patch.setattr(shutil, "rmtree", dying(shutil.rmtree))
+                store.commit(work)
+                patch.undo()
+        except CrashError:
+            return None
+    return count
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "stride"),
+    [
+        ("delta", crashing, 1),
+        ("iceberg", crashing, 1),
+        pytest.param("delta", child, 8, marks=pytest.mark.slow),
+        pytest.param("iceberg", child, 8, marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_each_step(tmp_path, name, end, stride):
+    """Each round kills some steps later; what is there is then finished, or done again, once."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+    done, fatal, undone, finished = 1, 0, 0, 0
+    while (steps := end(lake, name, fatal)) is None:
+        with open_store(lake, name) as store:
+            now = store.manifest.version
+            assert now in {done, done + 1}
+            undone += now == done
+            finished += now == done + 1
+            left = {each.name for each in (lake / "_tailrace").iterdir()}
+            assert left <= {"batches", "lock", "now", "staging", "sources"}
+        log, rows = seen(lake, name)
+        assert log == list(range(1, 10 * now + 1))
+        assert rows == expected(range(10 * now))
+        files = {each.name for each in (lake / "shop.orders_changelog").rglob("part-*")}
+        assert len({each for each in files if "together" not in each}) == now
+        done = now
+        fatal += stride
+    assert fatal - stride < steps <= fatal
+    assert undone * stride > 5
+    assert finished * stride > 5
+    log, rows = seen(lake, name)
+    assert log == list(range(1, 10 * (done + 1) + 1))
+    assert rows == expected(range(10 * (done + 1)))
+
+
+def test_a_prepared_batch_is_finished_by_who_comes_next(tmp_path, monkeypatch):
+    """Both of two tables' commits are lost but the first one's: only the other one is made."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        commit = type(store._tables).commit
+        calls = []
+
+        def once(tables, step, number):
+            calls.append(step.table)
+            if len(calls) > 1:
+                raise KeyboardInterrupt
+            commit(tables, step, number)
+
+        monkeypatch.setattr(type(store._tables), "commit", once)
+        with pytest.raises(KeyboardInterrupt):
+            store.commit(batch(store, 1))
+        monkeypatch.undo()
+    versions = {
+        table: len(list((lake / table / "_delta_log").glob("*.json")))
+        for table in ("shop.orders", "shop.orders_changelog")
+    }
+    assert sorted(versions.values()) == [1, 2]
+    with open_store(lake, "delta") as store:
+        assert store.manifest.version == 2
+    for table in versions:
+        assert len(list((lake / table / "_delta_log").glob("*.json"))) == 2
+    log, rows = seen(lake, "delta")
+    assert log == list(range(1, 21))
+    assert rows == expected(range(20))

@@ -1,0 +1,293 @@
+"""Small files are put together as batches go by, and no change is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.columns.arrays import constant
+from tailrace.spark.history.build import BuiltHistory, ClosedFile
+from tailrace.spark.history.jobs import HISTORY_FIELDS
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.manifest import DataFile, History
+from tailrace.spark.lake.merging import due, put_together
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.parquet import ParquetFile
+from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row
+from tests.spark.lake.test_foreign import DELETE_CHANGE, committing
+from tests.spark.lake.test_tables import READERS, as_rows, expected
+
+SPAN = pa.duration("us")
+SEQ = pa.decimal128(38, 0)
+
+
+def append(store, first, columns=COLUMNS, rows=3):
+    """A batch that has nothing but changes."""
+    new = [row(each, columns) for each in range(first, first + rows)]
+    files = {"shop.orders": [changes(store.staging / "c", new, columns, first)]}
+    store.commit(made(files, {}, first + rows - 1, keep=("changelog",)))
+
+
+def data_files(lake, name):
+    """The changelog's files, as the format's own reader knows them."""
+    if name == "delta":
+        return set(DeltaTable(str(lake / "shop.orders_changelog")).file_uris())
+    table = own_catalog(lake).load_table("shop.orders_changelog")
+    return {task.file.file_path for task in table.scan().plan_files()}
+
+
+def numbers(rows):
+    return sorted(int(each) for each in rows["_seq"].to_pylist())
+
+
+def test_small_files_are_put_together(tmp_path):
+    lake = tmp_path / "lake"
+    most = 0
+    with open_store(lake) as store:
+        for number in range(40):
+            first = 3 * number + 1
+            append(store, first)
+            paths = sorted((lake / "shop.orders" / "changelog").glob("*.parquet"))
+            most = max(most, len(paths))
+            seqs = [int(each) for path in paths for each in pq.read_table(path)["_seq"].to_pylist()]
+            assert sorted(seqs) == list(range(1, first + 3))
+            state = store.manifest.tables["shop.orders"]
+            assert sum(file.rows for file in state.changelog) == first + 2
+            assert [file.name for file in state.changelog] == [path.name for path in paths]
+        assert most == 15
+        tables = [pq.read_table(path).drop_columns("_gtid") for path in paths]
+        rows = pa.concat_tables(tables)
+        after = rows.sort_by("_seq")["after"].to_pylist()
+        assert after == [row(each) for each in range(1, 121)]
+        assert rows.schema.field("_op").type == pa.dictionary(pa.int8(), pa.string())
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_small_files_of_tables_are_put_together(tmp_path, name):
+    lake = tmp_path / "lake"
+    counts = []
+    with open_store(lake, name) as store:
+        for number in range(36):
+            append(store, 3 * number + 1)
+            counts.append(len(data_files(lake, name)))
+            assert numbers(READERS[name](lake, "shop.orders_changelog")) == list(
+                range(1, 3 * number + 4)
+            )
+        small = store.manifest.tables["shop.orders"].small["changelog"]
+    assert counts[15:18] == [16, 2, 3]  # a batch after there are sixteen
+    assert max(counts) <= 17
+    names = {path.rpartition("/")[2] for path in data_files(lake, name)}
+    assert {file.name for file in small} == names
+    rows = READERS[name](lake, "shop.orders_changelog")
+    after = pa.Table.from_struct_array(rows["after"].combine_chunks())
+    assert as_rows(after) == expected(range(1, 109))
+    assert set(rows["_op"].to_pylist()) == {"insert"}
+
+
+def test_who_follows_a_changelog_sees_each_change_once(tmp_path):
+    """A merge is a change of no data to Delta, and a snapshot of its own to Iceberg."""
+    lake = tmp_path / "delta"
+    with open_store(lake, "delta") as store:
+        for number in range(18):
+            append(store, 3 * number + 1)
+    log = lake / "shop.orders_changelog" / "_delta_log"
+    actions = [
+        action
+        for path in sorted(log.glob("*.json"))
+        for action in map(json.loads, path.read_text("utf-8").splitlines())
+    ]
+    fresh = [each["add"] for each in actions if each.get("add", {}).get("dataChange")]
+    assert len(fresh) == 18
+    assert all(not each["remove"]["dataChange"] for each in actions if "remove" in each)
+    lake = tmp_path / "iceberg"
+    with open_store(lake, "iceberg") as store:
+        for number in range(18):
+            append(store, 3 * number + 1)
+    table = own_catalog(lake).load_table("shop.orders_changelog")
+    operations = [each.summary.operation.value for each in table.metadata.snapshots]
+    assert operations == [*["append"] * 17, "replace", "append"]
+    assert table.current_snapshot().summary["total-records"] == "54"
+    assert table.current_snapshot().summary["total-data-files"] == "3"
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_rows_that_others_took_out_of_a_changelog_stay_away(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        for number in range(16):
+            append(store, 3 * number + 1)
+        DELETE_CHANGE[name](lake, "shop.orders_changelog", 5)
+        for number in range(16, 40):
+            append(store, 3 * number + 1)
+    rows = READERS[name](lake, "shop.orders_changelog")
+    assert numbers(rows) == [each for each in range(1, 121) if each != 5]
+    assert len(data_files(lake, name)) < 40
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_merge_is_left_out_where_others_come_between(tmp_path, name, monkeypatch):
+    """They take a row out of one of its files when it is made and not committed yet."""
+    lake = tmp_path / "lake"
+    folder = lake / "shop.orders_changelog"
+    merged = []
+
+    def others(table, count):
+        merged.extend(folder.rglob("part-*-together-0.parquet"))
+        DELETE_CHANGE[name](lake, table, 5)
+
+    with open_store(lake, name) as store:
+        for number in range(16):
+            append(store, 3 * number + 1)
+        with monkeypatch.context() as patch:
+            committing(patch, others)
+            append(store, 49)
+        assert len(merged) == 1
+        assert numbers(READERS[name](lake, "shop.orders_changelog")) == [
+            each for each in range(1, 52) if each != 5
+        ]
+        assert str(merged[0]) not in {
+            each.removeprefix("file://") for each in data_files(lake, name)
+        }
+        assert name == "delta" or not merged[0].exists()
+        for number in range(17, 50):
+            append(store, 3 * number + 1)
+    assert numbers(READERS[name](lake, "shop.orders_changelog")) == [
+        each for each in range(1, 151) if each != 5
+    ]
+    assert len(data_files(lake, name)) < 40
+
+
+def test_files_of_other_columns_stay_apart(tmp_path):
+    lake = tmp_path / "lake"
+    fewer = pa.schema([field for field in COLUMNS if field.name != "data"])
+    with open_store(lake) as store:
+        for number in range(16):
+            append(store, number + 1, COLUMNS if number != 7 else fewer, rows=1)
+        assert len(store.manifest.tables["shop.orders"].changelog) == 16
+
+
+def test_row_groups_are_put_together_too(tmp_path):
+    files, paths = [], []
+    for number in range(16):
+        path = tmp_path / f"{number}.parquet"
+        file = ParquetFile(path)
+        file.write(pa.table({"n": pa.array([number], pa.int8())}))
+        files.append(DataFile(path.name, 1, file.close(), 1))
+        paths.append(path)
+    assert list(due(files)) == files
+    assert due([*files[:15], DataFile("large", 1, 5 << 20, 1)]) == ()
+    found = put_together(files, paths, tmp_path / "new" / "all.parquet")
+    assert (found.name, found.rows, found.memory) == ("all.parquet", 16, 16)
+    metadata = pq.read_metadata(tmp_path / "new" / "all.parquet")
+    assert (metadata.num_rows, metadata.num_row_groups) == (16, 1)
+
+
+def test_shards_have_one_schema_beside_their_files(tmp_path):
+    lake = tmp_path / "lake"
+    wide = COLUMNS.append(pa.field("note", pa.string()))
+    with open_store(lake) as store:
+        files = {
+            f"{source}/shop.orders": [
+                changes(store.staging / source, [row(1, columns)], columns, 1, source=source)
+            ]
+            for source, columns in (("a", wide), ("b", COLUMNS))
+        }
+        store.commit(made(files, {}, 1, keep=("changelog",), shards=True))
+    folder = lake / "shop.orders" / "changelog"
+    assert len(list(folder.glob("*.parquet"))) == 2
+    common = pq.read_schema(folder / "_common_metadata")
+    assert common.field("after").type == pa.struct(list(wide))
+    assert common.names[common.get_field_index("_server_id") + 1] == "_source"
+
+
+def versions(path, numbers, current):
+    """A file of a history's versions."""
+    count = len(numbers)
+    rows = pa.table({"id": pa.array(numbers, pa.int32()), "span": pa.array(numbers, SPAN)})
+    begin = pa.array([BEGIN] * count, pa.timestamp("us", "UTC"))
+    values = [begin, begin if not current else pa.nulls(count, begin.type)]
+    values += [pa.array([current] * count), pa.array(numbers, pa.int64()).cast(SEQ)]
+    values.append(pa.nulls(count, HISTORY_FIELDS[4].type))
+    for field, value in zip(HISTORY_FIELDS, values, strict=True):
+        rows = rows.append_column(field, value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = ParquetFile(path)
+    file.write(rows)
+    return DataFile("", count, file.close(), rows.nbytes)
+
+
+@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+def test_ended_versions_are_put_together(tmp_path, name):
+    lake = tmp_path / "lake"
+    columns = pa.schema([("id", pa.int32()), ("span", SPAN)])
+    counts = []
+    with open_store(lake, name) as store:
+        for number in range(20):
+            known = store.manifest.tables.get("shop.orders")
+            closed = () if known is None else known.history.closed
+            ended = store.staging / "ended.parquet"
+            opened = store.staging / "open.parquet"
+            file = versions(ended, [2 * number, 2 * number + 1], current=False)
+            history = History(columns, ("id",), (versions(opened, [1000], current=True),), closed)
+            built = BuiltHistory(history, (str(opened),), (ClosedFile(file, str(ended), columns),))
+            log = [changes(store.staging / "c", [row(number)], COLUMNS, number + 1)]
+            store.commit(
+                made(
+                    {"shop.orders": log},
+                    {},
+                    number + 1,
+                    keep=("changelog", "history"),
+                    histories={"shop.orders": built},
+                )
+            )
+            files = history_files(lake, name)
+            counts.append(sum(each.startswith("closed-") for each in files))
+            assert len(files) == counts[-1] + 1
+            store.refresh()
+            assert store.manifest.version == number + 1
+        assert store.manifest.tables["shop.orders"].history.rows == 41
+    if name == "parquet":
+        rows = pa.concat_tables(
+            pq.read_table(lake / "shop.orders" / "history" / each) for each in files
+        )
+        assert rows.schema.field("span").type == SPAN
+    else:
+        rows = READERS[name](lake, "shop.orders_history")
+    ended = rows.filter(pc.invert(rows["_is_current"]))
+    assert sorted(ended["id"].to_pylist()) == list(range(40))
+    assert rows.num_rows == 41
+    assert max(counts) < 18
+    assert counts[-1] < 6
+
+
+def history_files(lake, name):
+    """The files of the history, by name."""
+    if name == "parquet":
+        return {each.name for each in (lake / "shop.orders" / "history").glob("*.parquet")}
+    if name == "delta":
+        paths = DeltaTable(str(lake / "shop.orders_history")).file_uris()
+    else:
+        table = own_catalog(lake).load_table("shop.orders_history")
+        paths = [task.file.file_path for task in table.scan().plan_files()]
+    return {path.rpartition("/")[2] for path in paths}
+
+
+def test_rows_of_more_log_files_than_a_byte_counts(tmp_path):
+    files, paths = [], []
+    for number in range(16):
+        names = [f"binlog.{10 * number + each:06}" for each in range(10)]
+        path = tmp_path / f"{number}.parquet"
+        file = ParquetFile(path)
+        file.write(pa.table({"_file": pa.chunked_array([constant(name, 1) for name in names])}))
+        files.append(DataFile(path.name, 10, file.close(), 100))
+        paths.append(path)
+    made = put_together(files, paths, tmp_path / "all.parquet")
+    assert made.rows == 160
+    (rows,) = row_groups(str(tmp_path / "all.parquet"))
+    assert rows["_file"].to_pylist() == [f"binlog.{number:06}" for number in range(160)]

@@ -1,0 +1,226 @@
+"""Tables with rows that do not count, and tails beside their files: read by others, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.spark.current.build import Built
+from tailrace.spark.lake import hidden, vectors
+from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.steps import hidden_of
+from tests.spark.lake.making import COLUMNS, batch, made, row, state
+from tests.spark.lake.patching import NAME, READERS, expected, names, new, patch
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def name(request):
+    return request.param
+
+
+def seen(lake, name):
+    return names(READERS[name](lake, NAME))
+
+
+def actions(lake, version):
+    text = (lake / NAME / "_delta_log" / f"{version:020}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_rows_are_replaced_beside_their_files(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        before = store.current_paths(NAME)
+        store.commit(patch(store, new(3, 5, 20), gone=[7]))
+        assert store.current_paths(NAME)[: len(before)] == before
+        assert len(store.current_paths(NAME)) == len(before) + 1
+        assert store.manifest.tables[NAME].current.rows == 10
+        store.refresh()
+        assert store.manifest.version == 2
+        store.commit(patch(store, new(3, 21), gone=[20]))
+    rows = [0, 1, 2, 3, 4, 5, 6, 8, 9, 21]
+    assert seen(lake, name) == expected(rows, [3, 5, 21])
+    with open_store(lake, name) as store:
+        store.refresh()
+        assert store.manifest.version == 3
+        assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+        assert store._tables.deleted(NAME)
+        store.commit(patch(store, [], gone=[0, 21]))
+        assert seen(lake, name) == expected(rows[1:-1], [3, 5])
+        built = state(store.staging / "x", [row(each) for each in range(4)], COLUMNS)
+        store.commit(made({}, {NAME: built}, 2000))
+        store.refresh()
+        assert store.manifest.version == 5
+        assert store._tables.deleted(NAME) == {}
+    assert seen(lake, name) == expected(range(4))
+
+
+def test_a_renamed_table_takes_hidden_rows_and_tails_along(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, new(3), gone=[7]))
+        built = Built(store.manifest.tables[NAME].current, store.current_paths(NAME))
+        store.commit(made({}, {"shop.sales": built}, 2000, origins={"shop.sales": "mysql"}))
+    found = names(READERS[name](lake, "shop.sales"))
+    assert found == expected([0, 1, 2, 3, 4, 5, 6, 8, 9], [3])
+    assert READERS[name](lake, NAME).num_rows == 0
+
+
+def test_many_batches_one_behind_the_other(tmp_path, name):
+    """Over checkpoints, and opened again and again."""
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0, rows=100))
+    for number in range(45):
+        with open_store(lake, name) as store:
+            store.refresh()
+            assert store.manifest.version == number + 1
+            store.commit(patch(store, new(number, 100 + number), first=1000 + 10 * number))
+    assert seen(lake, name) == expected(range(145), [*range(45), *range(100, 145)])
+
+
+def test_delta_stays_plain_until_there_is_a_vector(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        assert "deletionVectors" not in DeltaTable(lake / NAME).protocol().reader_features
+        store.commit(patch(store, new(3)))
+        store.commit(patch(store, new(4)))
+    first, second = actions(lake, 1), actions(lake, 2)
+    (protocol,) = [each["protocol"] for each in first if "protocol" in each]
+    assert protocol["readerFeatures"] == ["deletionVectors", "timestampNtz"]
+    (metadata,) = [each["metaData"] for each in first if "metaData" in each]
+    assert metadata["configuration"]["delta.enableDeletionVectors"] == "true"
+    assert not [each for each in second if "protocol" in each or "metaData" in each]
+    added = [each["add"] for each in first if "add" in each and "deletionVector" in each["add"]]
+    (again,) = added
+    assert json.loads(again["stats"])["tightBounds"] is False
+    rows = pq.read_metadata(lake / NAME / again["path"]).num_rows
+    assert json.loads(again["stats"])["numRecords"] == rows
+    assert again["deletionVector"]["cardinality"] == 1
+    removed = [each["remove"] for each in first if "remove" in each]
+    assert [each["path"] for each in removed] == [again["path"]]
+    changelog = DeltaTable(lake / f"{NAME}_changelog").protocol()
+    assert "deletionVectors" not in changelog.reader_features
+
+
+def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
+    lake, rng = tmp_path / "lake", np.random.default_rng(3)
+    keys = rng.permutation(20_000).tolist()
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0, rows=20_000))
+        store.commit(patch(store, new(*range(20_000, 20_010)), gone=keys[:3000]))
+        (first,) = (lake / NAME).glob(vectors.ANY_FILE)
+        store.commit(patch(store, new(*range(20_010, 20_020)), gone=keys[3000:5000]))
+        files = sorted((lake / NAME).glob(vectors.ANY_FILE))
+        assert len(files) == 2
+        left = sorted([*keys[5000:], *range(20_000, 20_020)])
+        assert [key for key, _ in seen(lake, "delta")] == left
+        store.refresh()
+        assert store.manifest.version == 3
+        tables = DeltaTables(lake)
+        assert tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+        old = time.time() - 7200
+        for each in files:
+            os.utime(each, (old, old))
+        store._tables.tidy(NAME)
+        assert sorted((lake / NAME).glob(vectors.ANY_FILE)) == files  # replaced a moment ago
+        store.commit(patch(store, new(1)))
+    # An hour later: what was taken out then has no entry in a checkpoint any more.
+    log = lake / NAME / "_delta_log"
+    for path in log.glob("*.json"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "remove" in line:
+                line["remove"]["deletionTimestamp"] -= 7_200_000
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for path in log.glob("*checkpoint*"):
+        path.unlink()
+    DeltaTables(lake).tidy(NAME)
+    now = set((lake / NAME).glob(vectors.ANY_FILE))
+    assert first not in now
+    assert now
+    assert [key for key, _ in seen(lake, "delta")] == sorted({*left, 1})
+    assert DeltaTables(lake).deleted(NAME)
+
+
+def test_vacuum_by_others_leaves_what_is_needed(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0, rows=9000))
+        store.commit(patch(store, new(1, 2), gone=range(3, 8000, 2)))
+        store.commit(patch(store, new(1, 4)))
+    there = seen(lake, "delta")
+    table = DeltaTable(lake / NAME)
+    table.create_checkpoint()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert seen(lake, "delta") == there
+    with open_store(lake, "delta") as store:
+        store.refresh()
+        assert store.manifest.version == 3
+
+
+def test_rows_that_others_delete_beside_ours(tmp_path):
+    """delta-rs writes a file anew that has a vector; its rows are files of ours again."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, new(3), gone=[7]))
+    DeltaTable(lake / NAME).delete("id = 4 OR id = 3")
+    with open_store(lake, "delta") as store:
+        store.refresh()
+        current = store.manifest.tables[NAME].current
+        assert store.manifest.version == 3
+        assert (current.rows, current.tails) == (7, ())
+        store.commit(patch(store, new(1)))
+        store.refresh()
+        assert store.manifest.version == 4
+    assert seen(lake, "delta") == expected([0, 1, 2, 5, 6, 8, 9], [1])
+
+
+def test_a_vector_that_others_added_is_not_ours(tmp_path):
+    """The same file with more rows deleted: as Spark's DELETE leaves it."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        store.commit(patch(store, new(3)))
+    log = sorted((lake / NAME / "_delta_log").glob("*.json"))
+    (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
+    rows = hidden.load(DeltaTables(lake).deleted(NAME)[mine["path"]])
+    more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"]
+    gone = {"path": mine["path"], "deletionTimestamp": 1, "dataChange": True}
+    lines = [
+        {"remove": gone | {"deletionVector": mine["deletionVector"]}},
+        {"add": mine | {"deletionVector": more}},
+    ]
+    (log[-1].parent / f"{len(log):020}.json").write_text("\n".join(map(json.dumps, lines)))
+    theirs = seen(lake, "delta")
+    assert len(theirs) == 9
+    with open_store(lake, "delta") as store:
+        store.refresh()
+        assert store.manifest.version == 3
+        assert store.manifest.tables[NAME].current.rows == 9
+    assert seen(lake, "delta") == theirs
+
+
+def test_the_manifest_comes_back(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        made = patch(store, new(3, 4))
+        store.commit(replace(made, update_mode="merge-on-read"))
+        written = store.manifest
+    with open_store(lake, "delta") as store:
+        assert store.manifest == written
+        assert store.manifest.update_mode == "merge-on-read"
+        assert len(store.manifest.tables[NAME].current.tails) == 1

@@ -1,0 +1,299 @@
+"""Lakes of Delta and Iceberg tables, read back with the formats' own readers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.errors import PipelineError
+from tailrace.spark.current.build import Built
+from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.manifest import Current
+from tailrace.spark.lake.open import open_store
+from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
+
+
+def delta_rows(lake, table):
+    return pa.table(DeltaTable(str(lake / table)).to_pyarrow_table())
+
+
+def iceberg_rows(lake, table):
+    return own_catalog(lake).load_table(table).scan().to_arrow()
+
+
+READERS = {"delta": delta_rows, "iceberg": iceberg_rows}
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def read(name):
+    return READERS[name]
+
+
+def as_rows(table):
+    """Rows of the columns that tests make, by key; spans are microseconds in a table."""
+    rows = sorted(table.select(COLUMNS.names).to_pylist(), key=lambda each: each["id"])
+    return [{**each, "span": each["span"]} for each in rows]
+
+
+def expected(numbers, columns=COLUMNS):
+    rows = [row(number, columns) for number in numbers]
+    for each in rows:
+        each["span"] = (
+            each["span"].days * 86_400_000_000
+            + each["span"].seconds * 10**6
+            + each["span"].microseconds
+        )
+    return rows
+
+
+def test_batches_come_back_as_they_were(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    for number in range(3):
+        with open_store(lake, name) as store:
+            assert store.manifest.version == number
+            store.refresh()
+            assert store.manifest.version == number
+            manifest = store.commit(batch(store, number))
+            assert manifest.version == number + 1
+        assert as_rows(read(lake, "shop.orders")) == expected(range(10 * (number + 1)))
+        log = read(lake, "shop.orders_changelog")
+        assert sorted(int(seq) for seq in log["_seq"].to_pylist()) == list(
+            range(1, 10 * (number + 1) + 1)
+        )
+        after = pa.Table.from_struct_array(log["after"].combine_chunks())
+        assert as_rows(after) == expected(range(10 * (number + 1)))
+        assert set(log["_op"].to_pylist()) == {"insert"}
+        own = ("_log_file", "_log_pos") if name == "iceberg" else ("_file", "_pos")
+        assert set(log[own[0]].to_pylist()) == {"binlog.000001"}
+        assert sorted(set(log[own[1]].to_pylist())) == [10 * each + 1 for each in range(number + 1)]
+    with open_store(lake, name) as store:
+        assert store.manifest.sources["mysql"].offset == 300
+        (sums,) = store.manifest.tables["shop.orders"].changelog
+        assert sums.rows == 30
+        assert all(Path(path).exists() for path in store.current_paths("shop.orders"))
+
+
+def test_a_bucket_that_did_not_change_is_not_written_again(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        before = store.current_paths("shop.orders")
+        known = (store.manifest.tables["shop.orders"].current.files, before)
+        built = state(store.staging, [row(n) for n in range(10)], COLUMNS, keep=(0,), known=known)
+        store.commit(made({}, {"shop.orders": built}, 200))
+        after = store.current_paths("shop.orders")
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert as_rows(read(lake, "shop.orders")) == expected(range(10))
+
+
+def test_columns_come_go_and_widen(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    other = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("price", pa.decimal128(14, 2)),
+            ("tiny", pa.int32()),
+            ("ratio", pa.float64()),
+            ("note", pa.string()),
+        ]
+    )
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        store.commit(batch(store, 1, other, note="later"))
+    now = read(lake, "shop.orders")
+    assert [field for field in now.schema.names if not field.startswith("_")] == other.names
+    assert now.schema.field("id").type == pa.int64()
+    assert now["note"].to_pylist() == ["later"] * 20
+    log = pa.Table.from_struct_array(read(lake, "shop.orders_changelog")["after"].combine_chunks())
+    assert sorted(log["id"].to_pylist()) == list(range(20))
+    assert log.schema.field("id").type == pa.int64()
+    assert log.schema.field("price").type == pa.decimal128(14, 2)
+    by_id = {each["id"]: each for each in log.to_pylist()}
+    assert by_id[3]["price"] == row(3)["price"]
+    assert by_id[13]["note"] == "later"
+    assert by_id[3]["note"] is None
+    assert by_id[13]["born"] is None
+    assert by_id[3]["born"] == row(3)["born"]
+
+
+def test_a_type_that_does_not_widen_gets_a_column_of_its_own(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    texts = COLUMNS.set(COLUMNS.get_field_index("price"), pa.field("price", pa.string()))
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        new = [row(number, texts, price=f"about {number}") for number in range(10, 20)]
+        files = {"shop.orders": [changes(store.staging / "c", new, texts, 11)]}
+        store.commit(made(files, {"shop.orders": state(store.staging / "s", new, texts)}, 200))
+    log = pa.Table.from_struct_array(read(lake, "shop.orders_changelog")["after"].combine_chunks())
+    by_id = {each["id"]: each for each in log.to_pylist()}
+    assert by_id[3]["price"] == row(3)["price"]
+    assert by_id[3]["price__string"] is None
+    assert by_id[13]["price"] is None
+    assert by_id[13]["price__string"] == "about 13"
+    assert by_id[13]["name"] == row(13)["name"]
+    now = {each["id"]: each for each in read(lake, "shop.orders").to_pylist()}
+    assert now[13]["price"] == "about 13"
+    assert set(now) == set(range(10, 20))
+
+
+def test_a_table_that_is_dropped_or_refused_is_empty(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        refused = Built(Current(pa.schema([]), (), refused="no key"))
+        store.commit(made({}, {"shop.orders": refused}, 200))
+        assert store.manifest.tables["shop.orders"].current.refused == "no key"
+    assert read(lake, "shop.orders").num_rows == 0
+    assert read(lake, "shop.orders_changelog").num_rows == 10
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 1))
+    assert as_rows(read(lake, "shop.orders")) == expected(range(20))
+    with open_store(lake, name) as store:
+        store.commit(made({}, {}, 400))
+        assert store.manifest.tables["shop.orders"].dropped
+    assert read(lake, "shop.orders").num_rows == 0
+
+
+def test_a_renamed_table_takes_its_rows_along(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        current = store.manifest.tables["shop.orders"].current
+        built = Built(current, store.current_paths("shop.orders"))
+        store.commit(made({}, {"shop.sales": built}, 200, origins={"shop.sales": "mysql"}))
+    assert as_rows(read(lake, "shop.sales")) == expected(range(10))
+    assert read(lake, "shop.orders").num_rows == 0
+
+
+def test_names_that_are_taken(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    other = "shop.orders_changelog"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        new = [row(number) for number in range(5)]
+        files = {other: [changes(store.staging / "c", new, COLUMNS, 50, other)]}
+        known = store.manifest.tables["shop.orders"].current
+        built = {
+            "shop.orders": Built(known, store.current_paths("shop.orders")),
+            other: state(store.staging / "s", new, COLUMNS),
+        }
+        store.commit(made(files, built, 200))
+        parts = store.manifest.tables[other].parts
+    assert parts == {"changelog": f"{other}_changelog", "current": f"{other}_"}
+    assert as_rows(read(lake, f"{other}_")) == expected(range(5))
+    assert read(lake, other).num_rows == 10
+
+
+def test_shards_share_a_table(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    wide = COLUMNS.append(pa.field("note", pa.string()))
+    with open_store(lake, name) as store:
+        files, built = {}, {}
+        for number, (source, columns) in enumerate((("a", COLUMNS), ("b", wide))):
+            key = f"{source}/shop.orders"
+            rows = [row(each, columns, note="b") for each in range(5)]
+            folder = store.staging / source
+            files[key] = [
+                with_source(changes(folder, rows, columns, 1 + 9 * number, source=source), source)
+            ]
+            built[key] = sourced(state(folder, rows, columns), source)
+        store.commit(made(files, built, 200, shards=True))
+    now = read(lake, "shop.orders").to_pylist()
+    assert sorted((each["_source"], each["id"]) for each in now) == [
+        (source, number) for source in "ab" for number in range(5)
+    ]
+    assert {each["note"] for each in now if each["_source"] == "a"} == {None}
+    assert {each["note"] for each in now if each["_source"] == "b"} == {"b"}
+    log = read(lake, "shop.orders_changelog")
+    assert sorted(log["_source"].to_pylist()) == ["a"] * 5 + ["b"] * 5
+
+
+def sourced(built, source):
+    for path in built.paths:
+        add_source(path, source)
+    return built
+
+
+def with_source(file, source):
+    add_source(file.path, source)
+    return file
+
+
+def add_source(path, source):
+    rows = pq.read_table(path)
+    pq.write_table(rows.append_column("_source", pa.array([source] * rows.num_rows)), path)
+
+
+def test_delta_statistics_let_readers_skip_files(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        for number in range(3):
+            store.commit(batch(store, number))
+    found = DeltaTable(str(lake / "shop.orders_changelog"))
+    log = sorted((lake / "shop.orders_changelog" / "_delta_log").glob("*.json"))
+    (added,) = [
+        action["add"]
+        for line in log[1].read_text().splitlines()
+        if "add" in (action := json.loads(line))
+    ]
+    figures = json.loads(added["stats"])
+    assert figures["numRecords"] == 10
+    assert figures["minValues"]["after"]["id"] == 10
+    assert figures["maxValues"]["after"]["id"] == 19
+    assert figures["minValues"]["after"]["price"] == 10.25
+    assert '"price": 10.25' in added["stats"]
+    assert figures["maxValues"]["after"]["big"] == 2**64 - 1 - 10
+    assert figures["minValues"]["after"]["seen"] == "2024-01-01T00:00:10.000000Z"
+    assert figures["minValues"]["after"]["at"] == "2020-01-01T10:00:00.123456"
+    assert figures["minValues"]["after"]["born"] == "2000-01-11"
+    assert figures["nullCount"]["after"]["id"] == 0
+    assert figures["nullCount"]["before"]["id"] == 10
+    assert len(found.file_uris()) == 3
+    assert found.transaction_version("tailrace") == 3
+
+
+def test_files_are_plain_for_every_reader_and_typed_for_tasks(tmp_path, name):
+    with open_store(tmp_path / "lake", name) as store:
+        store.commit(batch(store, 0))
+        (path, _) = store.current_paths("shop.orders")
+        assert pq.read_schema(path).field("span").type == pa.int64()
+        (rows,) = row_groups(path)
+        assert rows.schema.field("span").type == pa.duration("us")
+        wanted = {each["id"]: each["span"] for each in map(row, range(10))}
+        assert rows["span"].to_pylist() == [wanted[each] for each in rows["id"].to_pylist()]
+
+
+def test_a_lake_of_another_format(tmp_path, name):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+    other = "iceberg" if name == "delta" else "delta"
+    for wrong in (other, "parquet"):
+        with pytest.raises(PipelineError, match="format"), open_store(lake, wrong):
+            pass
+    with open_store(lake, name) as store:
+        assert store.manifest.version == 1
+
+
+def test_what_was_not_committed_goes_away(tmp_path, name, read):
+    lake = tmp_path / "lake"
+    with open_store(lake, name) as store:
+        store.commit(batch(store, 0))
+        batch(store, 1)
+        store.discard()
+        assert list(store.staging.iterdir()) == []
+        store.commit(batch(store, 1))
+    assert as_rows(read(lake, "shop.orders")) == expected(range(20))

@@ -1,0 +1,198 @@
+"""What commits leave behind goes away, and what is in use stays."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.spark.lake import iceberg_commit
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg_tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
+from tailrace.spark.lake.open import open_store
+from tests.spark.lake.making import batch
+from tests.spark.lake.test_killed import crashing
+from tests.spark.lake.test_tables import READERS, as_rows, expected
+
+TABLES = ("shop.orders", "shop.orders_changelog")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Gives a function that lets seconds pass, for those who tidy."""
+    passed = 0.0
+
+    class Clock:
+        @staticmethod
+        def time():
+            return time.time() + passed
+
+    def wait(seconds):
+        nonlocal passed
+        passed += seconds
+
+    monkeypatch.setattr(iceberg_commit, "time", Clock)
+    return wait
+
+
+def used(lake, table):
+    """The files that a table's snapshots use, all of them."""
+    found = own_catalog(lake).load_table(table)
+    files = set()
+    for snapshot in found.metadata.snapshots:
+        files.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(found.io):
+            files.add(manifest.manifest_path)
+            entries = manifest.fetch_manifest_entry(found.io)
+            files.update(entry.data_file.file_path for entry in entries)
+    return {urlsplit(path).path for path in files}
+
+
+def there(lake, table):
+    """The files in a table's folders, but for its metadata in JSON."""
+    files = (lake / table).rglob("*.*")
+    return {str(each) for each in files if each.suffix in {".avro", ".parquet"}}
+
+
+def test_old_snapshots_of_iceberg_go_with_their_files(tmp_path, clock):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        for number in range(4):
+            store.commit(batch(store, number))
+    for table in TABLES:
+        assert len(own_catalog(lake).load_table(table).metadata.snapshots) == 4
+    clock(3700)
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 4))
+    for table in TABLES:
+        # the last of them was replaced just now
+        assert len(own_catalog(lake).load_table(table).metadata.snapshots) == 2
+        assert not there(lake, table) - used(lake, table)
+    assert len(list((lake / "shop.orders" / "data").iterdir())) == 4
+    assert len(list((lake / "shop.orders_changelog" / "data").iterdir())) == 5
+    assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(50))
+    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 50
+
+
+def test_few_snapshots_of_iceberg_stay_and_their_files_for_an_hour(tmp_path, clock):
+    """Who reads a snapshot that is no longer listed goes on."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+    before = {}
+    for table in TABLES:
+        found = own_catalog(lake).load_table(table)
+        with found.transaction() as transaction:
+            transaction.set_properties({SNAPSHOTS: "3"})
+        before[table] = own_catalog(lake).load_table(table)
+    with open_store(lake, "iceberg") as store:
+        for number in range(1, 9):
+            store.commit(batch(store, number))
+            assert all(each.scan().to_arrow().num_rows == 10 for each in before.values())
+    for table in TABLES:
+        metadata = own_catalog(lake).load_table(table).metadata
+        assert len(metadata.snapshots) == 3
+        assert [each.snapshot_id for each in metadata.snapshots] == [
+            each.snapshot_id for each in metadata.snapshot_log
+        ]
+        assert used(lake, table) < there(lake, table)
+    clock(3700)
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 9))
+    for table in TABLES:
+        assert not there(lake, table) - used(lake, table)
+        assert not (lake / table / NAME).read_text().strip()
+    assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(100))
+    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 100
+
+
+def test_a_tagged_snapshot_of_iceberg_keeps_all(tmp_path, clock):
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        for number in range(3):
+            store.commit(batch(store, number))
+    table = own_catalog(lake).load_table("shop.orders")
+    first = table.metadata.snapshots[0].snapshot_id
+    later = int(time.time() * 1000) + 3_700_000
+    assert len(outdated(table.metadata, later)) == 3
+    table.manage_snapshots().create_tag(first, "mine").commit()
+    table = own_catalog(lake).load_table("shop.orders")
+    assert outdated(table.metadata, later) == []
+    clock(3700)
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 3))
+    table = own_catalog(lake).load_table("shop.orders")
+    assert table.scan(snapshot_id=first).to_arrow().num_rows == 10
+
+
+def test_leftovers_outlive_a_process(tmp_path):
+    class Removing:
+        def __init__(self):
+            self.gone = []
+
+        def delete(self, path):
+            self.gone.append(path)
+
+    class Metadata:
+        location, properties = "here", {}
+
+        def __init__(self, number):
+            self.snapshots = [type("Snapshot", (), {"sequence_number": number})]
+
+    hour = 3_600_000
+    Leftovers(tmp_path).note([Left(1000, 5, ("a", "b")), Left(2000, 6, ("c",))])
+    with (tmp_path / NAME).open("a") as file:
+        file.write('\n{"at": 10, "sin')
+    Leftovers(tmp_path).note([Left(3000, 7, ("d",))])
+    io = Removing()
+    left = Leftovers(tmp_path)
+    assert left.remove(io, Metadata(9), hour + 1000) == 0
+    left.keep(["b", "other"])
+    assert left.remove(io, Metadata(4), hour + 9000) == 0  # snapshots are there that need them
+    assert left.remove(io, Metadata(6), hour + 2500) == 2
+    assert io.gone == ["a", "c"]
+    assert Leftovers(tmp_path).remove(io, Metadata(7), hour + 9000) == 1
+    assert io.gone == ["a", "c", "d"]
+
+
+def test_delta_has_checkpoints_and_few_files(tmp_path):
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        for number in range(22):
+            store.commit(batch(store, number, rows=2))
+    log = lake / "shop.orders" / "_delta_log"
+    assert (log / "_last_checkpoint").exists()
+    assert DeltaTable(str(lake / "shop.orders")).transaction_version("tailrace") == 22
+    assert as_rows(READERS["delta"](lake, "shop.orders")) == expected(range(44))
+    changes = READERS["delta"](lake, "shop.orders_changelog")
+    assert sorted(int(seq) for seq in changes["_seq"].to_pylist()) == list(range(1, 45))
+    assert len(DeltaTable(str(lake / "shop.orders_changelog")).file_uris()) < 10
+
+
+def test_killed_while_snapshots_go(tmp_path):
+    """As test_killed.py, with a table that keeps one snapshot, and no file of the ones before."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, 0))
+    for table in TABLES:
+        with own_catalog(lake).load_table(table).transaction() as transaction:
+            transaction.set_properties({SNAPSHOTS: "1", AGE: "-1000"})
+    fatal = 0
+    while crashing(lake, "iceberg", fatal) is None:
+        with open_store(lake, "iceberg") as store:
+            now = store.manifest.version
+        for table in TABLES:
+            assert used(lake, table) <= there(lake, table)
+        assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(10 * now))
+        assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 10 * now
+        fatal += 2
+    for _ in range(2):
+        with open_store(lake, "iceberg") as store:
+            store.commit(batch(store, store.manifest.version))
+    for table in TABLES:
+        assert len(own_catalog(lake).load_table(table).metadata.snapshots) <= 2
+        data = {each for each in there(lake, table) if each.endswith(".parquet")}
+        gone = {each for each in data if each not in used(lake, table)}
+        assert len(gone) <= 2  # of the snapshot that was replaced just now

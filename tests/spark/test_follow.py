@@ -1,0 +1,255 @@
+"""`mirror` that follows: real servers under load, against what their SELECT says."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
+from tailrace.spark import mirror
+from tailrace.spark.batch import Batches
+from tests.spark.following import Follow, check, mark, read, url_of, values
+from tools.dumps import dump_databases
+from tools.load import Load
+from tools.servers import NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOP = ROOT / "examples" / "shop"
+LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
+REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+
+
+def no_spark():
+    raise AssertionError("what is small is done without Spark")
+
+
+def test_under_load_stopped_and_gone_on_with(source, tmp_path):
+    lake = tmp_path / "lake"
+    options = {"spark": no_spark, "statements": "skip"}
+    with Load(source, seed=1, **LOAD):
+        with Follow(url_of(source), lake, **options) as first:
+            first.wait_for(lambda: sum(m.report is not None for m in first.moments) >= 3)
+        assert first.report.changes > 0
+        second = Follow(url_of(source), lake, **options)
+        with second:
+            second.wait_for(lambda: sum(m.report is not None for m in second.moments) >= 3)
+    with Follow(url_of(source), lake, **options) as last:
+        last.wait_for_mark(source)
+    expected = dump_databases(source, "random_load", "follow")
+    assert check(lake, last.report, expected) >= 6
+    for table in last.report.tables:
+        assert table.refused is None or any(each in table.refused for each in REASONS)
+
+
+COMMAND = [sys.executable, "-m", "tailrace.cli", "mirror"]
+
+
+@pytest.mark.slow
+def test_killed_under_load(source, tmp_path):
+    lake = tmp_path / "lake"
+    rng = random.Random(3)
+    url = url_of(source)
+    command = [*COMMAND, url, "--into", lake, "--follow", "--trigger", "200ms"]
+    command += ["--statements", "skip"]
+    with Load(source, seed=2, **LOAD):
+        for _ in range(3):
+            now = lake / "_tailrace" / "now"
+            before = now.readlink() if now.is_symlink() else None
+            said = tmp_path / "said"
+            with said.open("w") as out:
+                process = subprocess.Popen(command, cwd=ROOT, stderr=out, stdout=out)
+            try:
+                end = time.monotonic() + 60
+                while (now.readlink() if now.is_symlink() else None) == before:
+                    assert process.poll() is None, said.read_text()
+                    assert time.monotonic() < end, said.read_text()
+                    time.sleep(0.01)
+                time.sleep(rng.uniform(0, 1))
+                assert process.poll() is None, said.read_text()
+            finally:
+                process.kill()
+                process.wait()
+    with Follow(url, lake, statements="skip") as last:
+        last.wait_for_mark(source)
+    assert check(lake, last.report, dump_databases(source, "random_load", "follow")) >= 6
+
+
+def test_a_backlog_is_worked_off_in_steps(tmp_path):
+    lake = tmp_path / "lake"
+    with Follow(SHOP, lake, batch_bytes=100_000) as following:
+        following.wait_for(lambda: following.moments and following.moments[-1].report is None)
+    assert following.report.changes == 6232
+    batches = [moment.report for moment in following.moments if moment.report is not None]
+    assert len(batches) == following.moments[-1].batches > 3
+    assert sum(each.log_bytes for each in batches) == following.report.log_bytes
+    last = following.moments[-1]
+    assert all((each.lag_bytes, each.lag_seconds) == (0, 0.0) for each in last.sources)
+    expected = {
+        name: table
+        for flavour in json.loads((SHOP / "expected.json").read_text()).values()
+        for name, table in flavour["tables"].items()
+    }
+    assert check(lake, following.report, expected) == len(expected)
+
+
+def test_the_servers_own_folder(source, tmp_path):
+    lake = tmp_path / "lake"
+    with Follow(source.data, lake, tables=["follow.*"], spark=no_spark) as following:
+        following.wait_for_mark(source)
+        source.rotate()
+        following.wait_for_mark(source)
+    expected = dump_databases(source, "follow")
+    assert check(lake, following.report, expected) == 1
+
+
+def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
+    lake = tmp_path / "lake"
+    source.execute("CREATE DATABASE IF NOT EXISTS held")
+    source.execute("CREATE TABLE IF NOT EXISTS held.t (a INT PRIMARY KEY) ENGINE=InnoDB")
+    with Follow(url_of(source), lake, tables=["held.t", "follow.marks"]) as following:
+        following.wait_for_mark(source)
+        with source.connect() as other, other.cursor() as cursor:
+            for value, end in ((1, "ROLLBACK"), (2, "COMMIT")):
+                cursor.execute(f"XA START 'x{value}'")
+                cursor.execute(f"INSERT INTO held.t VALUES ({value})")
+                cursor.execute(f"XA END 'x{value}'")
+                cursor.execute(f"XA PREPARE 'x{value}'")
+                behind = mark(source)
+                following.wait_for(lambda: following.moments[-1].sources[0].held)
+                assert behind not in values(lake, "follow.marks", "n")
+                assert following.moments[-1].sources[0].lag_bytes > 0
+                cursor.execute(f"XA {end} 'x{value}'")
+                following.wait_for(lambda value=behind: value in values(lake, "follow.marks", "n"))
+                following.wait_for(lambda: following.moments[-1].sources[0].held is None)
+    assert values(lake, "held.t", "a") == [2]
+    assert read(lake, "held.t", "changelog").column("_op").to_pylist() == ["insert"]
+
+
+def test_a_table_that_is_refused_alone(source, tmp_path):
+    lake = tmp_path / "lake"
+    source.execute("CREATE DATABASE IF NOT EXISTS refused")
+    source.execute("DROP TABLE IF EXISTS refused.t")
+    with Follow(url_of(source), lake, tables=["refused.*", "follow.*"]) as following:
+        following.wait_for_mark(source)
+        source.execute("CREATE TABLE refused.t (a INT)")
+        source.execute("INSERT INTO refused.t VALUES (1)")
+        source.connection.commit()
+        following.wait_for_mark(source)
+    reports = {table.name: table for table in following.report.tables}
+    assert reports["refused.t"].refused == "it has no primary key"
+    assert reports["follow.marks"].refused is None
+    assert len(read(lake, "refused.t", "changelog")) == 1
+
+
+def test_shards(fresh_server, tmp_path):
+    servers = [fresh_server(name, {"binlog_row_metadata": "FULL"}) for name in NAMES[:2]]
+    lake = tmp_path / "lake"
+    for number, server in enumerate(servers):
+        server.execute("CREATE DATABASE d")
+        server.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(9))")
+        server.execute(f"INSERT INTO d.t VALUES (1, 'from {number}'), ({number + 2}, 'own')")
+        server.connection.commit()
+    urls = [url_of(server) for server in servers]
+    with pytest.raises(PipelineError, match="begin a lake with --shards"):
+        mirror(urls, tmp_path / "other", tables=["d.t"], keep=["changelog"])
+    with Follow(urls, lake, shards=True, tables=["d.*"]) as following:
+        following.wait_for(lambda: sum(len(m.sources) == 2 for m in following.moments) > 2)
+        following.wait_for(lambda: len(read(lake, "d.t", "changelog") or ()) == 4)
+        servers[0].execute("DELETE FROM d.t WHERE a = 1")
+        servers[0].connection.commit()
+        following.wait_for(lambda: len(read(lake, "d.t", "changelog")) == 5)
+    changes = read(lake, "d.t", "changelog").to_pylist()
+    names = {f"127.0.0.1_{server.port}" for server in servers}
+    assert {change["_source"] for change in changes} == names
+    deleted = next(change for change in changes if change["_op"] == "delete")
+    assert deleted["_source"] == f"127.0.0.1_{servers[0].port}"
+    rows = {(row["_source"], row["a"], row["b"]) for row in read(lake, "d.t").to_pylist()}
+    one, two = (f"127.0.0.1_{server.port}" for server in servers)
+    assert rows == {(one, 2, "own"), (two, 1, "from 1"), (two, 3, "own")}
+    with pytest.raises(PipelineError, match="begun with --shards"):
+        mirror(urls, lake, tables=["d.*"])
+
+
+def fails(following, error, match):
+    """Wait until an error ends a mirror that follows."""
+    with pytest.raises(error, match=match):
+        following.wait_for(lambda: False)
+    following.error = None
+
+
+def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
+    server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
+    lake = tmp_path / "lake"
+    with Follow(url_of(server), lake, tables=["follow.*"]) as following:
+        following.wait_for_mark(server)
+    server.execute("RESET BINARY LOGS AND GTIDS")
+    with Follow(url_of(server), lake, tables=["follow.*"]) as following:
+        fails(following, LogReset, "reset")
+    with Follow(url_of(server, "ssl_mode=DISABLED&retry=0.5"), tmp_path / "two") as following:
+        following.wait_for(lambda: following.moments)
+        server.stop()
+        fails(following, ConnectionLost, "retry allows for 0.5")
+    with Follow(url_of(server), tmp_path / "none") as following:
+        fails(following, ConnectionLost, "cannot be reached")
+
+
+def test_a_folder_whose_log_is_gone(tmp_path):
+    logs = shutil.copytree(SHOP / "mysql", tmp_path / "mysql")
+    lake = tmp_path / "lake"
+    with Follow(logs, lake, tables=["shop.orders"]) as following:
+        following.wait_for(lambda: following.moments and following.moments[-1].report is None)
+        for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"))[-2:]]:
+            path.unlink()
+        fails(following, PipelineError, "is gone")
+    assert read(lake, "shop.orders") is not None
+
+
+def test_stopped_before_anything_came(source, tmp_path):
+    stop = threading.Event()
+    stop.set()
+    report = mirror(url_of(source), tmp_path / "lake", follow=True, stop=stop)
+    assert (report.version, report.changes) == (0, 0)
+
+
+@pytest.mark.parametrize("options", [{"trigger": -1}, {"batch_bytes": 0}], ids=str)
+def test_what_makes_no_sense(options, tmp_path):
+    with pytest.raises(UsageError):
+        mirror(SHOP, tmp_path / "lake", follow=True, **options)
+
+
+def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, monkeypatch):
+    """What was read is tried again at later triggers, and nothing of it is left out or twice."""
+    failed = []
+    run = Batches.run
+
+    def refused(self, taken, seconds=None):
+        if len(failed) < 4:
+            failed.append(taken)
+            raise LakeChanged("others have written")
+        return run(self, taken, seconds)
+
+    source.execute("CREATE DATABASE IF NOT EXISTS follow")
+    monkeypatch.setattr(Batches, "run", refused)
+    lake = tmp_path / "lake"
+    with Follow(url_of(source), lake, tables=["follow.*"], spark=no_spark) as following:
+        following.wait_for(lambda: len(failed) >= 2)
+        mark(source)
+        following.wait_for_mark(source)
+    assert len(failed) == 4
+    rows = [int(row[0]) for row in source.query("SELECT n FROM follow.marks ORDER BY n")]
+    assert sorted(values(lake, "follow.marks", "n")) == rows
+    inserted = [each["n"] for each in read(lake, "follow.marks", "changelog")["after"].to_pylist()]
+    assert sorted(inserted) == rows

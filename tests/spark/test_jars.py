@@ -1,0 +1,23 @@
+"""Settings of a Spark that goes on from a lake; tests/spark/lake/test_spark.py runs with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.errors import PipelineError
+from tailrace.spark import jars, settings
+
+
+def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):
+    found = settings("iceberg", tmp_path)
+    assert found["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/catalog.db"
+    assert found["spark.sql.catalog.lake.warehouse"] == tmp_path.as_uri()
+    with pytest.raises(PipelineError, match="say which folder"):
+        settings("iceberg")
+
+
+@pytest.mark.parametrize(("name", "version"), [("delta", "4.0.1"), ("parquet", "4.1.4")])
+def test_what_no_package_is_known_for(monkeypatch, name, version):
+    monkeypatch.setattr(jars, "version", lambda _: version)
+    with pytest.raises(PipelineError, match=f"no package of {name} .* PySpark {version[:3]}"):
+        settings(name)

@@ -1,0 +1,195 @@
+"""Streams of the data source ``binlog`` on Spark, over logs that real servers are writing."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from tailrace.spark import register
+from tailrace.spark.stream import BASES
+from tests.spark.following import mark, url_of
+from tools.load import Load
+from tools.servers import NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
+DEADLINE = 120.0
+KILLS = {"mysql-9.7": 3}
+"""One of the others: each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+
+
+@pytest.fixture(scope="module")
+def stream(spark):
+    """A function that gives a stream's frame."""
+    register(spark)
+
+    def load(path, **options):
+        options = {"statements": "skip", "path": str(path), **options}
+        return spark.readStream.format("binlog").options(**options).load()
+
+    return load
+
+
+def expected(path):
+    """What `tailrace.changes` reads: (_seq, _op, table) of every row."""
+    return sorted(
+        (int(row["_seq"]), row["_op"], row["_table"])
+        for batch in tailrace.changes(path, statements="skip")
+        for row in batch.select(["_seq", "_op", "_table"]).to_pylist()
+    )
+
+
+def run_now(frame, spark, checkpoint, name):
+    """Run a query over all there is into memory; its rows, as `expected` has them."""
+    query = (
+        frame.select(frame["_seq"].cast("string").alias("seq"), "_op", "_table")
+        .writeStream.format("memory")
+        .queryName(name)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(DEADLINE)
+    finally:
+        query.stop()
+    rows = spark.sql(f"SELECT * FROM {name}").collect()
+    return sorted((int(row.seq), row._op, row._table) for row in rows)
+
+
+def test_all_there_is_is_what_a_batch_reads(stream, spark, source, tmp_path):
+    mark(source)
+    source.rotate()
+    with Load(source, seed=5, **LOAD):
+        time.sleep(2)
+    frame = stream(source.data, index=str(tmp_path / "index"))
+    found = run_now(frame, spark, tmp_path / "checkpoint", "everything")
+    assert found == expected(source.data)
+    batch = spark.read.format("binlog").option("statements", "skip").load(str(source.data))
+    assert len(found) == batch.count() > 50
+
+
+def test_a_server_directly(stream, spark, source, tmp_path):
+    mark(source)
+    frame = stream(url_of(source), spool=str(tmp_path / "spool"))
+    found = run_now(frame, spark, tmp_path / "checkpoint", "direct")
+    assert found == expected(source.data)
+    mark(source)
+    again = run_now(frame, spark, tmp_path / "other", "again")
+    assert again == expected(source.data) != found
+
+
+def test_now_and_each_batch_once(stream, source, tmp_path):
+    batches = []
+
+    def take(frame, number):
+        batches.append((number, [json.loads(row.after)["n"] for row in frame.collect()]))
+
+    value = mark(source)
+    query = (
+        stream(source.data, start="now", tables="follow.marks", index=str(tmp_path / "index"))
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    try:
+        wait_for(query, lambda: batches)  # it knows where it began
+        for number in range(1, 4):
+            mark(source)
+            wait_for(query, lambda number=number: sum(len(rows) for _, rows in batches) == number)
+    finally:
+        query.stop()
+    assert [n for _, rows in batches for n in rows] == [value + 1, value + 2, value + 3]
+    offsets = sorted(
+        (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)
+    )
+    offset = json.loads(offsets[-1].read_text().splitlines()[-1])
+    assert set(offset) == {"file", "position", "gtid", "mark", "read"}
+    if source.flavour == "mysql":
+        said = source.query("SELECT @@GLOBAL.gtid_executed")[0][0].replace("\n", "")
+    else:
+        said = source.query("SELECT @@GLOBAL.gtid_binlog_pos")[0][0]
+    assert offset["gtid"] == said
+
+
+def wait_for(query, what):
+    end = time.monotonic() + DEADLINE
+    while not what():
+        if query.exception() is not None:
+            raise query.exception()
+        assert time.monotonic() < end, query.lastProgress
+        time.sleep(0.05)
+
+
+def test_a_log_that_is_reset_stops_it(stream, fresh_server, tmp_path):
+    server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
+    mark(server)
+    query = (
+        stream(server.data, index=str(tmp_path / "index"))
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    try:
+        wait_for(query, lambda: query.lastProgress and query.lastProgress["numInputRows"])
+        server.execute("RESET BINARY LOGS AND GTIDS")
+        with pytest.raises(StreamingQueryException, match=r"LogReset: .*were reset"):
+            wait_for(query, lambda: False)
+    finally:
+        query.stop()
+
+
+@pytest.mark.slow
+def test_the_driver_is_killed_under_load(source, tmp_path):
+    rng = random.Random(7)
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    out.mkdir()
+    options = {"statements": "skip", "path": str(source.data), "index": str(tmp_path / "index")}
+    options["maxTransactionsPerTrigger"] = "40"
+    given = {"out": str(out), "checkpoint": str(checkpoint), "source": options}
+    command = [sys.executable, "-m", "tests.spark.stream_driver"]
+    with Load(source, seed=9, **LOAD), (tmp_path / "said").open("w") as said:
+        for _ in range(KILLS.get(source.name, 1)):
+            before = len(list(out.glob("*.parquet")))
+            process = subprocess.Popen(
+                [*command, json.dumps({**given, "once": False})],
+                cwd=ROOT,
+                stderr=said,
+            )
+            try:
+                end = time.monotonic() + DEADLINE
+                while len(list(out.glob("*.parquet"))) < before + 2:
+                    assert process.poll() is None, (tmp_path / "said").read_text()
+                    assert time.monotonic() < end
+                    time.sleep(0.01)
+                time.sleep(rng.uniform(0, 0.6))
+            finally:
+                process.kill()
+                process.wait()
+    warned = "Spark before 4.2 takes one batch" in (tmp_path / "said").read_text()
+    assert warned is not bool(BASES)
+    del options["maxTransactionsPerTrigger"]
+    for _ in range(2):  # the first may only end what was under way
+        subprocess.run(
+            [*command, json.dumps({**given, "once": True})], cwd=ROOT, check=True, timeout=DEADLINE
+        )
+    files = sorted(out.glob("*.parquet"), key=lambda path: int(path.stem))
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    found = [(int(row["seq"]), row["_op"], row["_table"]) for row in rows]
+    assert sorted(found) == expected(source.data)

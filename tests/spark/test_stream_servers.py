@@ -1,0 +1,105 @@
+"""The streaming reader without Spark, over servers: restarts, purged and reset logs, starts."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tailrace.errors import LogReset, UsageError
+from tailrace.spark.datasource import Options
+from tailrace.spark.shape import JSON_SCHEMA
+from tailrace.spark.stream import StreamReader
+from tailrace.spark.stream_options import StreamOptions
+from tailrace.storage import find
+from tests.spark.following import mark, url_of
+from tools.servers import NAMES
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+
+
+@pytest.fixture
+def reader(source, tmp_path):
+    """A function that makes a reader of the server; they are stopped behind the test."""
+    made = []
+
+    def make(**options):
+        given = {"path": url_of(source), "tables": "follow.*", "spool": str(tmp_path / "spool")}
+        given |= options
+        made.append(StreamReader(Options.of(given), StreamOptions.of(given), JSON_SCHEMA))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def read(reader, start, end):
+    found = []
+    for partition in reader.partitions(start, end):
+        for batch in reader.read(partition):
+            found += batch.to_pylist()
+    return found
+
+
+def wait_for(reader, start, rows):
+    """Look until so many rows have come; the offset behind them."""
+    deadline = time.monotonic() + 60
+    while len(read(reader, start, end := reader.latestOffset(start))) < rows:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return end
+
+
+def test_restarted_purged_and_reset(reader, source, tmp_path):
+    mark(source)
+    first = reader(start="now")
+    start = first.initialOffset()
+    for _ in range(3):
+        mark(source)
+    end = wait_for(first, start, 3)
+    rows = read(first, start, end)
+    source.rotate()
+    kept = source.query("SHOW BINARY LOGS")[-1][0]
+    while find(tmp_path / "spool")[0].files[-1].name != kept:
+        time.sleep(0.02)
+    first.stop()
+    source.execute(f"PURGE BINARY LOGS TO '{kept}'")
+    second = reader(start="now")
+    assert second.partitions(end, end) == []
+    mark(source)
+    later = wait_for(second, end, 1)
+    assert read(second, start, end) == rows
+    behind = reader(start="oldest", spool=str(tmp_path / "other"))
+    assert len(read(behind, behind.initialOffset(), behind.latestOffset())) >= 1
+    reset = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}[source.flavour]
+    second.stop()
+    source.execute(reset)
+    third = reader(start="now")
+    with pytest.raises(LogReset):  # noqa: PT012 - it is found out when the receiver is answered
+        third.partitions(later, later)
+        while third.latestOffset(later):
+            time.sleep(0.02)
+
+
+def test_a_copy_is_of_one_query(reader, source):
+    mark(source)
+    first = reader()
+    first.latestOffset()
+    source.rotate()
+    mark(source)
+    end = first.latestOffset()
+    while end["file"] != source.query("SHOW BINARY LOGS")[-1][0]:
+        end = first.latestOffset()
+    first.commit(end)
+    source.rotate()
+    mark(source)
+    while first.latestOffset(end) == end:
+        time.sleep(0.02)
+    first.stop()
+    second = reader()
+    with pytest.raises(UsageError, match="a folder of its own"):
+        second.initialOffset()

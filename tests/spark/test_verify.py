@@ -1,0 +1,361 @@
+"""`verify` against real servers: what is equal, what is not, and what cannot be told."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailrace.cli import main
+from tailrace.errors import PipelineError
+from tailrace.spark import mirror, session
+from tailrace.spark.verify import verify
+from tests.spark.following import Follow, url_of
+from tools.load import Load
+from tools.servers import NAMES
+
+DATABASE = "verified"
+
+
+def no_spark():
+    raise AssertionError("what is small is done without Spark")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+
+
+@pytest.fixture
+def lake(source, tmp_path):
+    source.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+    source.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    return tmp_path / "lake"
+
+
+def land(source, lake, **options):
+    source.connection.commit()
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"], **options) as following:
+        following.wait_for_mark(source)
+
+
+def change_unlogged(source, *statements):
+    """Make the server differ from its log."""
+    source.execute("SET SESSION sql_log_bin = 0")
+    for statement in statements:
+        source.execute(statement)
+    source.connection.commit()
+    source.execute("SET SESSION sql_log_bin = 1")
+
+
+def check(source, lake, **options):
+    return verify(url_of(source), lake, spark=no_spark, tables=[f"{DATABASE}.*"], **options)
+
+
+EVERY_TYPE = """
+    id {id}, a TINYINT, b SMALLINT UNSIGNED, c MEDIUMINT, d INT UNSIGNED, e BIGINT UNSIGNED,
+    f FLOAT, g DOUBLE, h DECIMAL(12,4), i DECIMAL(60,5), j BIT(5), k BIT(64), l YEAR, m DATE,
+    n DATETIME(6), o TIMESTAMP(3) NULL, p TIME(2), q CHAR(9), r VARCHAR(40) CHARACTER SET latin1,
+    s TEXT CHARACTER SET utf8mb4, t BINARY(4), u VARBINARY(9), v BLOB, w ENUM('x', 'ä''b', ''),
+    x SET('p', 'q', 'r'), y JSON, z GEOMETRY
+"""
+ROWS = (
+    (
+        "-128, 65535, -8388608, 4294967295, 18446744073709551615, 0.1, 1e-300, '-12345678.9012', "
+        "'1234567890123456789012345678901234567890123456789012345.12345', b'10101', "
+        "b'1111111111111111111111111111111111111111111111111111111111111111', 1901, '9999-12-31', "
+        "'1000-01-01 00:00:00.000001', '2038-01-19 03:14:07.999', '-838:59:59.00', 'äöü', 'é', "
+        "'\\u20ac', 'ab', x'00ff', x'', 'x', 'p,r', '{\"a\": [1, 2.50, null, \"é\"]}', "
+        "ST_GeomFromText('POINT(1 2)')"
+    ),
+    (
+        "1, 2, 3, 4, 5, -16777216.5, -0.1, 0, 0, 0, 0, 0, '0000-00-00', '0000-00-00 00:00:00.000000', "
+        "'0000-00-00 00:00:00.000', '00:00:00.01', '', '', '', '', '', x'ff', '', '', '[]', NULL"
+    ),
+    (
+        "1, 2, 3, 4, 5, 3.4e38, 1.7976931348623157e308, 1, 1, 1, 1, 2155, '2024-00-10', "
+        "'2024-02-00 01:02:03.5', '1970-01-01 00:00:01', '12:34:56.78', ' a', ' b ', 'c', 'd', 'e', "
+        "x'0a', 'ä''b', 'p,q,r', '\"text\"', ST_GeomFromText('LINESTRING(0 0, 1 1)', 4326)"
+    ),
+    ", ".join(["NULL"] * 26),
+)
+
+
+LETTERS = ", ".join("abcdefghijklmnopqrstuvwxyz")
+MARIADB = (
+    ", uu UUID, i4 INET4, i6 INET6",
+    {
+        "uu": "'123e4567-e89b-12d3-a456-426655440000'",
+        "i4": "'10.0.0.1'",
+        "i6": "'::1'",
+    },
+)
+VECTOR = {"mysql": "STRING_TO_VECTOR('[1,-2.5,0.1]')", "mariadb": "VEC_FromText('[1,-2.5,0.1]')"}
+
+
+def test_every_type(source, lake):
+    extra, values = MARIADB if source.flavour == "mariadb" else ("", {})
+    if source.name != "mariadb-10.11":
+        extra, values = f"{extra}, vec VECTOR(3)", {**values, "vec": VECTOR[source.flavour]}
+    source.execute("SET SESSION sql_mode = ''")
+    source.execute(
+        f"CREATE TABLE {DATABASE}.every ({EVERY_TYPE.format(id='INT PRIMARY KEY')}{extra})"
+    )
+    for number, row in enumerate(ROWS):
+        source.execute(f"INSERT INTO {DATABASE}.every (id, {LETTERS}) VALUES ({number}, {row})")
+    source.execute(
+        f"INSERT INTO {DATABASE}.every (id, {', '.join(values)}) "
+        f"VALUES (99, {', '.join(values.values())})"
+    )
+    land(source, lake)
+    report = check(source, lake)
+    (table,) = report.tables
+    assert [(each.columns, each) for each in table.first] == []
+    assert (report.verdict, table.reason) == ("equal", None)
+    assert table.server_rows == table.lake_rows == len(ROWS) + 1
+    assert table.server_checksum == table.lake_checksum != 0
+
+
+KEYS = {
+    "number": ("id BIGINT UNSIGNED PRIMARY KEY, v INT", "(18446744073709551615 - {0}, {0})"),
+    "text": ("id VARCHAR(20) PRIMARY KEY, v INT", "(CONCAT('Ä', {0}, 'b '), {0})"),
+    "pair": ("a DATE, b DECIMAL(9,2), v INT, PRIMARY KEY (a, b)", "('2024-01-0{1}', {0}.5, {0})"),
+    "bytes": ("id VARBINARY(9) PRIMARY KEY, v INT", "(UNHEX(LPAD(HEX({0} * 5), 4, '0')), {0})"),
+    "named": ("e ENUM('z','a','m'), n INT, v INT, PRIMARY KEY (e, n)", "({1} % 3 + 1, {0}, {0})"),
+    "latin": ("id CHAR(8) CHARACTER SET latin1 PRIMARY KEY, v INT", "(CONCAT('é', {0}), {0})"),
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_that_differ(source, lake, key):
+    columns, row = KEYS[key]
+    source.execute(f"CREATE TABLE {DATABASE}.t ({columns})")
+    rows = ", ".join(row.format(number, number % 9 + 1) for number in range(100))
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    land(source, lake)
+    report = check(source, lake, range_rows=7)
+    assert report.verdict == "equal"
+    (table,) = report.tables
+    assert sum(part.rows for part in table.ranges) == 100
+    assert len(table.ranges) == (1 if key == "named" else 15)
+    change_unlogged(
+        source,
+        f"DELETE FROM {DATABASE}.t WHERE v IN (3, 50)",
+        f"UPDATE {DATABASE}.t SET v = -1 WHERE v = 60",
+        f"INSERT INTO {DATABASE}.t VALUES {row.format(101, 1)}",
+    )
+    report = check(source, lake, range_rows=7)
+    (table,) = report.tables
+    assert (report.verdict, report.transactions) == ("differs", 0)
+    assert (table.missing, table.extra, table.changed, table.undecided) == (1, 2, 1, 0)
+    assert (table.server_rows, table.lake_rows) == (99, 100)
+    assert table.server_checksum != table.lake_checksum
+    assert sum(part.differing for part in table.ranges) == 2
+    assert len(table.first) == 4
+    (changed,) = [each for each in table.first if each.columns]
+    assert changed.columns == ("v",)
+    assert (changed.server["v"], changed.lake["v"]) == ("-1", "60")
+    alone = [(each.server or {}).get("v") for each in table.first if each.lake is None]
+    assert alone == ["101"]
+    assert sorted(each.lake["v"] for each in table.first if each.server is None) == ["3", "50"]
+    few = check(source, lake, range_rows=7, first=2)
+    assert len(few.tables[0].first) == 2
+
+
+def test_tables_that_are_unlike(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.good (id INT PRIMARY KEY)")
+    source.execute(f"CREATE TABLE {DATABASE}.keyless (id INT)")
+    source.execute(f"CREATE TABLE {DATABASE}.wider (id INT PRIMARY KEY, v SMALLINT)")
+    source.execute(f"CREATE TABLE {DATABASE}.more (id INT PRIMARY KEY)")
+    for name, row in {"good": 1, "keyless": 1, "wider": "1, 2", "more": 1}.items():
+        source.execute(f"INSERT INTO {DATABASE}.{name} VALUES ({row})")
+    land(source, lake)
+    change_unlogged(
+        source,
+        f"ALTER TABLE {DATABASE}.wider MODIFY v INT",
+        f"UPDATE {DATABASE}.wider SET v = 100000",
+        f"ALTER TABLE {DATABASE}.more ADD w INT",
+        f"CREATE TABLE {DATABASE}.new (id INT PRIMARY KEY)",
+        f"CREATE TABLE {DATABASE}.empty (id INT PRIMARY KEY)",
+        f"INSERT INTO {DATABASE}.new VALUES (1)",
+    )
+    report = check(source, lake)
+    reasons = {table.name.partition(".")[2]: table.reason for table in report.tables}
+    assert reasons.pop("good") is None
+    assert reasons.pop("more") == "column w is not in the lake"
+    assert reasons.pop("new") == "it is not in the lake"
+    assert "it has no primary key" in reasons.pop("keyless")
+    assert "column v (int on the server): the lake's type int16 cannot" in reasons.pop("wider")
+    assert reasons == {}
+    assert report.verdict == "differs"
+    tables = [f"{DATABASE}.good", f"{DATABASE}.keyless"]
+    assert verify(url_of(source), lake, tables=tables[:1]).verdict == "equal"
+    assert verify(url_of(source), lake, tables=tables).verdict == "unsure"
+
+
+def test_a_lake_that_is_behind(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    land(source, lake)
+    source.rotate()
+    report = check(source, lake)
+    assert (report.verdict, report.behind, report.transactions) == ("equal", 0, 0)
+    for number in range(3):
+        source.execute(f"INSERT INTO {DATABASE}.t VALUES ({number + 2})")
+        source.connection.commit()
+    for wait in (None, 0.3):
+        report = check(source, lake, wait=wait)
+        assert (report.verdict, report.transactions) == ("unsure", 3)
+        assert report.behind > 300
+        assert report.tables[0].missing == 3
+    seen = threading.Event()
+
+    def progress(phase, done, _total):
+        if phase == "wait" and not done and not seen.is_set():
+            seen.set()
+            mirror(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"], spark=_session)
+
+    report = check(source, lake, wait=60, progress=progress)
+    assert (report.verdict, report.transactions) == ("equal", 0)
+
+
+def _session():
+    return session(2)
+
+
+def test_while_it_is_written_to(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
+    source.execute(
+        f"INSERT INTO {DATABASE}.t VALUES " + ", ".join(f"({n}, 0)" for n in range(2000))
+    )
+    source.connection.commit()
+    ending = threading.Event()
+
+    def write():
+        with source.connect() as connection, connection.cursor() as cursor:
+            number = 0
+            while not ending.wait(0.005):
+                number += 1
+                cursor.execute(f"UPDATE {DATABASE}.t SET v = {number} WHERE id = {number % 50}")
+                cursor.execute(f"DELETE FROM {DATABASE}.t WHERE id = {number % 50 + 50}")
+                cursor.execute(f"INSERT INTO {DATABASE}.t VALUES ({number % 50 + 50}, {number})")
+                connection.commit()
+
+    thread = threading.Thread(target=write)
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"]) as following:
+        following.wait_for_mark(source)
+        thread.start()
+        try:
+            report = check(source, lake, wait=60, range_rows=500)
+            assert report.verdict == "equal"
+            change_unlogged(source, f"UPDATE {DATABASE}.t SET v = -1 WHERE id = 1999")
+            report = check(source, lake, wait=60, range_rows=500)
+        finally:
+            ending.set()
+            thread.join()
+    (table,) = report.tables
+    assert table.changed - table.undecided == 1
+    assert [each.lake["v"] for each in table.first if each.key == {"id": "1999"}] == ["0"]
+
+
+def test_a_random_load(source, lake):
+    tables = ["random_load.*"]
+    load = Load(source, seed=5, rate=40, large=0, huge=0, clients=3, tables=2)
+    options = {"tables": tables, "statements": "skip"}
+    with Follow(url_of(source), lake, **options) as following:
+        with load:
+            following.wait_for(lambda: sum(m.report is not None for m in following.moments) >= 5)
+        report = verify(url_of(source), lake, spark=no_spark, tables=tables, wait=90)
+    compared = [table for table in report.tables if table.compared]
+    assert len(compared) >= 3
+    assert [(table.name, table.reason, table.first) for table in compared if table.reason] == []
+    assert [(table.name, table.first[:2]) for table in compared if table.differing] == []
+    assert sum(table.server_rows for table in compared) > 0
+
+
+def test_the_year_0(source, lake):
+    source.execute("SET SESSION sql_mode = ''")
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, d DATE, t DATETIME(6))")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, '0000-01-01', '0000-12-31 23:59:59.5')")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (2, '0001-01-01', '9999-12-31 23:59:59.9')")
+    land(source, lake)
+    assert check(source, lake).verdict == "equal"
+    change_unlogged(source, f"UPDATE {DATABASE}.t SET d = '2000-01-01'")
+    shown = {each.key["id"]: each for each in check(source, lake).tables[0].first}
+    assert {key: each.lake["d"] for key, each in shown.items()} == {
+        "1": "0000-01-01",
+        "2": "0001-01-01",
+    }
+
+
+def test_by_tasks(source, lake, spark, monkeypatch):
+    monkeypatch.setattr("tailrace.spark.workers.SMALL_BYTES", 0)
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(20))")
+    rows = ", ".join(f"({n}, 'value {n}')" for n in range(500))
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    land(source, lake)
+    report = verify(url_of(source), lake, spark=spark, tables=[f"{DATABASE}.*"], range_rows=100)
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 500)
+
+
+def test_what_is_no_lake_of_the_server(source, lake, tmp_path):
+    with pytest.raises(PipelineError, match="no lake"):
+        verify(url_of(source), tmp_path / "nothing")
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    land(source, lake)
+    with pytest.raises(PipelineError, match="is not made from"):
+        verify("mysql://root@127.0.0.1:1/?ssl_mode=DISABLED", lake)
+
+
+def test_a_key_that_is_twice_in_the_lake(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1), (2)")
+    land(source, lake)
+    (file,) = (lake / f"{DATABASE}.t" / "current").resolve().glob("*.parquet")
+    rows = pq.read_table(file)
+    file.unlink()
+    pq.write_table(pa.concat_tables([rows, rows.slice(1)]), file)
+    report = check(source, lake)
+    assert (report.verdict, report.tables[0].doubled) == ("differs", 1)
+
+
+def test_the_command(source, lake, capsys, monkeypatch):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(9))")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'a'), (2, NULL)")
+    land(source, lake)
+    command = ["tailrace", "verify", url_of(source), str(lake), "--tables", f"{DATABASE}.*"]
+
+    def run():
+        monkeypatch.setattr("sys.argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    status, said = run()
+    assert (status, "equal to the server" in said.out) == (0, True)
+    change_unlogged(source, f"UPDATE {DATABASE}.t SET v = 'b' WHERE id = 2")
+    status, said = run()
+    assert status == 1
+    assert f"{DATABASE}.t id=2: v b on the server, NULL in the lake" in said.out
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (3, '')")
+    source.connection.commit()
+    status, said = run()
+    assert status == 2
+    assert "the lake is behind the server" in said.err
+
+
+def test_a_lake_that_is_not_begun_is_waited_for(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    source.connection.commit()
+    with pytest.raises(PipelineError, match="no lake"):
+        check(source, lake)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(check, source, lake, wait=60)
+        with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"]):
+            report = waiting.result()
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)

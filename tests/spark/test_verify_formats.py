@@ -1,0 +1,111 @@
+"""`verify` of lakes of each format, with rows hidden beside their files, and of shards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.spark.current import patching
+from tailrace.spark.current.patching import Patches
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.verify import verify
+from tests.spark.following import Follow, url_of
+from tests.spark.test_verify import DATABASE, change_unlogged, check, no_spark
+from tools.servers import NAMES
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
+
+
+@pytest.fixture
+def lake(source, tmp_path):
+    begin(source)
+    return tmp_path / "lake"
+
+
+def begin(server):
+    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+    server.execute(f"CREATE DATABASE {DATABASE}")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_other_formats(source, lake, kind):
+    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, a TIME(3), b DATE, v FLOAT)")
+    rows = ", ".join(f"({n}, '{n}:00:01.5', '2024-01-31', {n} / 3)" for n in range(200))
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    source.connection.commit()
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind) as following:
+        following.wait_for((lake / "_tailrace" / "now").is_symlink)
+        report = check(source, lake, wait=60)
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 200)
+    change_unlogged(source, f"UPDATE {DATABASE}.t SET a = '00:00:02' WHERE id = 7")
+    (table,) = check(source, lake).tables
+    assert (table.changed, table.first[0].columns) == (1, ("a",))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch):
+    monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
+    rows = ", ".join(f"({n}, {n})" for n in range(200))
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    source.connection.commit()
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
+        assert check(source, lake, wait=60).verdict == "equal"
+        source.execute(f"UPDATE {DATABASE}.t SET v = -v WHERE id IN (3, 50, 199)")
+        source.execute(f"DELETE FROM {DATABASE}.t WHERE id IN (4, 51)")
+        source.connection.commit()
+        report = check(source, lake, wait=60)
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 198)
+    view = LakeView.open(lake)
+    files = view.current(view.manifest.tables[f"{DATABASE}.t"])
+    assert sum(hidden.count(file.hidden) for file in files) == 5
+    change_unlogged(source, f"UPDATE {DATABASE}.t SET v = 3 WHERE id = 3")
+    (table,) = check(source, lake).tables
+    assert (table.changed, table.extra, table.missing, table.doubled) == (1, 0, 0, 0)
+    assert (table.first[0].server["v"], table.first[0].lake["v"]) == ("3", "-3")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_shards(fresh_server, tmp_path, kind):
+    """Two servers have the same keys, with other values: each is compared with its own rows."""
+    options = {"binlog_row_metadata": "FULL"}
+    servers = [fresh_server(name, options) for name in ("mysql-9.7", "mariadb-11.8")]
+    for number, server in enumerate(servers):
+        begin(server)
+        server.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
+        rows = ", ".join(f"({n}, {n + number})" for n in range(50 + number))
+        server.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+        server.connection.commit()
+    urls, lake = [url_of(server) for server in servers], tmp_path / "lake"
+    tables = [f"{DATABASE}.*"]
+    with Follow(urls, lake, tables=tables, format=kind, shards=True):
+        reports = [verify(url, lake, spark=no_spark, wait=60) for url in urls]
+    assert [report.verdict for report in reports] == ["equal", "equal"]
+    assert [report.tables[0].lake_rows for report in reports] == [50, 51]
+    change_unlogged(servers[1], f"UPDATE {DATABASE}.t SET v = -1 WHERE id = 7")
+    reports = [verify(url, lake, spark=no_spark) for url in urls]
+    assert [report.verdict for report in reports] == ["equal", "differs"]
+    assert [report.tables[0].changed for report in reports] == [0, 1]
+
+
+def test_an_account_with_the_guides_grants_alone(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    source.execute("CREATE USER IF NOT EXISTS lander")
+    source.execute("GRANT REPLICATION SLAVE ON *.* TO lander")
+    client = "REPLICATION CLIENT" if source.flavour == "mysql" else "BINLOG MONITOR"
+    source.execute(f"GRANT {client} ON *.* TO lander")
+    source.connection.commit()
+    url = url_of(source).replace("root@", "lander@")
+    options = {"spark": no_spark, "tables": [f"{DATABASE}.*"]}
+    with Follow(url, lake, **options):
+        report = verify(url, lake, wait=60, **options)
+        assert report.verdict == "unsure"
+        assert report.tables[0].reason == "the account lacks the privilege SELECT on it"
+        source.execute(f"GRANT SELECT ON {DATABASE}.* TO lander")
+        report = verify(url, lake, wait=60, **options)
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)
