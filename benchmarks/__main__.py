@@ -1,4 +1,7 @@
-"""``./run python -m benchmarks NAME``: see `NAMES`; ``--quick`` takes fewer rounds."""
+"""``./run python -m benchmarks NAME``: see `NAMES`; ``--quick`` takes fewer rounds.
+
+Some take more options: ``--help`` behind the name tells them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ NAMES = (
     "memory",
     "mirror",
     "objects",
+    "pipeline",
     "semisync",
     "source",
     "streams",
@@ -26,8 +30,10 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
         print(f"usage: python -m benchmarks {'|'.join(NAMES)} [--quick]", file=sys.stderr)
         return 2
-    run = import_module(f"benchmarks.{sys.argv[1]}").run
-    run(quick="--quick" in sys.argv[2:])
+    module = import_module(f"benchmarks.{sys.argv[1]}")
+    if hasattr(module, "command"):
+        return int(module.command(sys.argv[2:]))
+    module.run(quick="--quick" in sys.argv[2:])
     return 0
 
 

@@ -7,6 +7,7 @@
 ./run python -m tools.campaign live --size full --seed 1
 ./run python -m tools.campaign received --size full --seed 1
 ./run python -m tools.campaign zeroloss --size full --seed 1
+./run python -m tools.campaign mirrored --size full --seed 1
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tools.campaign import badinput, differential, killed, live, received, written, zeroloss
+from tools.campaign import (
+    badinput,
+    differential,
+    killed,
+    live,
+    mirrored,
+    received,
+    written,
+    zeroloss,
+)
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
 
 _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "live": live,
+    "mirrored": mirrored,
     "received": received,
     "zeroloss": zeroloss,
 }

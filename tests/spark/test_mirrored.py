@@ -1,0 +1,250 @@
+"""Mirrors are followed and killed under load (`tools.campaign.mirrored`), and what that would find.
+
+TAILRACE_KILLS makes it more than one kill of each; ``--size full`` of the campaign has a hundred of
+each format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tools.campaign.mirrored import SIZES, pairs, run
+from tools.campaign.mirrored_checks import at, replay
+from tools.campaign.mirrored_lake import LakeReader, Wrong, compare, delta_rows
+from tools.campaign.mirrored_log import logged
+from tools.servers import available
+
+SMALL = replace(SIZES["small"], kills=int(os.environ.get("TAILRACE_KILLS", "1")))
+DUMP = {
+    "columns": ["id", "name"],
+    "types": ["int", "varchar(9)"],
+    "binary": [],
+    "key": ["id"],
+    "count": 2,
+    "sha256": "",
+    "rows": [["1", "one"], ["2", None]],
+}
+RAW = pa.map_(pa.string(), pa.string())
+IMAGE = pa.struct([("id", pa.int32()), ("name", pa.string())])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "format"), pairs(SMALL, None, None))
+def test_killed_under_load(name, format):  # noqa: A002 - what the campaign calls it
+    if reason := available(name):
+        pytest.skip(reason)
+    report = run(name, format, SMALL, seed=1)
+    assert report.failures == []
+    assert report.places.total() == SMALL.kills
+    assert report.found.moments == SMALL.moments
+    assert report.found.tables >= 6
+    assert report.found.verified == report.found.tables
+    assert report.found.replayed >= 4
+    assert report.found.versions > 0
+
+
+def test_a_campaign_has_all_formats_and_servers():
+    assert len(pairs(SIZES["full"], None, None)) == 9
+    assert len({name for name, _ in pairs(SMALL, None, None)}) == 3
+    assert len({name for _, name in pairs(SMALL, None, None)}) == 3
+
+
+# --- what it would find --------------------------------------------------------------------------
+
+
+def rows(*values):
+    return pa.table(
+        {
+            "id": pa.array([number for number, _ in values], pa.int32()),
+            "name": pa.array([name for _, name in values], pa.string()),
+            "_raw": pa.nulls(len(values), RAW),
+        }
+    )
+
+
+def test_rows_that_are_as_select_said():
+    compare("t", rows((2, None), (1, "one")), DUMP)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rows((1, "one")),
+        rows((1, "one"), (2, "two")),
+        rows((1, "one"), (1, "one")),
+        rows((1, "one"), (2, None), (3, None)),
+        rows((1, "one"), (2, None)).drop_columns("name"),
+    ],
+    ids=["one is missing", "one is changed", "one is twice", "one too many", "a column is missing"],
+)
+def test_rows_that_are_not(wrong):
+    with pytest.raises(Wrong):
+        compare("t", wrong, DUMP)
+
+
+def test_a_column_that_goes_on_in_another_type():
+    other = rows((1, None), (2, None))
+    other = other.append_column("name__string", pa.array(["one", None]))
+    compare("t", other, DUMP)
+    with pytest.raises(Wrong):
+        compare("t", other.rename_columns(["id", "name", "_raw", "name_string"]), DUMP)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("2024-02-31 10:00:00", False),
+        ("0000-01-01 00:00:00", False),
+        ("2024-02-29 10:00:00.5", True),
+    ],
+)
+def test_texts_are_kept_of_what_no_type_holds_alone(text, wrong):
+    table = pa.table(
+        {
+            "id": [1],
+            "at": pa.array([None], pa.timestamp("us")),
+            "_raw": pa.array([[("at", text)]], RAW),
+        }
+    )
+    dump = DUMP | {"columns": ["id", "at"], "types": ["int", "datetime(1)"], "count": 1}
+    dump |= {"rows": [["1", text]]}
+    if wrong:
+        with pytest.raises(Wrong, match="_raw"):
+            compare("t", table, dump)
+    else:
+        compare("t", table, dump)
+
+
+def changes(*steps):
+    """Changes: (file, offset, operation, before, after), numbered in their order."""
+    columns = {
+        "_file": pa.array([step[0] for step in steps], pa.string()),
+        "_pos": pa.array([step[1] for step in steps], pa.int64()),
+        "_seq": pa.array([Decimal(number) for number in range(len(steps))], pa.decimal128(38, 0)),
+        "_op": pa.array([step[2] for step in steps], pa.string()),
+        "before": pa.array([step[3] for step in steps], IMAGE),
+        "after": pa.array([step[4] for step in steps], IMAGE),
+        "_raw": pa.nulls(len(steps), RAW),
+    }
+    return pa.table(columns)
+
+
+def image(number, name):
+    return {"id": number, "name": name}
+
+
+FIRST = ("log.1", 90, "insert", None, image(7, "before TRUNCATE"))
+STEPS = [
+    ("log.1", 100, "insert", None, image(1, "a")),
+    ("log.1", 200, "update", image(1, "a"), image(2, "a")),
+    ("log.2", 50, "insert", None, image(1, "one")),
+    ("log.2", 60, "update", image(2, "a"), image(2, None)),
+    ("log.2", 70, "insert", None, image(3, "x")),
+    ("log.2", 80, "delete", image(3, "x"), None),
+]
+
+
+def played(*steps):
+    found = replay("t", changes(*steps), ["id"], "log.1", 90)
+    compare("t", found, DUMP, image="after.")
+
+
+def test_changes_that_make_the_table():
+    played(FIRST, *STEPS)
+
+
+@pytest.mark.parametrize("left_out", range(len(STEPS)))
+def test_a_change_that_is_not_there(left_out):
+    with pytest.raises(Wrong):
+        played(FIRST, *(step for number, step in enumerate(STEPS) if number != left_out))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4, 5])
+def test_a_change_that_is_there_twice(number):
+    """The one left out sets what is set; that it is there twice, ``_seq`` would tell."""
+    with pytest.raises(Wrong):
+        played(FIRST, *STEPS[: number + 1], *STEPS[number:])
+
+
+def test_versions_at_a_moment():
+    micros = pa.timestamp("us", "UTC")
+    versions = pa.table(
+        {
+            "id": [1, 1, 2],
+            "_valid_from": pa.array([10, 20, 15], micros),
+            "_valid_to": pa.array([20, None, 16], micros),
+        }
+    )
+    expected = {9: [], 10: [1], 15: [1, 2], 16: [1], 20: [1]}
+    for moment, ids in expected.items():
+        assert at(versions, moment).column("id").to_pylist() == ids
+    assert at(versions, 20).column("_valid_to").to_pylist() == [None]
+
+
+def test_a_lakes_own_readers(tmp_path):
+    folder = tmp_path / "a.t" / "changelog"
+    folder.mkdir(parents=True)
+    log = changes(FIRST, *STEPS)
+    once = log.set_column(0, "_file", log.column("_file").dictionary_encode())
+    pq.write_table(once.slice(0, 3), folder / "1.parquet")
+    pq.write_table(log.slice(3), folder / "2.parquet")
+    reader = LakeReader(tmp_path, "parquet")
+    assert reader.names() == ["a.t"]
+    assert reader.names("history") == []
+    found = reader.changelog("a.t")
+    assert found.sort_by("_seq").select(log.schema.names).to_pylist() == log.to_pylist()
+    assert reader.current("a.t") is None
+
+
+def test_delta_is_read_in_plain_types(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(tmp_path, rows((1, "one"), (2, None)))
+    found = delta_rows(tmp_path)
+    assert found.schema.field("name").type == pa.string()
+    compare("t", found, DUMP)
+    assert delta_rows(tmp_path, ["id"]).schema.names == ["id"]
+
+
+def test_what_mysqlbinlog_counts(fresh_server):
+    """Rows that are taken back do not count, by whatever statement."""
+    for name in ("mysql-9.7", "mariadb-11.8"):
+        server = fresh_server(name, {"binlog_row_metadata": "FULL"})
+        for sql in (
+            "CREATE DATABASE d",
+            "USE d",
+            "CREATE TABLE t (a INT PRIMARY KEY) ENGINE=InnoDB",
+            "CREATE TABLE m (a INT PRIMARY KEY) ENGINE=MyISAM",
+            "INSERT INTO t VALUES (1), (2), (3)",
+            "UPDATE t SET a = a + 10 WHERE a < 3",
+            *("BEGIN", "INSERT INTO t VALUES (20)", "SAVEPOINT s"),
+            *(["INSERT INTO m VALUES (1)"] if server.flavour == "mariadb" else []),
+            *("INSERT INTO t VALUES (21)", "ROLLBACK TO s", "INSERT INTO t VALUES (22)", "COMMIT"),
+            *("XA START 'x'", "INSERT INTO t VALUES (30)", "XA END 'x'", "XA PREPARE 'x'"),
+            "XA ROLLBACK 'x'",
+            *("XA START 'y'", "INSERT INTO t VALUES (31)", "XA END 'y'", "XA PREPARE 'y'"),
+            "XA COMMIT 'y'",
+            *("XA START 'z'", "INSERT INTO t VALUES (32)", "XA END 'z'", "XA COMMIT 'z' ONE PHASE"),
+            "DELETE FROM t WHERE a = 3",
+            "INSERT INTO m VALUES (2)",
+            "TRUNCATE TABLE m",
+        ):
+            server.execute(sql)
+        found = logged(server)
+        assert found.changes == Counter(
+            {
+                ("d.t", "insert"): 3 + 2 + 2,
+                ("d.t", "update"): 2,
+                ("d.t", "delete"): 1,
+                ("d.m", "insert"): 2 if server.flavour == "mariadb" else 1,
+            }
+        ), name
+        assert [word for word, _, _ in found.statements["m"]] == ["CREATE", "TRUNCATE"]
+        assert [word for word, _, _ in found.statements["t"]] == ["CREATE"]
+        assert found.unread == set()

@@ -1,0 +1,170 @@
+"""``tailrace mirror --follow`` as a process of its own, and ways to end it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tailrace.spark.lake.manifest import NAME, Manifest
+from tools.campaign.mirrored_lake import LakeReader, Wrong
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+    from tools.servers import Server
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
+"""Where a mirror is killed, and how often.
+
+``start``: as it starts. ``batch``: some time after a batch of its own. ``commit``: as a commit has
+begun to place files. ``prepared``: as a commit is prepared, and tables take their steps (of a
+Parquet lake, which has no such step, as a version is placed).
+"""
+_PATIENCE: Final = 180.0
+_REFUSED: Final = re.compile(r"^(?:tailrace: )?(\S+): no current state: ", re.MULTILINE)
+
+
+class Mirror:
+    """A mirror of a server into ``folder / "lake"``, started again and again."""
+
+    def __init__(
+        self,
+        server: Server,
+        format: str,  # noqa: A002 - what the command calls it
+        folder: Path,
+        *,
+        keep: Sequence[str],
+        trigger: str = "500ms",
+        more: Sequence[str] = (),
+    ) -> None:
+        self.url = f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED"
+        self.lake = folder / "lake"
+        self.reader = LakeReader(self.lake, format)
+        self._log = folder / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._command = [
+            *(sys.executable, "-m", "tailrace.cli", "mirror", self.url),
+            *("--into", str(self.lake), "--format", format, "--follow", "--trigger", trigger),
+            *("--statements", "skip", "--cores", "2", "--keep", ",".join(keep), *more),
+        ]
+
+    @property
+    def pid(self) -> int:
+        """The process, which is the first of its group."""
+        return self._running().pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def version(self) -> str:
+        """Which version is committed; an empty text before the first."""
+        try:
+            return str((self.lake / "_tailrace" / "now").readlink())
+        except FileNotFoundError:
+            return ""
+
+    def manifest(self) -> Manifest:
+        """What is committed."""
+        while True:
+            now = self.version()
+            if not now:
+                return Manifest()
+            with suppress(FileNotFoundError):
+                if (path := self.lake / "_tailrace" / now) and (path / NAME).is_file():
+                    return Manifest.read(path)
+
+    def refused(self) -> set[str]:
+        """The tables that it ever said had no state."""
+        return set(_REFUSED.findall(self.said()))
+
+    def said(self) -> str:
+        """All that the processes printed."""
+        return self._log.read_text("utf-8", "replace")
+
+    def start(self) -> None:
+        """Begin to follow."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def start_and_kill(self, rng: random.Random) -> str:
+        """Start one and kill it with all of its group; which of `PLACES` that was."""
+        before = self.version()
+        if not self.runs:
+            self.start()
+        place = rng.choices(list(PLACES), list(PLACES.values()))[0]
+        if place == "start":
+            time.sleep(rng.uniform(0, 3))
+            self._running()
+        else:
+            self.wait(lambda: self.version() != before, "has committed nothing")
+        if place == "batch":
+            time.sleep(rng.expovariate(1 / 0.5))
+        elif place in {"commit", "prepared"}:
+            self._wait_for_a_commit(prepared=place == "prepared")
+            time.sleep(rng.choice([0, rng.uniform(0, 0.02), rng.uniform(0, 0.2)]))
+        self._running()
+        self.kill()
+        return place
+
+    def _wait_for_a_commit(self, *, prepared: bool) -> None:
+        inner = self.lake / "_tailrace"
+        folders = ("versions", "batches") if prepared else ("versions", "batches", ".")
+        there = _names(inner, folders)
+        self.wait(lambda: _names(inner, folders) - there, "has begun no commit", 0.001)
+
+    def stop(self) -> None:
+        """End it as a service manager does. Raises `Wrong`."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(_PATIENCE)
+        if status:
+            raise Wrong(f"the status after SIGTERM is {status}: {self.said()[-2000:]}")
+
+    def kill(self) -> None:
+        """Kill what runs, and its group: a crash leaves nothing of it."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def wait(self, condition: Callable[[], object], what: str, every: float = 0.01) -> None:
+        """Wait until a condition holds; raises `Wrong`."""
+        deadline = time.monotonic() + _PATIENCE
+        while not condition():
+            self._running()
+            if time.monotonic() > deadline:
+                said = self.said()[-2000:]
+                raise Wrong(f"the mirror {what} in {_PATIENCE:.0f} s: {said}")
+            time.sleep(every)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The process; raises `Wrong` where it ended by itself."""
+        if self._process is None or self._process.poll() is not None:
+            raise Wrong(f"the mirror ended by itself: {self.said()[-2000:]}")
+        return self._process
+
+
+def _names(inner: Path, folders: Sequence[str]) -> set[str]:
+    """What a commit makes new files of, below these folders."""
+    found: set[str] = set()
+    for folder in folders:
+        with suppress(FileNotFoundError):
+            found |= {f"{folder}/{path.name}" for path in (inner / folder).iterdir()}
+    return found
