@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
+SERVERS = {
+    "live": {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
+    "pipeline": {"binlog_row_metadata": "FULL"},
+}
+"""Pages that want a server, and how it is set."""
 _BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,10 +42,11 @@ def blocks(page: Path) -> list[tuple[str, str, str | None]]:
 def run(language: str, text: str, namespace: dict[str, object], folder: Path) -> str:
     """Run one example; what it printed."""
     if language == "sh":
-        tailrace = Path(sys.executable).with_name("tailrace")
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["/bin/sh", "-euc", f'tailrace() {{ "{tailrace}" "$@"; }}\n{text}'],
+            ["/bin/sh", "-euc", text],
             cwd=folder,
+            env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
             check=False,
@@ -61,17 +69,29 @@ def local(text: str, port: int) -> str:
     return text.replace("127.0.0.1:3306", f"127.0.0.1:{port}").replace("port=3306", f"port={port}")
 
 
+def _end(pid: Path) -> None:
+    """Stop what a page that failed has left running."""
+    if pid.exists():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
 @pytest.mark.filterwarnings("ignore::tailrace.writing.recover.LogRecovered")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_server: FreshServer
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_server: FreshServer,
+    request: pytest.FixtureRequest,
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     port = 0
-    if page.stem == "live":
-        port = fresh_server("mysql-9.7", {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}).port
+    if page.stem in SERVERS:
+        port = fresh_server("mysql-9.7", SERVERS[page.stem]).port
     namespace: dict[str, object] = {"__name__": "guide"}
+    request.addfinalizer(lambda: _end(tmp_path / "mirror.pid"))
     for language, example, printed in blocks(page):
         text = local(example, port) if port else example
         output = run(language, text, namespace, tmp_path)
