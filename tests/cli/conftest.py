@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -45,3 +46,26 @@ def shop():
 @pytest.fixture(scope="session")
 def corpus():
     return ROOT / "tests" / "corpus"
+
+
+@pytest.fixture
+def begin():
+    """begin(command, arguments) starts it as a process, which does not outlive the test."""
+    begun = []
+
+    def begin(command, *arguments, **settings):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tailrace.cli", command, *map(str, arguments)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=settings.pop("stderr", subprocess.PIPE),
+            text=True,
+            **settings,
+        )
+        begun.append(process)
+        return process
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()

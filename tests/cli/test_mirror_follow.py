@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
-import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -15,10 +14,7 @@ from tailrace.cli.mirror_live import _Lines, held, notes
 from tailrace.cli.mirror_options import check_cores, keys, seconds
 from tailrace.errors import UsageError
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
-from tests.cli.conftest import ROOT
 from tests.replication.conftest import DEADLINE, insert, url_of
-
-COMMAND = [sys.executable, "-m", "tailrace.cli", "mirror"]
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +29,8 @@ def source(fresh_server):
 
 
 @pytest.fixture
-def start():
-    """start(arguments) begins the command; it does not outlive the test."""
-    begun = []
-
-    def start(*arguments, **settings):
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=settings.pop("stderr", subprocess.PIPE),
-            text=True,
-            **settings,
-        )
-        begun.append(process)
-        return process
-
-    yield start
-    for process in begun:
-        process.kill()
-        process.communicate()
+def start(begin):
+    return partial(begin, "mirror")
 
 
 @pytest.mark.slow

@@ -6,19 +6,15 @@ import os
 import pty
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
-from tests.cli.conftest import ROOT
 from tests.cli.test_errors import assert_refused
 from tests.replication.conftest import DEADLINE, end_of, insert, rotate, same, url_of, wait_for
 from tools.servers import NAMES
-
-COMMAND = [sys.executable, "-m", "tailrace.cli", "receive"]
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -30,26 +26,8 @@ def source(request, fresh_server):
 
 
 @pytest.fixture
-def start():
-    """start(arguments) begins the command; it does not outlive the test."""
-    begun = []
-
-    def start(*arguments, **settings):
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=settings.pop("stderr", subprocess.PIPE),
-            text=True,
-            **settings,
-        )
-        begun.append(process)
-        return process
-
-    yield start
-    for process in begun:
-        process.kill()
-        process.communicate()
+def start(begin):
+    return partial(begin, "receive")
 
 
 def has(server, folder):
