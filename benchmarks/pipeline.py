@@ -47,6 +47,7 @@ def command(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds of less")
     parser.add_argument("--minutes", type=float, help="of the load, for memory (60; quick 2)")
     parser.add_argument("--gigabytes", type=float, help="of log, for backlog (2; quick 0.2)")
+    parser.add_argument("--rounds", type=int, help="of cores and merge, but the first (5; quick 2)")
     parser.add_argument(
         "--server", action="append", choices=NAMES, help="for backlog: mysql-9.7 by default"
     )
@@ -55,7 +56,11 @@ def command(arguments: list[str]) -> int:
         others = _without_parts(arguments)
         return max(_apart(part, others) for part in given.part or PARTS)
     options = Options(
-        given.quick, given.minutes, given.gigabytes, tuple(given.server or ("mysql-9.7",))
+        given.quick,
+        given.minutes,
+        given.gigabytes,
+        given.rounds or (2 if given.quick else 5),
+        tuple(given.server or ("mysql-9.7",)),
     )
     (part,) = given.part
     rows = _parquet(options) if part == "parquet" else _rows(part, options)

@@ -49,13 +49,13 @@ class _Cores:
 
 def measure(options: Options) -> list[Row]:
     """How many times as fast two cores are."""
-    rows, rounds = (1_000_000, 2) if options.quick else (4_000_000, 5)
+    rows = 1_000_000 if options.quick else 4_000_000
     log = logs.log("bulk", rows=rows)
     one, two = _Cores(1, log), _Cores(2, log)
     found = []
     for keep in KEEPS:
         times: dict[int, list[float]] = {1: [], 2: []}
-        for number in range(rounds + 1):
+        for number in range(options.rounds + 1):
             for cores, run in ((1, one), (2, two)):
                 seconds = run(keep)
                 if number:

@@ -53,7 +53,7 @@ _MERGES: Final = {
 
 def measure(options: Options) -> list[Row]:
     """Seconds of each, and the ratios by round."""
-    rows, changes, rounds = (500_000, 25_000, 2) if options.quick else (5_000_000, 250_000, 5)
+    rows, changes = (500_000, 25_000) if options.quick else (5_000_000, 250_000)
     prepared = _logs(rows, changes)
     keep_to(CORES)
     folder = Path(tempfile.mkdtemp(prefix="tailrace-merge-"))
@@ -61,7 +61,7 @@ def measure(options: Options) -> list[Row]:
     ours, spark = (_Contender(name, prepared, folder) for name in ("ours", "spark"))
     try:
         seconds: dict[str, list[float]] = {name: [] for name in ("ours", *_MERGES)}
-        for number in range(rounds + 1):
+        for number in range(options.rounds + 1):
             contents = set()
             for name, times in seconds.items():
                 took, found = (ours if name == "ours" else spark)(name)

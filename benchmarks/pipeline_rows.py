@@ -18,11 +18,12 @@ CORES: Final = 2
 
 @dataclass(frozen=True)
 class Options:
-    """``quick`` takes fewer rounds of less; ``minutes`` and ``gigabytes`` are of two parts."""
+    """``quick`` takes fewer rounds of less; the others are of some parts each."""
 
     quick: bool = False
     minutes: float | None = None
     gigabytes: float | None = None
+    rounds: int = 5
     servers: tuple[str, ...] = ("mysql-9.7",)
 
 
