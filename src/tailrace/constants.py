@@ -109,6 +109,15 @@ class EventType(IntEnum):
     PARTIAL_ROW_DATA = 172
 
 
+GTID_TYPES: Final = frozenset(
+    {
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+    }
+)
+"""The events that begin a transaction."""
 _NAMES: Final = {int(code): code.name for code in EventType}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tailrace import open as open_log
+from tailrace.constants import GTID_TYPES
 from tailrace.replication.copy_ends import TransactionEnds
-from tailrace.replication.copy_scan import GTIDS, form_of
+from tailrace.replication.copy_scan import form_of
 from tailrace.transactions import TransactionAssembler
 from tests.replication.logs import begin_of, chunks_of, files, split
 
@@ -41,7 +42,7 @@ def test_cut(count):
                 known = [gtid for _, gtid in expected if gtid is not None]
                 assert ends.gtid == (known[-1] if known else None), path
             assert (chunk.end in found) != ends.inside
-        begins = [at for at in split(raw)[:-1] if raw[at + 4] in GTIDS]
+        begins = [at for at in split(raw)[:-1] if raw[at + 4] in GTID_TYPES]
         for end, _ in expected:
             # Control events behind a transaction may go with it.
             following = min((at for at in begins if at >= end), default=len(raw))

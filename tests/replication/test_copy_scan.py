@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.constants import EventType
+from tailrace.constants import GTID_TYPES, EventType
 from tailrace.errors import BadMagic, StorageError
-from tailrace.replication.copy_scan import GTIDS, Mark, scan
+from tailrace.replication.copy_scan import Mark, scan
 from tailrace.storage.memory import MemoryFolder
 from tests.replication.logs import CORPUS, files, split
 
@@ -30,7 +30,7 @@ def test_a_whole_file(path):
     assert (found.end, found.reason) == (len(raw), "")
     assert found.last == raw[split(raw)[-2] + 4]
     assert found.closed == (found.last in {EventType.ROTATE, EventType.STOP})
-    gtids = [at for at in split(raw)[:-1] if raw[at + 4] in GTIDS]
+    gtids = [at for at in split(raw)[:-1] if raw[at + 4] in GTID_TYPES]
     assert found.begun == gtids[-1]
     assert found.description[:17] == raw[4:21]
     assert not found.description[17] & 1
@@ -110,7 +110,9 @@ def test_a_mark(path):
     starts = split(raw)
     whole = scanned(raw)
     for number, at in enumerate(starts[1:], 1):
-        begun = max((each for each in starts[:number] if raw[each + 4] in GTIDS), default=starts[1])
+        begun = max(
+            (each for each in starts[:number] if raw[each + 4] in GTID_TYPES), default=starts[1]
+        )
         mark = Mark(NAME, at, begun, raw[starts[number - 1] + 4])
         assert scanned(raw, mark) == whole
         torn = scanned(raw[: at + 10], mark)

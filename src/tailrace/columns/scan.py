@@ -17,6 +17,7 @@ from tailrace.columns.payload_heads import PayloadHeads
 from tailrace.columns.split import Inside, Split
 from tailrace.columns.table_changes import TableChange, table_changes
 from tailrace.constants import (
+    GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
     ChecksumAlgorithm,
@@ -49,14 +50,6 @@ NEVER: Final = 1 << 62
 """As a size that no part has; as an offset that no file comes to."""
 _FLAGS: Final = 17
 """Offset of the flags' low byte in an event's header."""
-_GTIDS: Final = frozenset(
-    {
-        EventType.GTID,
-        EventType.ANONYMOUS_GTID,
-        EventType.GTID_TAGGED,
-        EventType.MARIADB_GTID,
-    }
-)
 
 
 @dataclass(slots=True)
@@ -321,7 +314,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
         return Inside(began)
     with Blocks(log) as blocks:
         header = b"".join(blocks.read(began, began + HEADER_SIZE))
-        if header[4] not in _GTIDS:
+        if header[4] not in GTID_TYPES:
             return Inside(began)
         size = int.from_bytes(header[9:13], "little")
         return Inside(began, b"".join(blocks.read(began, began + size)))

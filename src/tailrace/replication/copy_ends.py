@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import GTID_TYPES
 from tailrace.errors import LogError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
-from tailrace.replication.copy_scan import GTIDS
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class TransactionEnds:
     def note(self, offset: int, data: memoryview, starts: Sequence[int]) -> None:
         """Look for the last GTID event of a chunk, at ``offset`` of the file, and no further."""
         for start in reversed(starts):
-            if data[start + _TYPE_AT] in GTIDS:
+            if data[start + _TYPE_AT] in GTID_TYPES:
                 self._begins(offset, data, start)
                 return
 
     def cut(self, offset: int, data: memoryview, starts: Sequence[int]) -> list[int]:
         """Offsets in a chunk at which a transaction has ended, ascending."""
-        groups = [start for start in starts if data[start + _TYPE_AT] in GTIDS]
+        groups = [start for start in starts if data[start + _TYPE_AT] in GTID_TYPES]
         ends = [start for start in groups if start]
         first = 0
         if groups:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from tailrace.constants import (
     CHECKSUM_SIZE,
+    GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
     MAX_EVENT_SIZE,
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
 
 FLAGS_AT: Final = 17
 """Where an event's header has its flags, two bytes."""
-GTIDS: Final = frozenset(
-    {
-        int(EventType.GTID),
-        int(EventType.ANONYMOUS_GTID),
-        int(EventType.GTID_TAGGED),
-        int(EventType.MARIADB_GTID),
-    }
-)
-"""The events that begin a transaction."""
 _PIECE: Final = 1 << 22
 _HEAD_SIZE: Final = 1 << 16
 """No format description event has more bytes."""
@@ -210,7 +202,7 @@ def _walk(found: CopiedFile, folder: LogFolder) -> None:
                 found.reason = f"the event at {at} is not what its checksum says"
                 break
         last = piece[i + _TYPE_AT]
-        if last in GTIDS:
+        if last in GTID_TYPES:
             begun = at
         at += length
     found.end, found.begun, found.last = at, begun, last

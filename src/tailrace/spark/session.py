@@ -150,9 +150,3 @@ def _set(values: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-def spark_version() -> tuple[int, int]:
-    """The version of the installed pyspark, as (major, minor)."""
-    major, minor = version("pyspark").split(".")[:2]
-    return int(major), int(minor)

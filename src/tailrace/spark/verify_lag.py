@@ -7,7 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from tailrace.constants import EventType
+from tailrace.closing import Closing
+from tailrace.constants import GTID_TYPES
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
@@ -18,18 +19,9 @@ from tailrace.spark.servers import ServerLogs
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from tailrace.live.url import Source
 
-_BEGINS: Final = frozenset(
-    {
-        EventType.GTID,
-        EventType.ANONYMOUS_GTID,
-        EventType.GTID_TAGGED,
-        EventType.MARIADB_GTID,
-    }
-)
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
 _TYPE_AT: Final = 4
@@ -43,7 +35,7 @@ class Behind:
     transactions: int
 
 
-class Lag:
+class Lag(Closing):
     """A server beside the lake that is kept equal to it; a context manager.
 
     A lake that is not begun yet is waited for, so many ``seconds`` at most. Raises what connecting
@@ -64,12 +56,8 @@ class Lag:
         self._session = Session.open(self._source, self._source.hosts[0], self._identity)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Leave the server."""
         self._session.close()
 
     @property
@@ -123,7 +111,7 @@ class Lag:
             for file, offset, event in stream:
                 if Position(file, offset) >= end or count >= _MOST_COUNTED:
                     break
-                count += event[_TYPE_AT] in _BEGINS
+                count += event[_TYPE_AT] in GTID_TYPES
         return count
 
     def wait(self, end: Position, seconds: float) -> bool:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ChecksumAlgorithm, EventFlag, Flavour
 from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
+from tailrace.spark.lake.folder import to_disk
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.output import LocalFolder
 from tailrace.storage.target import LogName, logs_of
@@ -229,9 +230,9 @@ def _after(target: Target) -> tuple[LogName, GtidSet | GtidList | None]:
 def _publish(target: Target, made: Path, files: Sequence[str]) -> None:
     """Make the files seen, all in one step."""
     for name in files:
-        _sync(made / name)
+        to_disk([made / name])
         os.link(made / name, target.folder / name)
-    _sync(target.folder)
+    to_disk([target.folder])
     lines = _listed(target)
     if not lines:
         lines = [f"./{log}" for log in logs_of(LocalFolder(target.folder), target.base)]
@@ -240,14 +241,6 @@ def _publish(target: Target, made: Path, files: Sequence[str]) -> None:
     content = "".join(f"{line}\n" for line in [*lines, *(f"{place}{name}" for name in files)])
     index = f"{target.base}{INDEX_SUFFIX}"
     LocalFolder(target.folder).replace(index, content.encode("utf-8", "surrogateescape"))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def clean(target: Target, job: str) -> None:

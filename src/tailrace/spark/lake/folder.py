@@ -8,20 +8,20 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.closing import Closing
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from types import TracebackType
 
 INNER: Final = "_tailrace"
 _FEW: Final = 4
 """Fewer files are brought to disk sooner than threads are started."""
 
 
-class LakeFolder:
+class LakeFolder(Closing):
     """A lake's folder opened by the one process that writes to it; a context manager.
 
     Raises `PipelineError` where the folder is something else, another process has it open, or the
@@ -45,12 +45,8 @@ class LakeFolder:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Remove what this run wrote and did not commit, and let others write."""
         try:
             shutil.rmtree(self.staging, ignore_errors=True)
         finally:
@@ -92,6 +88,23 @@ class LakeFolder:
     def _recover(self) -> None:
         """Take up what is committed, finish what was prepared, and remove what was not."""
         raise NotImplementedError
+
+    def _clean(self) -> None:
+        """Remove what a run left over that did not come to its end, and what is too old."""
+        raise NotImplementedError
+
+    def _clean_after(self) -> None:
+        """As `_clean`, behind a commit."""
+        try:
+            self._clean()
+            self.staging.mkdir(parents=True)
+        except OSError:  # the commit is done: what is left over is the next run's to remove
+            return
+
+    def discard(self) -> None:
+        """Drop what is in staging."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir(parents=True, exist_ok=True)
 
     def _unlock(self) -> None:
         if self._lock is not None:

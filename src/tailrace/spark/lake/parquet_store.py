@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
+from tailrace.closing import Closing
 from tailrace.spark.lake.assemble import assemble
 from tailrace.spark.lake.names import folder_name
 from tailrace.spark.lake.store import Lake
@@ -12,14 +12,13 @@ from tailrace.spark.lake.store import Lake
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.manifest import DataFile, Manifest
 
 
-class ParquetStore:
+class ParquetStore(Closing):
     """A `Lake`, as those who write batches see it."""
 
     def __init__(self, path: Path) -> None:
@@ -29,13 +28,9 @@ class ParquetStore:
         self._lake.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lake.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """Let others write to the lake."""
+        self._lake.close()
 
     @property
     def manifest(self) -> Manifest:
@@ -85,5 +80,4 @@ class ParquetStore:
 
     def discard(self) -> None:
         """Drop what is in staging."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        self.staging.mkdir(parents=True, exist_ok=True)
+        self._lake.discard()

@@ -60,7 +60,6 @@ class Lake(LakeFolder):
         self._clean()
 
     def _clean(self) -> None:
-        """Remove what a run left over that did not come to its end, and versions too old."""
         shutil.rmtree(self._inner / "staging", ignore_errors=True)
         kept = range(self.manifest.version - _KEPT_VERSIONS + 1, self.manifest.version + 1)
         for folder in (self._inner / "versions").iterdir():
@@ -124,10 +123,3 @@ class Lake(LakeFolder):
                 target.write_bytes(content)
                 fresh.append(target)
         return fresh
-
-    def _clean_after(self) -> None:
-        try:
-            self._clean()
-            self.staging.mkdir(parents=True)
-        except OSError:  # the commit is done: what is left over is the next run's to remove
-            return

@@ -233,15 +233,3 @@ class TableStore(LakeFolder):
         for folder in (self._inner / "batches").iterdir():
             if not folder.name.isdigit() or int(folder.name) <= self.manifest.version - _KEPT:
                 shutil.rmtree(folder, ignore_errors=True)
-
-    def _clean_after(self) -> None:
-        try:
-            self._clean()
-            self.staging.mkdir(parents=True)
-        except OSError:  # the batch is done: what is left over is the next run's to remove
-            return
-
-    def discard(self) -> None:
-        """Drop what is in staging."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        self.staging.mkdir(parents=True, exist_ok=True)
