@@ -51,16 +51,24 @@ class Found:
     replayed: int = 0
     moments: int = 0
     versions: int = 0
-    untold: int = 0
     verified: int = 0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What SELECT said when the log ended at ``place``, which is a file and an offset."""
+
+    micros: int
+    place: tuple[str, int]
+    dumps: Dumps
 
 
 @dataclass
 class Moments:
-    """What SELECT said at moments, by microseconds UTC."""
+    """What SELECT said at moments."""
 
     server: Server
-    said: dict[int, Dumps] = field(default_factory=dict)
+    noted: list[Moment] = field(default_factory=list)
 
     def note(self, load: Load) -> None:
         """Pause the load, and note what all tables have then.
@@ -75,7 +83,9 @@ class Moments:
                 while self._now() // _MILLION == second:
                     time.sleep(0.01)
                 now = (second + 1) * _MILLION - 1
-            self.said[now] = dump_databases(self.server, LOAD)
+            log = self.server.binlogs()[-1]
+            place = log.name, log.stat().st_size
+            self.noted.append(Moment(now, place, dump_databases(self.server, LOAD)))
             time.sleep(0.002)
 
     def _now(self) -> int:
@@ -94,8 +104,8 @@ def check(server: Server, mirror: Mirror, moments: Moments) -> Found:
     said = logged(server)
     _check_changelogs(server, mirror.reader, said, found)
     _check_replayed(mirror.reader, expected, said, found)
-    for micros, dumps in moments.said.items():
-        _check_moment(mirror, micros, dumps, said, refused, found)
+    for moment in moments.noted:
+        _check_moment(mirror.reader, moment, said, refused, found)
     _check_verified(mirror, manifest, found)
     return found
 
@@ -219,32 +229,40 @@ def _keys(changes: pa.Table, image: str, key: list[str]) -> list[tuple[Any, ...]
 
 
 def _check_moment(
-    mirror: Mirror, micros: int, dumps: Dumps, said: Logged, refused: set[str], found: Found
+    reader: LakeReader, moment: Moment, said: Logged, refused: set[str], found: Found
 ) -> None:
     """The histories, at a moment, are what SELECT said then.
 
-    A table without a key has none. One that was altered at random may have been refused and
-    dropped within a batch, and nobody has said so: that it is not there at all, is counted.
+    A table without a key has none. One that was refused at some time has all versions from before
+    it was altered first.
     """
     found.moments += 1
-    reader = mirror.reader
-    for name in sorted(dumps.keys() | set(reader.names("history"))):
-        dump = dumps.get(name)
-        if not name.startswith(f"{LOAD}.") or name in refused or (dump and not dump["key"]):
+    for name in sorted(moment.dumps.keys() | set(reader.names("history"))):
+        dump = moment.dumps.get(name)
+        if not name.startswith(f"{LOAD}.") or (dump and not dump["key"]):
+            continue
+        if name in refused and _altered(name, moment.place, said):
             continue
         versions = reader.history(name)
-        rows = None if versions is None else at(versions, micros)
+        rows = None if versions is None else at(versions, moment.micros)
+        where = f"{name} at {moment.micros}"
         if dump is None:
             if rows is not None and rows.num_rows:
-                raise Wrong(f"{name} at {micros}: {rows.num_rows} rows, and no table by SELECT")
+                raise Wrong(f"{where}: {rows.num_rows} rows, and no table by SELECT")
         elif rows is None or not rows.num_rows:
-            words = {word for word, _, _ in said.statements[name.partition(".")[2]]}
-            if dump["count"] and not words & {"ALTER", "RENAME"}:
-                raise Wrong(f"{name} at {micros}: no rows, and {dump['count']} by SELECT")
-            found.untold += bool(dump["count"])
+            if dump["count"]:
+                raise Wrong(f"{where}: no rows, and {dump['count']} by SELECT")
         else:
-            _compare_then(f"{name} at {micros}", rows, dump)
+            _compare_then(where, rows, dump)
             found.versions += rows.num_rows
+
+
+def _altered(name: str, place: tuple[str, int], said: Logged) -> bool:
+    """Whether a statement before a place may be why a table is refused."""
+    return any(
+        word in {"ALTER", "RENAME"} and (file, offset) < place
+        for word, file, offset in said.statements[name.partition(".")[2]]
+    )
 
 
 def _compare_then(name: str, rows: pa.Table, dump: TableDump) -> None:

@@ -64,8 +64,7 @@ class _Told:
         lines = [held(each.name, each.held) for each in moment.sources if each.held is not None]
         if moment.report is not None:
             for table in moment.report.tables:
-                if not table.dropped:
-                    lines += notes(table)
+                lines += notes(table)
         new = [line for line in lines if line not in self._said]
         self._said = set(lines)
         return new

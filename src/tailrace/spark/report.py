@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.lake.manifest import Current, History, Manifest, TableState
 
 
 @dataclass(frozen=True)
@@ -162,17 +162,21 @@ def report_of(
                 next((each.refused for each in states if each.refused is not None), None),
                 table.dropped,
                 next((file.names for file in fresh if file.names != "log"), table.names),
-                tuple(dict.fromkeys(note for each in good for note in _notes(each))),
+                _notes(table, good),
             )
         )
     positions = {name: f"{at.file}:{at.offset}" for name, at in manifest.sources.items()}
     return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
 
 
-def _notes(state: Any) -> tuple[str, ...]:
-    notes: tuple[str, ...] = state.notes
-    if state.unseen:
-        notes += (
-            f"{state.unseen} of its rows were there before the log begins, so there may be more",
-        )
-    return notes
+def _notes(table: TableState, good: Sequence[Current | History]) -> tuple[str, ...]:
+    """What is to be said of a table's states; of one that was dropped, what its history lacks."""
+    notes: dict[str, None] = {}
+    for state in () if table.dropped else good:
+        notes |= dict.fromkeys(state.notes)
+        if state.unseen:
+            more = "of its rows were there before the log begins, so there may be more"
+            notes[f"{state.unseen} {more}"] = None
+    if table.history is not None:
+        notes |= dict.fromkeys(f"its history has {gap}" for gap in table.history.gaps)
+    return tuple(notes)

@@ -130,7 +130,21 @@ def test_a_type_is_changed_so_that_it_does_not(tell):
     assert list(told.refused) == [f"{DATABASE}.t"]
     assert "v was changed from double to string" in told.refused[f"{DATABASE}.t"]
     assert told.after("v", "v__string") == [(1.5, None), (None, "x")]
+    assert told.versions("id", "v") == [(1, 1.5, False)]
     assert told.versions("id", table="u") == [(1, True)]
+
+
+def test_what_a_history_lacks_is_told(tell):
+    told = tell(
+        "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE); INSERT INTO t VALUES (1, 1.5);"
+        "ALTER TABLE t MODIFY v VARCHAR(20); INSERT INTO t VALUES (2, 'x'); DROP TABLE t"
+    )
+    assert not told.refused
+    assert told.versions("id", "v") == [(1, 1.5, False)]
+    ((table, note),) = ((table, note) for table in told.report.tables for note in table.notes)
+    assert table.name == f"{DATABASE}.t" and table.dropped
+    assert note.startswith("its history has not all versions until 20")
+    assert "v was changed from double to string" in note
 
 
 def test_create_after_drop(tell):

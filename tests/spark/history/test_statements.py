@@ -6,11 +6,15 @@ import datetime as dt
 
 import pytest
 
+import tailrace
+from tailrace.events import GtidEvent
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import differences
 from tests.spark.test_current_servers import DATABASE, REFUSED, STORIES, tell
 from tools.dumps import dump_databases
 
+# The rows that there were where the statement stood.
+BEFORE_IT = {"expression": [1], "partition": [1, 2], "type": [1]}
 FUTURE = (dt.datetime(2200, 1, 1, tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
 
 
@@ -34,16 +38,80 @@ def test_open_versions_after_ddl(server, story, tmp_path):
         assert left is None or not left.num_rows, name
 
 
+@pytest.mark.parametrize("sizes", [None, [1], [2]])
 @pytest.mark.parametrize("story", list(REFUSED))
-def test_what_cannot_be_told_stops_that_table_alone(server, story, tmp_path):
+def test_what_cannot_be_told_stops_that_table_alone(server, story, sizes, tmp_path):
     statements, reason = REFUSED[story]
     other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
     more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
     logs = tell(server, other + statements + more, "FULL", tmp_path / "logs")
-    made = Histories(tmp_path / "made").take_log(logs, sizes=[2])
+    made = Histories(tmp_path / "made").take_log(logs, sizes=sizes)
     assert reason in made.built[f"{DATABASE}.t"].history.refused
     rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
     assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
+    rows = made.versions(f"{DATABASE}.t").to_pylist()
+    assert {row["id"] for row in rows} == set(BEFORE_IT[story])
+    assert not any(row["_is_current"] for row in rows)
+
+
+STOPPED = {
+    "at the first row of another type": (
+        "ALTER TABLE t MODIFY v VARCHAR(20)",
+        [(1, 1.5, 1, 4), (2, 2.5, 2, 4)],
+    ),
+    "by its statement": (
+        "ALTER TABLE t DROP COLUMN id, ADD PRIMARY KEY (v)",
+        [(1, 1.5, 1, 3), (2, 2.5, 2, 3)],
+    ),
+    "at the first row without a key": (
+        "ALTER TABLE t DROP PRIMARY KEY",
+        [(1, 1.5, 1, 4), (2, 2.5, 2, 4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("sizes", [None, [1]])
+@pytest.mark.parametrize("story", list(STOPPED))
+def test_versions_end_where_the_table_is_stopped(mysql97, story, sizes, tmp_path):
+    """Whatever the batches; and once it is made anew, somebody says what is missing."""
+    statement, expected = STOPPED[story]
+    columns = "v" if "DROP COLUMN" in statement else "id, v"
+    value = "30" if columns == "v" else "3, 30"
+    steps = [
+        "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE NOT NULL)",
+        "INSERT INTO t VALUES (1, 1.5)",
+        "INSERT INTO t VALUES (2, 2.5)",
+        statement,
+        f"INSERT INTO t ({columns}) VALUES ({value})",
+        "DROP TABLE t",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (4)",
+    ]
+    logs = tell(mysql97, ";".join(steps), "FULL", tmp_path / "logs")
+    made = Histories(tmp_path / "made").take_log(logs, sizes=sizes)
+    history = made.built[f"{DATABASE}.t"].history
+    assert history.refused is None
+    assert len(history.gaps) == 1
+    rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
+    times = commits(logs)
+    *ended, last = [
+        (row["id"], row.get("v"), *(times.get(row[each]) for each in ("_valid_from", "_valid_to")))
+        for row in rows
+    ]
+    assert ended == expected
+    assert last == (4, None, 7, None)
+
+
+def commits(logs):
+    """The number of each transaction by the time of its commit; no two have the same."""
+    (log,) = logs.iterdir()
+    begun = [event for event in tailrace.open(log) if isinstance(event, GtidEvent)]
+    found = {
+        EPOCH + dt.timedelta(microseconds=event.commit_timestamp): number
+        for number, event in enumerate(begun)
+    }
+    assert len(found) == len(begun)
+    return found
 
 
 def test_a_refused_table_that_is_made_anew(mysql97, tmp_path):

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import TYPE_CHECKING
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.spark.current.build import NO_KEYS, altering, cut_all, grouped, table_changes
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.given import keyed
 from tailrace.spark.current.plan import plan_table
-from tailrace.spark.history.jobs import HISTORY_FIELDS, VersionsJob, versions_all
+from tailrace.spark.history.jobs import HISTORY_FIELDS, End, VersionsJob, versions_all
 from tailrace.spark.history.stages import stages
 from tailrace.spark.history.times import commit_times
+from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.manifest import Current, DataFile, History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import SourceChanges
+    from tailrace.spark.current.lineage import Life
     from tailrace.spark.current.plan import TablePlan
     from tailrace.spark.history.jobs import Bucket, Written
     from tailrace.spark.history.stages import Stage
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 _OURS = tuple(field.name for field in HISTORY_FIELDS)
 _STAMP = "_valid_from"
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
@@ -93,26 +99,28 @@ def build_history(
         place.mkdir()
         made = _Run(source, files, keys, run, place).make(found)
         for name in {stage.table for stage in found if wanted(stage.table)}:
-            mine = [stage for stage in found if stage.table == name and stage in made]
+            mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
             if mine:
-                left = mine[-1].end is None
-                built[name] = _together(known, [made[stage] for stage in mine], left=left)
+                built[name] = _together(known, mine)
             elif known is not None:
                 built[name] = BuiltHistory(*known)
     return built
 
 
 def _together(
-    before: tuple[History, tuple[str | None, ...]] | None, made: list[_Made], *, left: bool
+    before: tuple[History, tuple[str | None, ...]] | None, mine: dict[Stage, _Made]
 ) -> BuiltHistory:
-    """A table's history out of its stages; ``left``: the last one's rows are there at the end."""
+    """A table's history out of its stages, of which the last one's rows are there if it goes on."""
+    made = list(mine.values())
+    left = next(reversed(mine)).high is None
     last = made[-1].current
     known = before[0] if before is not None else None
     columns = last.columns
     if last.refused is not None and known is not None:
         columns = known.columns  # its closed files have them
     paths = made[-1].paths if left else (None,) * len(made[-1].paths)
+    gaps = dict.fromkeys((*(known.gaps if known is not None else ()), *_gaps(mine)))
     history = History(
         columns,
         last.key,
@@ -123,9 +131,19 @@ def _together(
         last.notes,
         last.unlogged,
         last.added,
+        tuple(gaps),
     )
     closed = tuple(each for stage in made for each in stage.closed)
     return BuiltHistory(history, paths, closed, sum(stage.seconds for stage in made))
+
+
+def _gaps(mine: Mapping[Stage, _Made]) -> Iterator[str]:
+    """What is to be said of stages that could not be told, where the table was made anew since."""
+    following = [made.current.refused for made in mine.values()][1:]
+    for (stage, made), later in zip_longest(mine.items(), following):
+        if made.current.refused is not None and later is None and stage.end is not None:
+            until = _EPOCH + dt.timedelta(microseconds=stage.end.micros)
+            yield f"not all versions until {until:%Y-%m-%d %H:%M:%S.%f} UTC: {made.current.refused}"
 
 
 class _Run:
@@ -158,11 +176,14 @@ class _Run:
         return self._made
 
     def _wave(self, wave: Sequence[Stage], folder: Path) -> None:
+        begun: dict[Stage, TablePlan] = {}
         plans: dict[str, TablePlan] = {}
         named: dict[str, Stage] = {}
         for number, stage in enumerate(wave):
             try:
-                plan = self._plan(stage)
+                if (there := self._plan(stage, stage.begun)) is not None:
+                    begun[stage] = there
+                plan = self._plan(stage, stage.life)
             except RefusedError as error:
                 self._made[stage] = _refused(str(error))
                 continue
@@ -172,6 +193,8 @@ class _Run:
             elif (empty := self._empty(stage)) is not None:
                 self._made[stage] = empty
         self._work(plans, named, folder)
+        refused = [stage for stage in begun if self._made[stage].current.refused is not None]
+        self._stop({stage: begun[stage] for stage in refused}, folder)
 
     def _rows(self, stage: Stage) -> Rows | None:
         """What a stage begins with."""
@@ -184,10 +207,10 @@ class _Run:
             return None if gone else (_as_current(history), paths)
         return None
 
-    def _plan(self, stage: Stage) -> TablePlan | None:
+    def _plan(self, stage: Stage, life: Life) -> TablePlan | None:
         rows = self._rows(stage)
         plan = plan_table(
-            stage.life,
+            life,
             self._files,
             {"": rows} if rows is not None else {},
             given=self._keys,
@@ -241,18 +264,59 @@ class _Run:
                 continue
             for bucket in range(plan.buckets):
                 name = f"{number}-{bucket}"
-                job = _job(plan, stage, bucket, tuple(spilled.get(bucket, ())), folder / name)
+                cut = tuple(spilled.get(bucket, ()))
+                job = _job(plan, stage.end, bucket, cut, folder / name)
                 if job is not None:
                     jobs.append((stage, bucket, job))
                     sizes.append(plan.memory // plan.buckets)
-        groups = grouped([(job, size) for (_, _, job), size in zip(jobs, sizes, strict=True)])
-        results = [each for group in self._run(versions_all, groups) for each in group]
+        results = self._run_all([job for _, _, job in jobs], sizes)
         for (stage, bucket, _), result in zip(jobs, results, strict=True):
             self._made[stage] = _with(self._made[stage], bucket, result)
 
+    def _stop(self, begun: Mapping[Stage, TablePlan], folder: Path) -> None:
+        """End the versions that stages began with whose changes cannot be carried out.
+
+        They end with the first of these changes.
+        """
+        jobs: list[tuple[Stage, VersionsJob]] = []
+        sizes: list[int] = []
+        for number, (stage, plan) in enumerate(begun.items()):
+            if plan.base is None:
+                continue
+            end = End(self._first_change(stage))
+            for bucket, path in enumerate(plan.base.paths):
+                base = replace(plan.base, paths=(path,))
+                out = folder / f"stopped-{number}-{bucket}"
+                jobs.append(
+                    (stage, VersionsJob(plan.target, base, (), (), False, end, *_outputs(out)))
+                )
+                sizes.append(plan.memory // len(plan.base.paths))
+        results = self._run_all([job for _, job in jobs], sizes)
+        for (stage, job), result in zip(jobs, results, strict=True):
+            made = self._made[stage]
+            closed = (*made.closed, *_closed(result, job.target.columns))
+            self._made[stage] = replace(made, closed=closed)
+
+    def _first_change(self, stage: Stage) -> int:
+        """When the first change of a stage was committed, in microseconds UTC."""
+        low = pa.scalar(decimal.Decimal(stage.low), pa.decimal128(38, 0))
+        times = (
+            rows.filter(pc.greater_equal(rows.column("_seq"), low)).column("_ts")
+            for file in self._files[stage.table]
+            if file.last >= stage.low
+            for rows in row_groups(file.path, ["_seq", "_ts"])
+        )
+        first = next(each[0] for each in times if len(each))
+        micros: int = first.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).as_py()
+        return micros
+
+    def _run_all(self, jobs: Sequence[VersionsJob], sizes: Sequence[int]) -> list[Bucket]:
+        groups = grouped(list(zip(jobs, sizes, strict=True)))
+        return [each for group in self._run(versions_all, groups) for each in group]
+
 
 def _job(
-    plan: TablePlan, stage: Stage, bucket: int, spills: tuple[str, ...], out: Path
+    plan: TablePlan, end: End | None, bucket: int, spills: tuple[str, ...], out: Path
 ) -> VersionsJob | None:
     """The job for a bucket; None where what there is of it stays."""
     base = plan.base
@@ -262,12 +326,15 @@ def _job(
         base = None
     there = base is not None and any(path is not None for path in base.paths)
     pieces = plan.pieces if plan.buckets == 1 else ()
-    rewritten = there and (plan.reshaped or stage.end is not None)
+    rewritten = there and (plan.reshaped or end is not None)
     if not (pieces or spills or rewritten):
         return None
-    closed = out.with_name(f"{out.name}.closed.parquet")
-    opened = out.with_name(f"{out.name}.parquet")
-    return VersionsJob(plan.target, base, pieces, spills, plan.partial, stage.end, opened, closed)
+    return VersionsJob(plan.target, base, pieces, spills, plan.partial, end, *_outputs(out))
+
+
+def _outputs(out: Path) -> tuple[Path, Path]:
+    """The files of open and of closed versions."""
+    return out.with_name(f"{out.name}.parquet"), out.with_name(f"{out.name}.closed.parquet")
 
 
 def _with(made: _Made, bucket: int, result: Bucket) -> _Made:
@@ -278,10 +345,13 @@ def _with(made: _Made, bucket: int, result: Bucket) -> _Made:
     files = (*current.files[:bucket], _file(result.open), *current.files[bucket + 1 :])
     paths = (*made.paths[:bucket], result.open.path, *made.paths[bucket + 1 :])
     current = replace(current, files=files, unseen=current.unseen + result.unseen)
-    closed = made.closed
-    if (file := _file(result.closed)) is not None and result.closed.path is not None:
-        closed = (*closed, ClosedFile(file, result.closed.path, current.columns))
+    closed = (*made.closed, *_closed(result, current.columns))
     return _Made(current, paths, closed, made.seconds + result.seconds)
+
+
+def _closed(result: Bucket, columns: pa.Schema) -> tuple[ClosedFile, ...]:
+    file, path = _file(result.closed), result.closed.path
+    return () if file is None or path is None else (ClosedFile(file, path, columns),)
 
 
 def _file(written: Written) -> DataFile | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -39,15 +38,14 @@ _PENDING_ROWS: Final = 1 << 20
 
 @dataclass(frozen=True)
 class End:
-    """A statement that ends all versions of a table: TRUNCATE, DROP, RENAME, or ALTER.
+    """What ends all versions of a table: TRUNCATE, DROP, RENAME, ALTER, what cannot be told.
 
-    ``micros`` is when, ``seq`` where it stands; where the rows ``go_on`` under another name or in
-    other columns they begin anew then.
+    ``micros`` is when. Where the rows go on, under another name or in other columns, ``anew`` is
+    the ``_seq`` with which they begin anew then.
     """
 
-    seq: int
     micros: int
-    go_on: bool
+    anew: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,7 @@ def make(job: VersionsJob) -> Bucket:
         if job.end is not None:
             ended = end_all(rows, job.end.micros)
             closed = pa.concat_tables([closed, ended], promote_options="default")
-            seq = pa.scalar(decimal.Decimal(job.end.seq), pa.decimal128(38, 0))
-            rows = begin_all(rows, ended, seq) if job.end.go_on else rows.slice(0, 0)
+            rows = begin_all(rows, ended, job.end.anew)
         closed_file = _write(closed, job, job.closed)
         open_file = _write(
             rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC"))),

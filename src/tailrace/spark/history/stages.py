@@ -1,14 +1,15 @@
-"""A table's history in a run, cut where statements end all its versions.
+"""A table's history in a run, cut where statements changed the table.
 
 TRUNCATE, DROP, RENAME and an ALTER TABLE that adds, drops or renames columns are changes of all
 rows: all versions end. After RENAME they begin anew under the new name, after ALTER in the new
 columns. So a version has exactly the columns that its table had while it was valid, and a table's
-versions of a moment are what SELECT gave then. Between such statements there is a stage.
+versions of a moment are what SELECT gave then. Through any other ALTER TABLE they go on. Between
+such statements there is a stage: what cannot be carried out takes no more than that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tailrace.spark.current.lineage import Life, Segment
@@ -23,15 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Stage:
-    """The changes of ``table`` from ``low`` on, to before ``end`` if there is one.
+    """The changes of ``table`` from ``low`` on, to before ``high`` (None: to the end).
 
     It begins with the committed history of ``base``, or with the rows that the stage ``after`` left
     and what ``altered`` made of them, or with none; ``emptied`` is the stage whose columns it has
-    then, where a TRUNCATE ended it. ``refused`` says why its rows cannot be told.
+    then, where a TRUNCATE ended it. ``end`` says how its versions ended, if they did. ``refused``
+    says why its rows cannot be told.
     """
 
     table: str
     low: int
+    high: int | None = None
     base: str | None = None
     after: Stage | None = None
     altered: Alteration | None = None
@@ -52,11 +55,14 @@ class Stage:
     @property
     def life(self) -> Life:
         """It as a life that current states are planned by; ``base`` is the rows it begins with."""
-        high = self.end.seq if self.end is not None else None
-        begun = self.base is not None or self.after is not None
+        return replace(self.begun, segments=[Segment(self.table, self.low, self.high)])
+
+    @property
+    def begun(self) -> Life:
+        """The same before any of its changes."""
+        there = self.base is not None or self.after is not None
         altered = [(self.low, self.altered)] if self.altered is not None else []
-        base = "" if begun else None
-        return Life([Segment(self.table, self.low, high)], base, altered, refused=self.refused)
+        return Life([], "" if there else None, altered, refused=self.refused)
 
 
 def stages(
@@ -116,17 +122,27 @@ class _Timeline:
                     self._alter(each, done, seq)
             case "unclear":
                 for each in [each for each in self.now if name in {each, "*.*"}]:
-                    self.now[
-                        each
-                    ].refused = (
-                        "a statement changed it, or its columns, in a way that was not understood"
+                    self._stop(
+                        each,
+                        seq,
+                        "a statement changed it, or its columns, in a way that was not understood",
                     )
 
     def _end(self, name: str, seq: int, *, go_on: bool = False) -> Stage | None:
+        stage = self._cut(name, seq)
+        if stage is not None:
+            stage.end = End(self._micros[seq], seq if go_on else None)
+        return stage
+
+    def _cut(self, name: str, seq: int) -> Stage | None:
         stage = self.now.pop(name, None)
         if stage is not None:
-            stage.end = End(seq, self._micros[seq], go_on)
+            stage.high = seq
         return stage
+
+    def _stop(self, name: str, seq: int, reason: str) -> None:
+        if self._end(name, seq) is not None:
+            self.begin(Stage(name, seq, refused=reason))
 
     def _rename(self, old: str, new: str, seq: int) -> None:
         before = self._end(old, seq, go_on=self._wanted(new))
@@ -140,17 +156,20 @@ class _Timeline:
         self.begin(stage)
 
     def _alter(self, name: str, done: Alteration, seq: int) -> None:
-        stage = self.now.get(name)
-        if stage is None:
+        if name not in self.now:
             return
         if done.moves_rows:
-            stage.refused = (
+            self._stop(
+                name,
+                seq,
                 "rows came or went with a partition or tablespace (ALTER TABLE), which the log "
-                "does not name"
+                "does not name",
             )
         elif done.matters:
             before = self._end(name, seq, go_on=True)
             self.begin(Stage(name, seq, after=before, altered=done))
+        else:
+            self.begin(Stage(name, seq, after=self._cut(name, seq)))
 
 
 def _is_of(table: str, dropped: str) -> bool:

@@ -9,6 +9,7 @@ statement began, MySQL's clock may have been set.)
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -80,10 +81,16 @@ def end_all(state: pa.Table, micros: int) -> pa.Table:
     return _ended(state, np.maximum(_micros(state), micros))
 
 
-def begin_all(state: pa.Table, ended: pa.Table, seq: pa.Scalar) -> pa.Table:
-    """The rows as versions that began where those in ``ended`` did end, with the change ``seq``."""
+def begin_all(state: pa.Table, ended: pa.Table, seq: int | None) -> pa.Table:
+    """The rows as versions that began where those in ``ended`` did end, with the change ``seq``.
+
+    None of them begins where that is None.
+    """
+    if seq is None:
+        return state.slice(0, 0)
     index = state.schema.get_field_index("_seq")
-    began = state.set_column(index, "_seq", pa.repeat(seq, state.num_rows))
+    number = pa.scalar(decimal.Decimal(seq), pa.decimal128(38, 0))
+    began = state.set_column(index, "_seq", pa.repeat(number, state.num_rows))
     return began.set_column(began.schema.get_field_index(STAMP), STAMP, ended.column(UNTIL))
 
 

@@ -103,7 +103,8 @@ class History:
     """A table's history: files of open versions by bucket, as `Current` has them, and closed ones.
 
     Lakes of tables do not list the ``closed`` files, but for one entry without a name that has
-    their sums.
+    their sums. ``gaps`` are sentences that say where versions are missing: the table was refused,
+    and made anew since.
     """
 
     columns: pa.Schema
@@ -115,6 +116,7 @@ class History:
     notes: tuple[str, ...] = ()
     unlogged: tuple[str, ...] = ()
     added: tuple[tuple[str, str | None, str | None], ...] = ()
+    gaps: tuple[str, ...] = ()
 
     @property
     def data(self) -> tuple[DataFile, ...]:
@@ -278,4 +280,5 @@ def _history(value: dict[str, Any]) -> History:
         tuple(value["notes"]),
         tuple(value["unlogged"]),
         tuple(tuple(each) for each in value.get("added", ())),
+        tuple(value.get("gaps", ())),
     )
