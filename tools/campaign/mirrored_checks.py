@@ -20,6 +20,8 @@ from tools.campaign.mirrored_log import Logged, logged
 from tools.dumps import dump_databases
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.spark.lake.manifest import Manifest
     from tools.campaign.mirrored_lake import LakeReader
     from tools.campaign.mirrored_process import Mirror
@@ -104,8 +106,7 @@ def check(server: Server, mirror: Mirror, moments: Moments) -> Found:
     said = logged(server)
     _check_changelogs(server, mirror.reader, said, found)
     _check_replayed(mirror.reader, expected, said, found)
-    for moment in moments.noted:
-        _check_moment(mirror.reader, moment, said, refused, found)
+    _check_histories(mirror.reader, moments.noted, said, refused, found)
     _check_verified(mirror, manifest, found)
     return found
 
@@ -228,33 +229,30 @@ def _keys(changes: pa.Table, image: str, key: list[str]) -> list[tuple[Any, ...]
     ]
 
 
-def _check_moment(
-    reader: LakeReader, moment: Moment, said: Logged, refused: set[str], found: Found
+def _check_histories(
+    reader: LakeReader,
+    moments: Sequence[Moment],
+    said: Logged,
+    refused: set[str],
+    found: Found,
 ) -> None:
-    """The histories, at a moment, are what SELECT said then.
+    """The histories, at each moment, are what SELECT said then.
 
     A table without a key has none. One that was refused at some time has all versions from before
     it was altered first.
     """
-    found.moments += 1
-    for name in sorted(moment.dumps.keys() | set(reader.names("history"))):
-        dump = moment.dumps.get(name)
-        if not name.startswith(f"{LOAD}.") or (dump and not dump["key"]):
-            continue
-        if name in refused and _altered(name, moment.place, said):
-            continue
+    found.moments = len(moments)
+    names = {name for moment in moments for name in moment.dumps} | set(reader.names("history"))
+    for name in sorted(name for name in names if name.startswith(f"{LOAD}.")):
         versions = reader.history(name)
-        rows = None if versions is None else at(versions, moment.micros)
-        where = f"{name} at {moment.micros}"
-        if dump is None:
-            if rows is not None and rows.num_rows:
-                raise Wrong(f"{where}: {rows.num_rows} rows, and no table by SELECT")
-        elif rows is None or not rows.num_rows:
-            if dump["count"]:
-                raise Wrong(f"{where}: no rows, and {dump['count']} by SELECT")
-        else:
-            _compare_then(where, rows, dump)
-            found.versions += rows.num_rows
+        for moment in moments:
+            dump = moment.dumps.get(name)
+            if dump and not dump["key"]:
+                continue
+            if name in refused and _altered(name, moment.place, said):
+                continue
+            rows = None if versions is None else at(versions, moment.micros)
+            _compare_then(f"{name} at {moment.micros}", rows, dump, found)
 
 
 def _altered(name: str, place: tuple[str, int], said: Logged) -> bool:
@@ -265,14 +263,23 @@ def _altered(name: str, place: tuple[str, int], said: Logged) -> bool:
     )
 
 
-def _compare_then(name: str, rows: pa.Table, dump: TableDump) -> None:
+def _compare_then(name: str, rows: pa.Table | None, dump: TableDump | None, found: Found) -> None:
     """Generated columns may be left out: MariaDB 11 leaves them out of updates."""
+    if dump is None:
+        if rows is not None and rows.num_rows:
+            raise Wrong(f"{name}: {rows.num_rows} rows, and no table by SELECT")
+        return
+    if rows is None or not rows.num_rows:
+        if dump["count"]:
+            raise Wrong(f"{name}: no rows, and {dump['count']} by SELECT")
+        return
     generated = [column for column in dump["columns"] if _GENERATED.fullmatch(column)]
     compare(name, rows, dump, optional=generated)
     there = {each for column in dump["columns"] for each in variants(rows, column)}
     for column in set(rows.schema.names) - there - _OURS:
         if rows.column(column).null_count != rows.num_rows:
             raise Wrong(f"{name}: {column} has values, and was not there")
+    found.versions += rows.num_rows
 
 
 def at(versions: pa.Table, micros: int) -> pa.Table:

@@ -169,7 +169,7 @@ def changes(
         raise UsageError("only a server's log is followed, or read from a start, as batches")
     series = [source] if isinstance(source, LogSeries) else find(source, keyring)
     for each in series:
-        decoder = make(each.name, catalogue=known.copy(), find_undone=partial(_undone, each))
+        decoder = make(each.name, catalogue=known.copy(), find_undone=_undone_in(each))
         for log in each.files:
             decoder.begin_file(log.name)
             yield from _decode(decoder, whole_file(each.name, log, decoder.catalogue))
@@ -181,7 +181,18 @@ def _is_server(url: str) -> bool:
     return bool(colon) and scheme.lower() in SCHEMES
 
 
-def _undone(series: LogSeries, file: str) -> list[tuple[int, int]]:
-    """What a file of a series holds that was taken back."""
-    ranges = find_rollbacks(series).ranges
-    return sorted((start, end) for name, start, end in ranges if name == file)
+def _undone_in(series: LogSeries) -> Callable[[str], list[tuple[int, int]]]:
+    """Tells what a file of a series holds that was taken back.
+
+    The series is gone through once for all files; once more for the last, which may have grown.
+    """
+    last = series.files[-1].name if series.files else None
+    known: list[tuple[str, int, int]] | None = None
+
+    def undone(file: str) -> list[tuple[int, int]]:
+        nonlocal known
+        if known is None or file == last:
+            known = list(find_rollbacks(series).ranges)
+        return sorted((start, end) for name, start, end in known if name == file)
+
+    return undone

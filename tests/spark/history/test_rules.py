@@ -142,7 +142,8 @@ def test_what_a_history_lacks_is_told(tell):
     assert not told.refused
     assert told.versions("id", "v") == [(1, 1.5, False)]
     ((table, note),) = ((table, note) for table in told.report.tables for note in table.notes)
-    assert table.name == f"{DATABASE}.t" and table.dropped
+    assert table.name == f"{DATABASE}.t"
+    assert table.dropped
     assert note.startswith("its history has not all versions until 20")
     assert "v was changed from double to string" in note
 
