@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.columns import changes, read_split
+from tailrace.columns import planner as planner_module
 from tailrace.columns.planner import SplitPlanner
 from tailrace.errors import BoundaryError, TruncatedEvent
 from tailrace.position import Position
@@ -143,3 +144,20 @@ def test_a_log_that_just_begins(tmp_path):
     (tmp_path / path.name).write_bytes(data)
     (series,) = find(tmp_path)
     assert rows(planner.plan(series)) == whole(tmp_path)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_about_a_split_for_each_core(cores, monkeypatch):
+    monkeypatch.setattr(planner_module, "SMALLEST_SPLIT", 100)
+    monkeypatch.setattr(planner_module.os, "sched_getaffinity", lambda _: range(cores))
+    (series,) = find(CORPUS / "mysql-9.7.several-tables")
+    (log,) = series.files
+    splits = SplitPlanner().plan(series)
+    sizes = [each.end - each.start for each in splits]
+    assert all(size >= (log.size - 4) // cores for size in sizes[:-1])
+    assert len(splits) == {1: 1, 2: 2, 4: 3}[cores]  # they end where transactions do
+
+
+def test_no_split_is_smaller_than_is_worth_it():
+    (series,) = find(CORPUS / "mysql-9.7.several-tables")
+    assert len(SplitPlanner().plan(series)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from tailrace.events.base import Event
     from tailrace.storage import LogFile, LogSeries
 
-SPLIT_BYTES: Final = 64 << 20
+LARGEST_SPLIT: Final = 64 << 20
+SMALLEST_SPLIT: Final = 8 << 20
+"""What is cut smaller costs more to begin than it saves."""
 
 
 class SplitPlanner:
     """Plans the splits of one series from ``after`` on (None: from its begin).
 
+    They have about ``target_bytes``; by default as many as give each core one, within limits.
     ``catalogue`` is what is known of tables where the file of ``after`` begins, or the first file.
     The splits of all calls of `plan`, one behind the other, are those of `plan_splits`, but for
     where they are cut. With ``hold`` they end before an XA transaction that is prepared and not
@@ -38,11 +42,12 @@ class SplitPlanner:
         after: Position | None = None,
         *,
         hold: bool = True,
-        target_bytes: int = SPLIT_BYTES,
+        target_bytes: int | None = None,
     ) -> None:
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
+        self._left_bytes = 0
         self._undone = _Undone(after)
         self._scans: deque[Scan] = deque()
         self._ends: dict[str, int] = {}
@@ -65,8 +70,10 @@ class SplitPlanner:
         last is not in the series any more.
         """
         splits: list[Split] = []
-        for log in self._left(series):
+        left = self._left(series)
+        for number, log in enumerate(left):
             if not self._scans or self._scans[-1].log.name != log.name:
+                self._left_bytes = sum(each.size for each in left[number:])
                 self._scans.append(self._scan(series.name, log))
             scan = self._scans[-1]
             scan.log = log
@@ -99,9 +106,11 @@ class SplitPlanner:
 
     def _scan(self, source: str, log: LogFile) -> Scan:
         start = self.end.offset if self.end is not None and self.end.file == log.name else 4
-        return Scan(
-            source, log, self._catalogue, self._undone, self._target, start, holding=self._hold
-        )
+        target = self._target
+        if target is None:
+            each = (self._left_bytes - start) // len(os.sched_getaffinity(0))
+            target = min(max(each, SMALLEST_SPLIT), LARGEST_SPLIT)
+        return Scan(source, log, self._catalogue, self._undone, target, start, holding=self._hold)
 
     def _taken(self) -> list[Split]:
         """What is known to be whole and decided, of all files that are under way."""
