@@ -281,16 +281,15 @@ class _Run:
         jobs: list[tuple[Stage, VersionsJob]] = []
         sizes: list[int] = []
         for number, (stage, plan) in enumerate(begun.items()):
-            if plan.base is None:
+            base = plan.base
+            if base is None or not any(base.paths):
                 continue
             end = End(self._first_change(stage))
-            for bucket, path in enumerate(plan.base.paths):
-                base = replace(plan.base, paths=(path,))
-                out = folder / f"stopped-{number}-{bucket}"
-                jobs.append(
-                    (stage, VersionsJob(plan.target, base, (), (), False, end, *_outputs(out)))
-                )
-                sizes.append(plan.memory // len(plan.base.paths))
+            for bucket, path in enumerate(base.paths):
+                outputs = _outputs(folder / f"stopped-{number}-{bucket}")
+                job = VersionsJob(plan.target, base.only([path]), (), (), False, end, *outputs)
+                jobs.append((stage, job))
+                sizes.append(plan.memory // len(base.paths))
         results = self._run_all([job for _, job in jobs], sizes)
         for (stage, job), result in zip(jobs, results, strict=True):
             made = self._made[stage]
