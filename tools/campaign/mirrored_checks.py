@@ -99,7 +99,7 @@ def check(server: Server, mirror: Mirror, moments: Moments) -> Found:
     """Raise `Wrong` where the lake of a mirror that has come to the end is not right."""
     found = Found()
     manifest = mirror.manifest()
-    refused = mirror.refused()
+    refused = mirror.refused() | _with_gaps(manifest)
     expected = dump_databases(server, LOAD, MARKS)
     _check_refused(manifest)
     _check_current(mirror.reader, manifest, expected, found)
@@ -109,6 +109,15 @@ def check(server: Server, mirror: Mirror, moments: Moments) -> Found:
     _check_histories(mirror.reader, moments.noted, said, refused, found)
     _check_verified(mirror, manifest, found)
     return found
+
+
+def _with_gaps(manifest: Manifest) -> set[str]:
+    """The tables whose histories are said to lack versions."""
+    return {
+        name
+        for name, table in manifest.tables.items()
+        if table.history is not None and table.history.gaps
+    }
 
 
 def _check_refused(manifest: Manifest) -> None:

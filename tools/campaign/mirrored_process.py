@@ -30,9 +30,7 @@ begun to place files. ``prepared``: as a commit is prepared, and tables take the
 Parquet lake, which has no such step, as a version is placed).
 """
 _PATIENCE: Final = 180.0
-_REFUSED: Final = re.compile(
-    r"^(?:tailrace: )?(\S+): (?:no current state|its history has not all versions)", re.MULTILINE
-)
+_REFUSED: Final = re.compile(r"^(?:tailrace: )?(\S+): no current state: ", re.MULTILINE)
 
 
 class Mirror:

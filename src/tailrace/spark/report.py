@@ -162,21 +162,21 @@ def report_of(
                 next((each.refused for each in states if each.refused is not None), None),
                 table.dropped,
                 next((file.names for file in fresh if file.names != "log"), table.names),
-                _notes(table, good),
+                _notes(table, good, gaps=bool(fresh) or not table.dropped),
             )
         )
     positions = {name: f"{at.file}:{at.offset}" for name, at in manifest.sources.items()}
     return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
 
 
-def _notes(table: TableState, good: Sequence[Current | History]) -> tuple[str, ...]:
-    """What is to be said of a table's states; of one that was dropped, what its history lacks."""
+def _notes(table: TableState, good: Sequence[Current | History], *, gaps: bool) -> tuple[str, ...]:
+    """What is to be said of a table's states, with ``gaps`` of what its history lacks too."""
     notes: dict[str, None] = {}
     for state in () if table.dropped else good:
         notes |= dict.fromkeys(state.notes)
         if state.unseen:
             more = "of its rows were there before the log begins, so there may be more"
             notes[f"{state.unseen} {more}"] = None
-    if table.history is not None:
+    if gaps and table.history is not None:
         notes |= dict.fromkeys(f"its history has {gap}" for gap in table.history.gaps)
     return tuple(notes)
