@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from tailrace.errors import PipelineError, TailraceError
+from tailrace.spark.memory import Tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,8 @@ Result = TypeVar("Result")
 
 _RESULT: Final = pa.schema([("task", pa.int64()), ("result", pa.binary())])
 _PERIOD: Final = 0.2
+_tidy: Final = Tidy()
+"""Of each of Spark's workers, which are there for many jobs."""
 
 
 class Report:
@@ -113,6 +116,7 @@ def _work(
             except TailraceError as error:
                 (folder / f"{number}.error").write_bytes(pickle.dumps(error))
                 raise
+            _tidy()
             values = [pa.array([number]), pa.array([pickle.dumps(result)])]
             yield pa.RecordBatch.from_arrays(values, schema=_RESULT)
 
