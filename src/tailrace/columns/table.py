@@ -121,6 +121,7 @@ class TableDecoder:
         decode = kernel("decode_rows")
         images = 2 if seen & 2 else 1
         generous = False
+        total = 0
         while frame[k.D_ENTRY] >= 0:
             batch = _Batch(self, size, seen, generous=generous)
             batch.attach(frame)
@@ -129,8 +130,9 @@ class TableDecoder:
             if reason not in {k.ALL_DECODED, k.BATCH_FULL} or (generous and rows == 0):
                 raise self._error(reason, int(entries[frame[k.D_ENTRY], k.E_POSITION]), frame, file)
             generous = rows == 0 and reason == k.BATCH_FULL
-            if reason == k.ALL_DECODED and rows:
-                self.row_bytes = max(size / rows / images, 1.0)
+            total += rows
+            if reason == k.ALL_DECODED and total:
+                self.row_bytes = max(size / total / images, 1.0)
             if rows:
                 yield batch.finish(frame, file)
 
