@@ -46,6 +46,8 @@ _PAYLOAD_HEAD: Final = 128
 """More than what can stand before the payload in its event."""
 _SMALL_PAYLOAD: Final = 4 << 20
 _PAYLOAD_BLOCK: Final = 8 << 20
+_HELD_BACK: Final = 1 << 20
+"""Looking on costs a look at all headers of a series, and planning so many bytes again, less."""
 
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _OLD_ROWS: Final = frozenset(
@@ -90,6 +92,7 @@ class LogDecoder(Walker):
         self.ignored_events = 0
         self._statements = statements
         self._find_undone = find_undone
+        self._met = (0, 0)
 
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at an event that the kernel does not know, and go on behind it."""
@@ -124,7 +127,7 @@ class LogDecoder(Walker):
             if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
                 raise event.error("the log is encrypted from here on: its keyring is needed")
         elif not hasattr(EventType, event.name):
-            self.ignored_events += 1
+            self.ignored_events += self._is_new()
         self._frame[k.CURSOR] += len(raw)
 
     def _format_description(self) -> None:
@@ -147,6 +150,24 @@ class LogDecoder(Walker):
             self._known.clear()
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
+
+    def _settled(self) -> bool:
+        """Rows of the transaction under way may be taken back, as long as nobody has looked on.
+
+        Those of a small one are left for the next time, when more of it is there.
+        """
+        frame = self._frame
+        first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
+        if self._undone is not None or frame[k.FIXED_POSITION] >= 0:
+            return True
+        if first < 0 or frame[k.ENTRY_COUNT] == first or frame[k.SAFE] > began + frame[k.BASE]:
+            return True  # it has no rows here, or has ended
+        if first and frame[k.CURSOR] - began <= _HELD_BACK:
+            self._forget_rows(first)
+            frame[k.CURSOR] = began
+            return True
+        self._look_on()
+        return False
 
     def _look_on(self) -> None:
         """Rows of the transaction under way may be taken back: find out, and plan it anew."""
@@ -189,13 +210,20 @@ class LogDecoder(Walker):
 
     def _rows_not_logged(self, event: Event, sql: str) -> None:
         if self._statements == "skip":
-            self.skipped_statements += 1
+            self.skipped_statements += self._is_new()
             return
         start = " ".join(sql.split())[:60]
         raise StatementChange(
             f"{self.file} at {event.offset}: the log holds the statement «{start}» and not the "
             "rows that it changed (binlog_format is not ROW); --statements skip passes over such"
         )
+
+    def _is_new(self) -> bool:
+        """Whether the event was not met before: a transaction may be planned twice."""
+        place = self._file_number, self._offset()
+        new = self._frame[k.FIXED_POSITION] >= 0 or place > self._met
+        self._met = max(self._met, place)
+        return bool(new)
 
     def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:
         """Walk the events inside a transaction payload."""

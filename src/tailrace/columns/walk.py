@@ -111,6 +111,7 @@ class Walker(ABC):
         """
         self.file = name
         self._undone = undone
+        self._frame[k.SAFE] = 0
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
         self._frame[[k.CHECKSUM_BYTES, k.HAS_GTIDS]] = 0
@@ -132,6 +133,9 @@ class Walker(ABC):
         frame[k.BASE] = offset - start
         frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
         yield from self._walk()
+        if limit is None or limit - offset > size:
+            while not self._settled():
+                yield from self._walk()
         yield from self._flush()
         self.consumed = int(frame[k.CURSOR]) - start
 
@@ -151,15 +155,18 @@ class Walker(ABC):
                     return
                 continue
             if reason == k.FULL:
-                yield from self._flush()
+                if self._settled():
+                    yield from self._flush()
             elif reason == k.AT_EVENT:
                 yield from self._event()
             elif reason == k.AT_TABLE_MAP:
                 self._table_map()
             elif reason == k.AT_COMPRESSED:
                 if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
-                    yield from self._flush()  # before: what is made readable now must stay
-                self._decompress_rows()
+                    if self._settled():  # before: what is made readable now must stay
+                        yield from self._flush()
+                else:
+                    self._decompress_rows()
                 continue
             elif reason == k.AT_PARTIAL:
                 if self._undone is None:  # its rows are delivered at once, so find out before
@@ -169,12 +176,16 @@ class Walker(ABC):
                 yield from self._partial()
             else:
                 raise self._error(reason)
-            if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
+            if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0 and self._settled():
                 yield from self._flush()
 
     @abstractmethod
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at the event at the cursor, which the kernel does not know, and go on behind it."""
+
+    @abstractmethod
+    def _settled(self) -> bool:
+        """Whether what is planned may be delivered; else planning goes on first."""
 
     @abstractmethod
     def _look_on(self) -> None:
