@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 import tailrace
-from tailrace.columns.table import MOST_ROWS
+from tailrace.columns import blocks, table
 
-ROWS = 1_500_000
-"""Of some ten bytes: more than a block of 8 MiB has, each of which is several batches."""
+ROWS, BLOCK, MOST = 60_000, 1 << 16, 1_000
+"""Rows of some seven bytes: a block has several batches of them."""
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +24,20 @@ def log(fresh_server, tmp_path_factory):
     server.rotate()
     number = "(a.n * 10000 + b.n * 100 + c.n)"
     tables = "d.digit a cross join d.digit b cross join d.digit c"
-    for first in range(0, ROWS, 1_000_000):
-        here = min(ROWS - first, 1_000_000)
-        select = f"select {first} + {number}, c.n from {tables} where {number} < {here}"
-        server.execute(f"insert into d.t {select}")
+    server.execute(
+        f"insert into d.t select {number}, c.n from {tables} where a.n < {ROWS // 10_000}"
+    )
     path = server.rotate()
     shutil.copy(path, folder / path.name)
     server.stop()
     return folder
 
 
-def test_few_batches(log):
+def test_few_batches(log, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", BLOCK)
+    monkeypatch.setattr("tailrace.columns.read.BLOCK", BLOCK)
+    monkeypatch.setattr(table, "MOST_ROWS", MOST)
     sizes = [batch.num_rows for batch in tailrace.changes(log)]
     assert sum(sizes) == ROWS
-    assert sizes.count(MOST_ROWS) >= ROWS // MOST_ROWS - 2
-    assert len(sizes) <= ROWS // MOST_ROWS + 4
+    assert max(sizes) == MOST
+    assert len(sizes) < 1.5 * ROWS / MOST
