@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tailrace
-from tailrace.columns import blocks, decoder, walk
-from tailrace.columns.read import read_split
-from tailrace.columns.splits import plan_splits
+from tailrace.columns import blocks, decoder, plan_splits, read_split, walk
 from tailrace.storage import find
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"

@@ -143,6 +143,14 @@ def test_only_one_process_writes(tmp_path):
         pass
 
 
+def test_closed_again_it_leaves_the_next_writer_alone(tmp_path):
+    with Lake(tmp_path / "lake") as first:
+        pass
+    with Lake(tmp_path / "lake") as second:
+        first.close()
+        assert second.staging.is_dir()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(PipelineError, match="no lake"), Lake(tmp_path):

@@ -71,7 +71,7 @@ class Client:
         self._made = 0
         self._connection: Connection[Cursor] | None = None
         self._thread = 0
-        """What the server calls its connection, or the last that it had."""
+        """What a MariaDB calls its connection, or the last that it had."""
 
     # --- for actions -----------------------------------------------------------------------------
 
@@ -182,9 +182,7 @@ class Client:
                 self._connection = self.server.connect(
                     database=self.plan.database, connect_timeout=10, read_timeout=60
                 )
-                thread: int = self._connection.thread_id()  # type: ignore[no-untyped-call]
-                last, self._thread = self._thread, thread
-                self._set_up(last)
+                self._set_up()
             except (pymysql.err.Error, OSError):
                 self._drop()
                 self._ending.wait(_RECONNECT_SECONDS)
@@ -192,7 +190,7 @@ class Client:
                 self.counts["connections"] += 1
                 return
 
-    def _set_up(self, last: int) -> None:
+    def _set_up(self) -> None:
         connections = self.counts["connections"]
         rng = random.Random(f"{self._seed}/{self.number}/connection {connections}")
         self.sql("SET sql_mode = '', innodb_lock_wait_timeout = 1, lock_wait_timeout = 2")
@@ -203,21 +201,22 @@ class Client:
             )
         else:
             self.sql(f"SET binlog_annotate_row_events = {int(rng.random() < 0.7)}")
-            self._wait_for_end(last)
+            self._wait_for_last()
         self._end_prepared()
         if connections:  # of its own tables, nobody knows what became
             for (name,) in self.sql(f"SHOW TABLES LIKE 'own\\_{self.number}\\_%'"):
                 self.sql(f"DROP TABLE {name}")
             self.own.clear()
 
-    def _wait_for_end(self, thread: int) -> None:
-        """Wait until the server has ended a connection.
+    def _wait_for_last(self) -> None:
+        """Wait until the server has ended the connection before this one.
 
         MariaDB 10.11 logs an XA COMMIT that comes meanwhile, of what that connection has prepared,
         and leaves it prepared: its tables are not what its own log says then.
         """
+        listed = f"SELECT 1 FROM information_schema.processlist WHERE id = {self._thread}"
+        ((self._thread,),) = self.sql("SELECT CONNECTION_ID()")
         deadline = time.monotonic() + 5
-        listed = f"SELECT 1 FROM information_schema.processlist WHERE id = {thread}"
         while self.sql(listed) and time.monotonic() < deadline:
             time.sleep(_RECONNECT_SECONDS)
 

@@ -40,7 +40,7 @@ class Display(Protocol):
 def notes(table: TableReport) -> list[str]:
     """What a person should know of a table, a line each."""
     name = printable(table.name)
-    if table.refused:
+    if table.refused and not table.dropped:
         return [f"{name}: no current state: {printable(table.refused)}"]
     return [f"{name}: {printable(note)}" for note in table.notes]
 

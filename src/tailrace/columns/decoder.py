@@ -47,7 +47,10 @@ _PAYLOAD_HEAD: Final = 128
 _SMALL_PAYLOAD: Final = 4 << 20
 _PAYLOAD_BLOCK: Final = 8 << 20
 _HELD_BACK: Final = 1 << 20
-"""Looking on costs a look at all headers of a series, and planning so many bytes again, less."""
+"""Bytes of a transaction that are planned again, with more of it, rather than looking on.
+
+Looking on goes through the headers of the whole series.
+"""
 
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _OLD_ROWS: Final = frozenset(
@@ -69,8 +72,8 @@ class LogDecoder(Walker):
     ``wants`` says of a database and a table whether their rows are asked for, ``columns`` names the
     columns asked for (None: all). ``catalogue`` is what is known of tables before the log's own
     DDL, which it takes in. ``statements`` says what to do about rows that a statement changed and
-    the log does not hold: ``error`` raises `StatementChange`, ``skip`` counts them in
-    ``skipped_statements``. ``notice`` is told each table's schema as it is first met.
+    the log does not hold: ``error`` raises `StatementChange`, ``skip`` passes over them.
+    ``notice`` is told each table's schema as it is first met.
     """
 
     def __init__(
@@ -88,11 +91,8 @@ class LogDecoder(Walker):
         super().__init__(
             source, wants=wants, columns=columns, catalogue=catalogue, verify=verify, notice=notice
         )
-        self.skipped_statements = 0
-        self.ignored_events = 0
         self._statements = statements
         self._find_undone = find_undone
-        self._met = (0, 0)
 
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at an event that the kernel does not know, and go on behind it."""
@@ -123,11 +123,9 @@ class LogDecoder(Walker):
             raise UnsupportedType(
                 f"{self.file} at {event.offset}: rows in {event.name} events cannot be decoded"
             )
-        elif kind == EventType.START_ENCRYPTION:
-            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
-                raise event.error("the log is encrypted from here on: its keyring is needed")
-        elif not hasattr(EventType, event.name):
-            self.ignored_events += self._is_new()
+        elif kind == EventType.START_ENCRYPTION and not event.header.flags & EventFlag.IGNORABLE:
+            # else it was decrypted below
+            raise event.error("the log is encrypted from here on: its keyring is needed")
         self._frame[k.CURSOR] += len(raw)
 
     def _format_description(self) -> None:
@@ -210,20 +208,12 @@ class LogDecoder(Walker):
 
     def _rows_not_logged(self, event: Event, sql: str) -> None:
         if self._statements == "skip":
-            self.skipped_statements += self._is_new()
             return
         start = " ".join(sql.split())[:60]
         raise StatementChange(
             f"{self.file} at {event.offset}: the log holds the statement «{start}» and not the "
             "rows that it changed (binlog_format is not ROW); --statements skip passes over such"
         )
-
-    def _is_new(self) -> bool:
-        """Whether the event was not met before: a transaction may be planned twice."""
-        place = self._file_number, self._offset()
-        new = self._frame[k.FIXED_POSITION] >= 0 or place > self._met
-        self._met = max(self._met, place)
-        return bool(new)
 
     def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:
         """Walk the events inside a transaction payload."""

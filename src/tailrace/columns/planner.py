@@ -17,6 +17,8 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.columns.split import Split
     from tailrace.events.base import Event
     from tailrace.storage import LogFile, LogSeries
@@ -47,7 +49,6 @@ class SplitPlanner:
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
-        self._left_bytes = 0
         self._undone = _Undone(after)
         self._scans: deque[Scan] = deque()
         self._ends: dict[str, int] = {}
@@ -73,8 +74,8 @@ class SplitPlanner:
         left = self._left(series)
         for number, log in enumerate(left):
             if not self._scans or self._scans[-1].log.name != log.name:
-                self._left_bytes = sum(each.size for each in left[number:])
-                self._scans.append(self._scan(series.name, log))
+                target = self._target or self._share(left[number:])
+                self._scans.append(self._scan(series.name, log, target))
             scan = self._scans[-1]
             scan.log = log
             self._ends[log.name] = scan.scan()
@@ -104,12 +105,16 @@ class SplitPlanner:
             )
         return series.files[names.index(name) :]
 
-    def _scan(self, source: str, log: LogFile) -> Scan:
-        start = self.end.offset if self.end is not None and self.end.file == log.name else 4
-        target = self._target
-        if target is None:
-            each = (self._left_bytes - start) // len(os.sched_getaffinity(0))
-            target = min(max(each, SMALLEST_SPLIT), LARGEST_SPLIT)
+    def _begin(self, log: LogFile) -> int:
+        return self.end.offset if self.end is not None and self.end.file == log.name else 4
+
+    def _share(self, left: Sequence[LogFile]) -> int:
+        """The bytes of a split where each core has one of what is left."""
+        size = sum(log.size for log in left) - self._begin(left[0])
+        return min(max(size // (os.cpu_count() or 1), SMALLEST_SPLIT), LARGEST_SPLIT)
+
+    def _scan(self, source: str, log: LogFile, target: int) -> Scan:
+        start = self._begin(log)
         return Scan(source, log, self._catalogue, self._undone, target, start, holding=self._hold)
 
     def _taken(self) -> list[Split]:

@@ -155,16 +155,14 @@ class Walker(ABC):
                     return
                 continue
             if reason == k.FULL:
-                if self._settled():
-                    yield from self._flush()
+                yield from self._deliver()
             elif reason == k.AT_EVENT:
                 yield from self._event()
             elif reason == k.AT_TABLE_MAP:
                 self._table_map()
             elif reason == k.AT_COMPRESSED:
                 if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
-                    if self._settled():  # before: what is made readable now must stay
-                        yield from self._flush()
+                    yield from self._deliver()  # before: what is made readable now must stay
                 else:
                     self._decompress_rows()
                 continue
@@ -176,8 +174,12 @@ class Walker(ABC):
                 yield from self._partial()
             else:
                 raise self._error(reason)
-            if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0 and self._settled():
-                yield from self._flush()
+            if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
+                yield from self._deliver()
+
+    def _deliver(self) -> Iterator[pa.RecordBatch]:
+        if self._settled():
+            yield from self._flush()
 
     @abstractmethod
     def _event(self) -> Iterator[pa.RecordBatch]:

@@ -219,14 +219,14 @@ class IndexPlanner(SplitPlanner):
         under_way = {scan.log.name for scan in self._scans}
         self.files = {name: self.files[name] for name in self.files if name in under_way}
 
-    def _scan(self, source: str, log: LogFile) -> Scan:
+    def _scan(self, source: str, log: LogFile, target: int) -> Scan:
         index = self.files[log.name] = FileIndex(log)
         return _IndexScan(
             source,
             log,
             self._catalogue,
             self._undone,
-            _WHOLE,
+            target,
             BEGIN,
             holding=self._hold,
             index=index,

@@ -151,3 +151,17 @@ def test_a_table_that_was_not_mirrored_under_its_name_before(mysql97, tmp_path):
     assert "which is not mirrored" in made.built[f"{DATABASE}.named"].history.refused
     (row,) = made.versions(f"{DATABASE}.kept").to_pylist()
     assert row["_valid_to"] is not None
+
+
+def test_the_key_of_a_table_without_rows_is_replaced(server, tmp_path):
+    """There is no row whose new key would have to be told."""
+    statements = (
+        "CREATE TABLE t (id INT PRIMARY KEY, b INT NOT NULL);"
+        "INSERT INTO t VALUES (1, 2); DELETE FROM t;"
+        "ALTER TABLE t DROP COLUMN id, ADD PRIMARY KEY (b); INSERT INTO t VALUES (1)"
+    )
+    logs = tell(server, statements, "FULL", tmp_path / "logs")
+    made = Histories(tmp_path / "made").take_log(logs)
+    assert made.built[f"{DATABASE}.t"].history.refused is None
+    rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
+    assert [(row["b"], row["_is_current"]) for row in rows] == [(2, False), (1, True)]

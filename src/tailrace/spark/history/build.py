@@ -176,13 +176,10 @@ class _Run:
         return self._made
 
     def _wave(self, wave: Sequence[Stage], folder: Path) -> None:
-        begun: dict[Stage, TablePlan] = {}
         plans: dict[str, TablePlan] = {}
         named: dict[str, Stage] = {}
         for number, stage in enumerate(wave):
             try:
-                if (there := self._plan(stage, stage.begun)) is not None:
-                    begun[stage] = there
                 plan = self._plan(stage, stage.life)
             except RefusedError as error:
                 self._made[stage] = _refused(str(error))
@@ -193,8 +190,8 @@ class _Run:
             elif (empty := self._empty(stage)) is not None:
                 self._made[stage] = empty
         self._work(plans, named, folder)
-        refused = [stage for stage in begun if self._made[stage].current.refused is not None]
-        self._stop({stage: begun[stage] for stage in refused}, folder)
+        made = self._made
+        self._stop([each for each in wave if each in made and made[each].current.refused], folder)
 
     def _rows(self, stage: Stage) -> Rows | None:
         """What a stage begins with."""
@@ -273,16 +270,20 @@ class _Run:
         for (stage, bucket, _), result in zip(jobs, results, strict=True):
             self._made[stage] = _with(self._made[stage], bucket, result)
 
-    def _stop(self, begun: Mapping[Stage, TablePlan], folder: Path) -> None:
+    def _stop(self, refused: Sequence[Stage], folder: Path) -> None:
         """End the versions that stages began with whose changes cannot be carried out.
 
         They end with the first of these changes.
         """
         jobs: list[tuple[Stage, VersionsJob]] = []
         sizes: list[int] = []
-        for number, (stage, plan) in enumerate(begun.items()):
-            base = plan.base
-            if base is None or not any(base.paths):
+        for number, stage in enumerate(refused):
+            try:
+                plan = self._plan(stage, stage.begun)
+            except RefusedError:  # not even that can be told
+                continue
+            base = plan.base if plan is not None else None
+            if plan is None or base is None or not any(base.paths):
                 continue
             end = End(self._first_change(stage))
             for bucket, path in enumerate(base.paths):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
@@ -47,6 +48,8 @@ class LakeFolder(Closing):
 
     def close(self) -> None:
         """Remove what this run wrote and did not commit, and let others write."""
+        if self._lock is None:
+            return
         try:
             shutil.rmtree(self.staging, ignore_errors=True)
         finally:
@@ -85,13 +88,13 @@ class LakeFolder(Closing):
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
+    @abstractmethod
     def _recover(self) -> None:
         """Take up what is committed, finish what was prepared, and remove what was not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _clean(self) -> None:
         """Remove what a run left over that did not come to its end, and what is too old."""
-        raise NotImplementedError
 
     def _clean_after(self) -> None:
         """As `_clean`, behind a commit."""
