@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,33 @@ def test_the_script_shares_classes_from_the_second_run_on(machine, monkeypatch):
     assert not list((machine / "cache" / "java").glob("*.jsa.*"))
     second = arguments(home, *SPARK, OPENS)
     assert second == [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", *SPARK[1:], OPENS]
+
+
+def test_what_killed_runs_left_over_goes_away(machine, monkeypatch):
+    program = fake_java(machine / "home", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
+    home = java.java_home(machine / "cache")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    archive = java._archive(machine / "cache", program)
+    left = [Path(f"{archive}.{ended.pid}"), Path(f"{archive}.new.{ended.pid}")]
+    for path in left:
+        path.touch()
+    Path(f"{archive}.making").symlink_to(left[0])
+    arguments(home, *SPARK)
+    assert set(archive.parent.glob("*.jsa*")) == {archive}
+
+
+def test_one_run_makes_the_archive_at_a_time(machine, monkeypatch):
+    program = fake_java(machine / "home", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
+    home = java.java_home(machine / "cache")
+    archive = java._archive(machine / "cache", program)
+    making, classes = Path(f"{archive}.making"), Path(f"{archive}.{os.getpid()}")
+    classes.touch()
+    making.symlink_to(classes)
+    assert arguments(home, *SPARK)[0].startswith("-XX:DumpLoadedClassList=")
+    assert set(archive.parent.glob("*.jsa*")) == {making, classes}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")

@@ -52,13 +52,21 @@ done
 [ "$spark" = yes ] || exec "$java" "$@"
 set -- -Xlog:disable "$@"
 [ -f "$archive" ] && exec "$java" -XX:SharedArchiveFile="$archive" "$@"
-fresh=$(mktemp "$archive.XXXXXX" 2>/dev/null) || exec "$java" "$@"
-"$java" -XX:DumpLoadedClassList="$fresh" "$@"
+for left in "$archive".*[0-9]; do  # by runs that were killed
+    kill -0 "${left##*.}" 2>/dev/null || rm -f "$left"
+done
+classes="$archive.$$" fresh="$archive.new.$$" making="$archive.making"
+{ true >"$classes"; } 2>/dev/null || exec "$java" "$@"
+"$java" -XX:DumpLoadedClassList="$classes" "$@"
 status=$?
 exec </dev/null >/dev/null 2>&1
-nice -n 19 "$java" -Xshare:dump -XX:SharedClassListFile="$fresh" \\
-    -XX:SharedArchiveFile="$fresh.jsa" "$@" && mv -f "$fresh.jsa" "$archive"
-rm -f "$fresh" "$fresh.jsa"
+[ -e "$making" ] || rm -f "$making"
+if [ ! -f "$archive" ] && ln -s "$classes" "$making"; then  # nobody else is at it
+    nice -n 19 "$java" -Xshare:dump -XX:SharedClassListFile="$classes" \\
+        -XX:SharedArchiveFile="$fresh" "$@" && mv -f "$fresh" "$archive"
+    rm -f "$making"
+fi
+rm -f "$classes" "$fresh"
 exit $status
 """
 
