@@ -193,9 +193,9 @@ def test_indices_are_made_once(reader, tmp_path, monkeypatch):
     seen = []
     original = stream_backlog.IndexPlanner._scan
 
-    def scan(self, source, log):
+    def scan(self, source, log, target):
         seen.append(log.name)
-        return original(self, source, log)
+        return original(self, source, log, target)
 
     monkeypatch.setattr(stream_backlog.IndexPlanner, "_scan", scan)
     assert read(reader(folder), offsets[0], offsets[-1])
