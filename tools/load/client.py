@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LOST: Final = frozenset((0, 1053, 1077, 1079, 1152, 1927, 3169, 4031))
 """Codes after which the connection is gone: shutdown, killed; those of clients are from 2000 on."""
 _RECONNECT_SECONDS: Final = 0.05
+_OLD_SECONDS: Final = 0.15
 _ENGINES: Final = {"mysql": ("InnoDB", "MyISAM"), "mariadb": ("InnoDB", "MyISAM", "Aria")}
 
 
@@ -71,7 +72,7 @@ class Client:
         self._made = 0
         self._connection: Connection[Cursor] | None = None
         self._thread = 0
-        """What a MariaDB calls its connection, or the last that it had."""
+        """What a MariaDB calls its connection, or the last that it had; 0 before the first."""
 
     # --- for actions -----------------------------------------------------------------------------
 
@@ -209,16 +210,21 @@ class Client:
             self.own.clear()
 
     def _wait_for_last(self) -> None:
-        """Wait until the server has ended the connection before this one.
+        """Wait until the server has let go of what the connection before this one had prepared.
 
-        MariaDB 10.11 logs an XA COMMIT that comes meanwhile, of what that connection has prepared,
-        and leaves it prepared: its tables are not what its own log says then.
+        MariaDB 10.11 logs an XA COMMIT that comes before and leaves the transaction prepared: its
+        tables are not what its own log says then. It does so even when the connection is listed no
+        more; InnoDB's own list is of up to 0.1 s ago.
         """
-        listed = f"SELECT 1 FROM information_schema.processlist WHERE id = {self._thread}"
+        last = self._thread
         ((self._thread,),) = self.sql("SELECT CONNECTION_ID()")
+        if not last:
+            return
+        held = f"SELECT 1 FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {last}"
         deadline = time.monotonic() + 5
-        while self.sql(listed) and time.monotonic() < deadline:
-            time.sleep(_RECONNECT_SECONDS)
+        time.sleep(_OLD_SECONDS)
+        while self.sql(held) and time.monotonic() < deadline:
+            time.sleep(_OLD_SECONDS)
 
     def _end_prepared(self) -> None:
         """End the XA transactions that were left prepared; the server may hold them for a while."""

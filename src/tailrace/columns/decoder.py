@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+
 from tailrace.columns import layout as k
 from tailrace.columns.blocks import check_large
 from tailrace.columns.objects import batch_of_rows
-from tailrace.columns.walk import Ranges, Walker
+from tailrace.columns.walk import Array, Ranges, Walker
 from tailrace.constants import (
     HEADER_SIZE,
     MAX_EVENT_SIZE,
@@ -99,16 +101,13 @@ class LogDecoder(Walker):
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
-        if is_rollback(event) and self._frame[k.FIXED_POSITION] >= 0:
-            if kind in _STATEMENTS:
+        if is_rollback(event):
+            if kind in _STATEMENTS and self._frame[k.FIXED_POSITION] >= 0:
                 raise event.error(
                     "rows inside a compressed transaction are taken back", BoundaryError
                 )
             if self._undone is None:
                 self._look_on()
-        elif self._undone is None and is_rollback(event):
-            self._look_on()
-            return
         if kind in _STATEMENTS:
             self._statement(event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -149,7 +148,7 @@ class LogDecoder(Walker):
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
 
-    def _settled(self) -> bool:
+    def _settle(self) -> None:
         """Rows of the transaction under way may be taken back, as long as nobody has looked on.
 
         Those of a small one are left for the next time, when more of it is there.
@@ -157,54 +156,40 @@ class LogDecoder(Walker):
         frame = self._frame
         first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
         if self._undone is not None or frame[k.FIXED_POSITION] >= 0:
-            return True
+            return
         if first < 0 or frame[k.ENTRY_COUNT] == first or frame[k.SAFE] > began + frame[k.BASE]:
-            return True  # it has no rows here, or has ended
+            return  # it has no rows here, or has ended
         if first and frame[k.CURSOR] - began <= _HELD_BACK:
-            self._forget_rows(first)
+            self._forget(slice(first, int(frame[k.ENTRY_COUNT])))
             frame[k.CURSOR] = began
-            return True
-        self._look_on()
-        return False
+        else:
+            self._look_on()
 
     def _look_on(self) -> None:
-        """Rows of the transaction under way may be taken back: find out, and plan it anew."""
+        """Rows that are planned may be taken back further on: find out, and forget those."""
         frame = self._frame
-        first = int(frame[k.FIRST_ENTRY])
         self._undone = self._find_undone(self.file)
-        if frame[k.FIXED_POSITION] >= 0:
-            self._take_back_payload()
-        elif first >= 0:
-            self._forget_rows(first)
-            frame[k.CURSOR] = frame[k.FIRST_CURSOR]
-        elif any(start <= self._offset() <= end for start, end in self._undone):
-            raise self._delivered()
-
-    def _take_back_payload(self) -> None:
-        """The payload under way may be one that was taken back."""
-        if self._is_undone(self._offset()):
-            first = int(self._frame[k.FIRST_ENTRY])
-            if first < 0:
-                raise self._delivered()
-            self._forget_rows(first)
-            self._frame[k.MUTED] = 1
+        payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
+        if frame[k.FIRST_ENTRY] < 0 and self._is_undone(offset if payload else offset - 1):
+            raise BoundaryError(
+                "a compressed transaction is taken back here, whose rows were delivered: read this "
+                "log by splits",
+                file=self.file,
+                offset=offset,
+            )
+        places = self._entries[: int(frame[k.ENTRY_COUNT]), k.E_POSITION]
+        for start, end in self._undone:
+            self._forget(np.flatnonzero((start <= places) & (places < end)))
+        if payload:
+            frame[k.MUTED] = self._is_undone(offset)
 
     def _is_undone(self, offset: int) -> bool:
         return any(start <= offset < end for start, end in self._undone or ())
 
-    def _forget_rows(self, first: int) -> None:
-        """Let the rows planned from an entry on be none."""
-        count = int(self._frame[k.ENTRY_COUNT])
-        self._entries[first:count, k.E_ROWS] = self._entries[first:count, k.E_END]
-        self._entries[first:count, k.E_OP] &= ~k.BARE
-
-    def _delivered(self) -> BoundaryError:
-        return BoundaryError(
-            "a transaction of more than a block is taken back here, whose rows were delivered: "
-            "read this log by splits",
-            file=self.file,
-            offset=self._offset(),
-        )
+    def _forget(self, which: slice | Array) -> None:
+        """Let the rows of planned entries be none."""
+        self._entries[which, k.E_ROWS] = self._entries[which, k.E_END]
+        self._entries[which, k.E_OP] &= ~k.BARE
 
     def _rows_not_logged(self, event: Event, sql: str) -> None:
         if self._statements == "skip":

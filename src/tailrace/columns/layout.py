@@ -52,10 +52,10 @@ COMPRESSED_ROWS: Final = 22
 """Address of the decompressed rows of the event at the cursor, where COMPRESSED_SIZE is >= 0."""
 COMPRESSED_SIZE: Final = 23
 FIRST_ENTRY: Final = 24
-"""How many entries stood when the transaction under way began; -1 where that was before the last
-flush."""
+"""How many entries stood when the transaction under way began; -1 once rows of its payload were
+delivered."""
 FIRST_CURSOR: Final = 25
-"""Address of the event that began it."""
+"""Address of the event that began it, or of what follows the last flush, if that is behind."""
 HAS_GTIDS: Final = 27
 """Not 0 once a GTID event was met in this file, so that transactions begin with one."""
 MUTED: Final = 26

@@ -111,7 +111,7 @@ class Walker(ABC):
         """
         self.file = name
         self._undone = undone
-        self._frame[k.SAFE] = 0
+        self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
         self._frame[[k.CHECKSUM_BYTES, k.HAS_GTIDS]] = 0
@@ -128,14 +128,13 @@ class Walker(ABC):
         """
         frame = self._frame
         start = int(block.ctypes.data)
-        frame[k.CURSOR] = start
+        frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
         frame[k.BASE] = offset - start
         frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
         yield from self._walk()
         if limit is None or limit - offset > size:
-            while not self._settled():
-                yield from self._walk()
+            self._settle()
         yield from self._flush()
         self.consumed = int(frame[k.CURSOR]) - start
 
@@ -178,16 +177,16 @@ class Walker(ABC):
                 yield from self._deliver()
 
     def _deliver(self) -> Iterator[pa.RecordBatch]:
-        if self._settled():
-            yield from self._flush()
+        self._settle()
+        yield from self._flush()
 
     @abstractmethod
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at the event at the cursor, which the kernel does not know, and go on behind it."""
 
     @abstractmethod
-    def _settled(self) -> bool:
-        """Whether what is planned may be delivered; else planning goes on first."""
+    def _settle(self) -> None:
+        """Let only rows stay planned that may be delivered."""
 
     @abstractmethod
     def _look_on(self) -> None:
@@ -320,6 +319,7 @@ class Walker(ABC):
         self._transactions[0] = self._transactions[last]
         frame[k.TRANSACTION_COUNT] = 1
         frame[k.ENTRY_COUNT] = 0
-        frame[k.FIRST_ENTRY] = -1
+        frame[k.FIRST_CURSOR] = frame[k.CURSOR]
+        frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
