@@ -277,7 +277,7 @@ def test_a_dump_that_a_shutdown_ends_early_is_not_at_its_end(fresh_server, monke
 
 
 def test_so_with_the_shared_servers(server, monkeypatch):
-    monkeypatch.setattr(Session, "end", lambda _: Position("binlog.000099", 4))
+    monkeypatch.setattr(Session, "end", lambda _: Position("binlog.999999", 4))
     with (
         Feed(source_of(server, retry=0), start="oldest", follow=False) as feed,
         pytest.raises(ConnectionLost, match="ended the dump early"),
