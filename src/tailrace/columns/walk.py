@@ -190,7 +190,7 @@ class Walker(ABC):
 
     @abstractmethod
     def _look_on(self) -> None:
-        """Find out which rows were taken back, as far as the transaction under way is concerned."""
+        """Find out which rows of this file were taken back, and forget those that are planned."""
 
     @abstractmethod
     def _partial(self) -> Iterator[pa.RecordBatch]:
