@@ -8,6 +8,7 @@
 ./run python -m tools.campaign received --size full --seed 1
 ./run python -m tools.campaign zeroloss --size full --seed 1
 ./run python -m tools.campaign mirrored --size full --seed 1
+./run python -m tools.campaign hostile --size full --seed 1
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from tools.campaign import (
     badinput,
     differential,
+    hostile,
     killed,
     live,
     mirrored,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _OF_SERVERS: Final[dict[str, ModuleType]] = {
+    "hostile": hostile,
     "live": live,
     "mirrored": mirrored,
     "received": received,

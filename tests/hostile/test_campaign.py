@@ -1,0 +1,73 @@
+"""The campaign's own judge: what may not come of a scenario is found.
+
+The scenarios are in ``tools/campaign/hostile``; the full run's result in
+``docs/evidence/hostile.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.errors import MalformedPacket
+from tools.campaign.hostile import scenarios
+from tools.campaign.hostile.scenario import Scenario, attempt, outside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(each, id=each.name) for each in scenarios("small", 1)]
+)
+def test_scenario(scenario: Scenario):
+    outcome = attempt(scenario)
+    assert not outcome.failure, f"{outcome.name}: {outcome.failure}"
+
+
+def _typed(folder: Path) -> None:
+    raise MalformedPacket("this is no packet")
+
+
+def _two_lines(folder: Path) -> None:
+    raise MalformedPacket("this is\nno packet")
+
+
+def _untyped(folder: Path) -> None:
+    raise IndexError
+
+
+def _writes_elsewhere(folder: Path) -> None:
+    (outside(folder) / "x.000001").write_text("mine")
+
+
+def _sleeps(folder: Path) -> None:
+    time.sleep(60)
+
+
+def _takes(folder: Path) -> None:
+    bytearray(os.urandom(1)) * (200 << 20)
+
+
+def _dies(folder: Path) -> None:
+    os._exit(3)
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [
+        (_typed, ""),
+        (_two_lines, "2 lines"),
+        (_untyped, "IndexError"),
+        (_writes_elsewhere, "touched outside"),
+        (_sleeps, "longer than"),
+        (_takes, "grew by"),
+        (_dies, "ended with status"),
+    ],
+)
+def test_judge(run, found: str):
+    outcome = attempt(Scenario("a scenario", run, seconds=2, megabytes=100))
+    assert (found in outcome.failure) if found else not outcome.failure
