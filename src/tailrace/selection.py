@@ -13,7 +13,9 @@ from tailrace.gtid import Gtid, MariadbGtid
 from tailrace.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
+
+    Patterns = str | Sequence[str] | None
 
 _FILE: Final = re.compile(r"[^:]+\.\d+", re.ASCII)
 _POSITION: Final = re.compile(r"(?:.+\.\d+|-):\d+", re.ASCII)
@@ -23,18 +25,40 @@ _MYSQL_GTID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def wants(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
-    """The test for a database and a table by patterns with ``*`` and ``?``.
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """Which tables are asked for: called with a database and a table, it says whether they are.
 
-    None wants all, an empty list none. A pattern is ``database.table``; one without a point is a
-    table in any database.
+    ``only`` are patterns of the tables that are wanted (None: all; an empty tuple: none),
+    ``exclude`` of those that are not, whatever ``only`` says. A pattern is ``database.table`` with
+    ``*`` and ``?``; one without a point is a table in any database.
     """
-    if patterns is None:
-        return lambda _database, _table: True
-    wanted = [each if "." in each else f"*.{each}" for each in patterns]
-    return lambda database, table: any(
-        fnmatchcase(f"{database}.{table}", pattern) for pattern in wanted
-    )
+
+    only: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tables: Patterns = None, exclude: Patterns = None) -> Self:
+        """From what a caller gave: one pattern as a text, or several; None where nothing."""
+        return cls(_patterns(tables), _patterns(exclude) or ())
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether no table was chosen or excluded."""
+        return self.only is None and not self.exclude
+
+    def __call__(self, database: str, table: str) -> bool:
+        """Whether a table is asked for."""
+        name = f"{database}.{table}"
+        return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
+
+
+def _patterns(given: Patterns) -> tuple[str, ...] | None:
+    return None if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, each if "." in each else f"*.{each}") for each in patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.position import Position
-from tailrace.selection import Bound, wants
+from tailrace.selection import Bound, TableFilter
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 
@@ -44,7 +44,7 @@ def test_what_is_no_place(text):
 
 
 def test_patterns():
-    everything, some = wants(None), wants(["shop.*", "orders", "a.b?"])
+    everything, some = TableFilter.of(), TableFilter.of(["shop.*", "orders", "a.b?"])
     assert everything("x", "y")
     assert [some(*name) for name in (("shop", "x"), ("any", "orders"), ("a", "b1"), ("a", "b12"), ("Shop", "x"))] == [
         True, True, True, False, False,

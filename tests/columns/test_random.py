@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table, walk
-from tailrace.selection import wants
+from tailrace.selection import TableFilter
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
 from tests.columns.random_log import logs
@@ -91,7 +91,7 @@ def test_chosen_columns_are_those_of_all(folder, data, chosen, named):
 @given(data=logs(), pattern=st.sampled_from(["shop.t0", "t1", "shop.*", "*.t2", "other.*"]))
 def test_chosen_tables_are_those_of_all(folder, data, pattern):
     series = series_of(folder, data)
-    wanted = wants([pattern])
+    wanted = TableFilter.of(pattern)
     every = rows_of(changes(series))
     found = rows_of(changes(series, tables=[pattern]))
     kept = {name: rows for name, rows in every.items() if wanted(*name.decode().split("."))}

@@ -11,6 +11,7 @@ from tailrace.cli.event_json import event_json
 from tailrace.cli.follow import Lines, until_stopped
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
+    Exclude,
     From,
     KeyringFile,
     SchemaFile,
@@ -18,12 +19,12 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
+    chosen_tables,
     find_logs,
     known_tables,
     readers,
     say_how_it_ended,
     say_what_was_left,
-    split_patterns,
     standard_output,
 )
 from tailrace.cli.rename import RewriteDb, renamed_databases
@@ -31,12 +32,12 @@ from tailrace.cli.text import TextView
 from tailrace.cli.verify import verify_log
 from tailrace.errors import UsageError
 from tailrace.records import Changes
-from tailrace.selection import wants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.reader import Reader
+    from tailrace.selection import TableFilter
 
 
 def log(
@@ -54,6 +55,7 @@ def log(
         bool, Parameter(negative=(), help="With ``--as json``: all events, with their fields.")
     ] = False,
     tables: Tables = (),
+    exclude: Exclude = (),
     from_: From = None,
     until: Until = None,
     follow: Annotated[
@@ -81,7 +83,8 @@ def log(
         Parameter(
             help="What to do about logged statements that cannot be shown as wanted: in JSON those "
             "that changed rows, which are not in the log; to undo, all; as SQL, LOAD DATA; with "
-            "``--tables``, as SQL or raw, those that changed rows: ``error`` (default) or ``skip``."
+            "``--tables`` or ``--exclude``, as SQL or raw, those that changed rows: ``error`` "
+            "(default) or ``skip``."
         ),
     ] = "error",
     skip_checksums: SkipChecksums = False,
@@ -102,15 +105,16 @@ def log(
         raise UsageError("--as raw and --into FILE go together")
     out = standard_output()
     if verify:
-        if tables or from_ or until or events or rewrite_db or as_ != "text":
+        if tables or exclude or from_ or until or events or rewrite_db or as_ != "text":
             raise UsageError(
                 "--verify reads all: it goes with --schema, --keyring and --skip-checksums only"
             )
         return _verify(sources, schema, keyring, skip_checksums=skip_checksums)
     names = renamed_databases(rewrite_db)
+    wants = chosen_tables(tables, exclude)
     chosen = readers(
         sources,
-        tables=tables,
+        wants=wants,
         start=from_,
         end=until,
         follow=follow,
@@ -120,19 +124,18 @@ def log(
         names=None if as_ == "raw" else names,
         rows=as_ != "raw",
     )
-    patterns = split_patterns(tables)
     if into is not None:
-        _raw(list(chosen), into, patterns, names, statements)
+        _raw(list(chosen), into, wants, names, statements)
         return 0
     status = 0
     for reader in chosen:
         with until_stopped(reader) as ending:
             if as_ == "text":
-                _text(reader, out, only_rows=bool(tables))
+                _text(reader, out, only_rows=not wants.takes_all)
             elif as_ == "json":
                 _json(reader, out, events=events, statements=statements)
             elif as_ != "raw":
-                _sql(reader, out, as_, patterns, names, statements)
+                _sql(reader, out, as_, wants, names, statements)
             if not reader.stopped:
                 say_how_it_ended(reader)
         status = ending.status
@@ -142,7 +145,7 @@ def log(
 def _raw(
     chosen: Sequence[Reader],
     into: Path,
-    patterns: Sequence[str],
+    wants: TableFilter,
     names: Mapping[str, str],
     statements: Literal["error", "skip"],
 ) -> None:
@@ -153,8 +156,7 @@ def _raw(
         raise UsageError(f"one log is written, and there are several ({logs}): give one")
     output = RawOutput(
         into,
-        patterns=patterns,
-        wants=wants(patterns or None),
+        wants=wants,
         names=names,
         statements=statements,
     )
@@ -188,7 +190,7 @@ def _sql(
     reader: Reader,
     out: TextIO,
     how: Literal["sql", "undo"],
-    patterns: Sequence[str],
+    wants: TableFilter,
     names: Mapping[str, str],
     statements: Literal["error", "skip"],
 ) -> None:
@@ -199,7 +201,7 @@ def _sql(
         reader,
         how,
         lines.take,
-        wants=wants(patterns) if patterns else None,
+        wants=None if wants.takes_all else wants,
         skips=statements,
         renamed=names.keys(),
     )

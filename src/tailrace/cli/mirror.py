@@ -16,12 +16,13 @@ from tailrace.cli.mirror_live import display, held, notes
 from tailrace.cli.mirror_options import check_cores, keys, seconds
 from tailrace.cli.mirror_progress import progress_shown
 from tailrace.cli.options import (
+    Exclude,
     KeyringFile,
     SchemaFile,
     Sources,
     Tables,
+    chosen_tables,
     say,
-    split_patterns,
     standard_output,
 )
 from tailrace.cli.servers import names_server, parsed
@@ -50,6 +51,7 @@ def mirror(
     *sources: Sources,
     into: Into,
     tables: Tables = (),
+    exclude: Exclude = (),
     format: Annotated[  # noqa: A002 - the option's name
         Literal["parquet", "delta", "iceberg"],
         Parameter(name="--format", help="The tables' format; ``parquet`` by default."),
@@ -128,6 +130,7 @@ def mirror(
     find_all(files, keyring)  # that there is a log is said before anything starts
     check_cores(cores)
     every, given = seconds(trigger), keys(key)
+    wants = chosen_tables(tables, exclude)
     chosen = [parsed(each, follow=follow) if names_server(each) else each for each in sources]
     from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
     from tailrace.spark import session  # noqa: PLC0415 - as above
@@ -138,7 +141,8 @@ def mirror(
         chosen,
         into,
         spark=lambda: session(cores),
-        tables=split_patterns(tables) or None,
+        tables=wants.only,
+        exclude=wants.exclude,
         schema=schema,
         keyring=keyring,
         keep=[each.strip() for each in keep.split(",")],

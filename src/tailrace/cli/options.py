@@ -14,7 +14,7 @@ from tailrace.cli.servers import names_server, server
 from tailrace.errors import UsageError
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
-from tailrace.selection import Selection, wants
+from tailrace.selection import Selection, TableFilter
 from tailrace.storage import LogSeries, find_all
 from tailrace.transports import elsewhere
 
@@ -39,6 +39,15 @@ Tables = Annotated[
     Parameter(
         name="--tables",
         help="Only these tables: patterns as ``shop.orders,shop.*``, with commas or repeated.",
+        negative=(),
+    ),
+]
+Exclude = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--exclude",
+        help="Leave these tables out, also where ``--tables`` has them: patterns like its own. "
+        "Their rows are not decoded: a way around a table that cannot be.",
         negative=(),
     ),
 ]
@@ -83,11 +92,15 @@ def say(text: str) -> None:
     print(f"tailrace: {text}", file=sys.stderr)  # noqa: T201 - the command line's own voice
 
 
-def split_patterns(tables: Sequence[str]) -> list[str]:
-    """The patterns of ``--tables``, given with commas or one by one."""
-    patterns = [pattern.strip() for each in tables for pattern in each.split(",")]
+def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
+    """What ``--tables`` and ``--exclude`` choose, given with commas or one by one."""
+    return TableFilter.of(_split("--tables", tables) or None, _split("--exclude", exclude))
+
+
+def _split(option: str, given: Sequence[str]) -> list[str]:
+    patterns = [pattern.strip() for each in given for pattern in each.split(",")]
     if any(not pattern for pattern in patterns):
-        raise UsageError("--tables: a pattern is empty")
+        raise UsageError(f"{option}: a pattern is empty")
     return patterns
 
 
@@ -103,7 +116,7 @@ def readers(
     sources: Sequence[str],
     *,
     follow: bool = False,
-    tables: Sequence[str] = (),
+    wants: TableFilter,
     start: str | None = None,
     end: str | None = None,
     schema: Path | None = None,
@@ -114,11 +127,10 @@ def readers(
 ) -> Iterator[Reader]:
     """A reader for each series of logs that the sources hold, as the options say.
 
-    ``names`` are databases to rename; ``tables`` are then the new names. Without ``rows`` no table
-    is resolved: events are all that is looked at. What is to be followed is one log.
+    ``names`` are databases to rename; ``wants`` is then asked for the new names. Without ``rows``
+    no table is resolved: events are all that is looked at. What is to be followed is one log.
     """
     selection = Selection.parse(start, end)
-    patterns = split_patterns(tables)
     logs = find_logs(sources, keyring, start=selection.start, follow=follow)
     places = (selection.start, selection.end)
     if len(logs) > 1 and (follow or any(each and each.position for each in places)):
@@ -137,7 +149,7 @@ def readers(
             each,
             follow=follow,
             selection=selection,
-            wants=wants((patterns or None) if rows else []),
+            wants=wants if rows else TableFilter(()),
             catalogue=catalogue,
             verify_checksums=not skip_checksums,
             notice=say,

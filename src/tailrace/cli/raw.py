@@ -25,11 +25,12 @@ from tailrace.sql.definitions import concerns
 from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from tailrace.events import Event, QueryEvent
     from tailrace.handlers.base import Outcome
-    from tailrace.reader import Reader, Wants
+    from tailrace.reader import Reader
+    from tailrace.selection import TableFilter
     from tailrace.transports import Transport
     from tailrace.writing import LogWriter
 
@@ -40,10 +41,8 @@ _NUMBERED: Final = re.compile(r".+\.\d+", re.ASCII)
 class _Tables(ByTable):
     """Rows of the tables that are asked for, and the statements that define them."""
 
-    def __init__(
-        self, patterns: Sequence[str], wants: Wants, refuse: Callable[[QueryEvent], None]
-    ) -> None:
-        super().__init__(patterns)
+    def __init__(self, wants: TableFilter, refuse: Callable[[QueryEvent], None]) -> None:
+        super().__init__(wants.only, without=wants.exclude)
         self._asked_for = wants
         self._refuse_statement = refuse
 
@@ -64,8 +63,7 @@ class RawOutput:
         self,
         into: Path,
         *,
-        patterns: Sequence[str],
-        wants: Wants,
+        wants: TableFilter,
         names: Mapping[str, str],
         statements: Literal["error", "skip"],
     ) -> None:
@@ -76,8 +74,8 @@ class RawOutput:
         self._handlers = Pipeline()
         if names:
             self._handlers.append(Rename(names))
-        if patterns:
-            self._handlers.append(_Tables(patterns, wants, self._refuse))
+        if not wants.takes_all:
+            self._handlers.append(_Tables(wants, self._refuse))
         self._writer: LogWriter | None = None
 
     def copy(self, reader: Reader) -> None:
@@ -152,8 +150,8 @@ class RawOutput:
             self._skipped += 1
             return
         raise event.error(
-            "the log holds a statement that changes rows, of tables that nobody tells, so --tables "
-            "cannot choose it; --statements skip leaves such out",
+            "the log holds a statement that changes rows, of tables that it does not name, so "
+            "--tables and --exclude cannot choose it; --statements skip leaves such out",
             StatementChange,
         )
 

@@ -25,7 +25,8 @@ RewriteDb = Annotated[
     Parameter(
         name="--rewrite-db",
         help="Rename a database, ``from=to`` (repeatable): of rows, and as the default database of "
-        "statements; names inside of statements stay. ``--tables`` means the new names.",
+        "statements; names inside of statements stay. ``--tables`` and ``--exclude`` mean the new "
+        "names.",
         negative=(),
     ),
 ]

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, printable, size
 from tailrace.cli.options import (
+    Exclude,
     From,
     KeyringFile,
     SchemaFile,
@@ -16,6 +17,7 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
+    chosen_tables,
     readers,
     say_how_it_ended,
     standard_output,
@@ -34,6 +36,7 @@ def stat(
         Parameter(name="--as", help="``text`` (default), or ``json``: an object a log."),
     ] = "text",
     tables: Tables = (),
+    exclude: Exclude = (),
     from_: From = None,
     until: Until = None,
     schema: SchemaFile = None,
@@ -45,7 +48,7 @@ def stat(
     output = output_to(stream)
     chosen = readers(
         sources,
-        tables=tables,
+        wants=chosen_tables(tables, exclude),
         start=from_,
         end=until,
         schema=schema,

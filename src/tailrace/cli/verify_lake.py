@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, printable, size
 from tailrace.cli.mirror_options import check_cores, seconds
-from tailrace.cli.options import Tables, say, split_patterns, standard_output
+from tailrace.cli.options import Exclude, Tables, chosen_tables, say, standard_output
 from tailrace.cli.servers import names_server, parsed
 from tailrace.errors import UsageError
 
@@ -29,6 +29,7 @@ def verify(
     /,
     *,
     tables: Tables = (),
+    exclude: Exclude = (),
     wait: Annotated[
         str | None,
         Parameter(
@@ -54,6 +55,7 @@ def verify(
     if not names_server(source):
         raise UsageError(f"{source} is no server: give its URL, as mysql://user@host")
     check_cores(cores)
+    wants = chosen_tables(tables, exclude)
     longest = None if wait is None else _seconds(wait)
     server = parsed(source)
     from tailrace.spark.session import session  # noqa: PLC0415 - takes a while
@@ -63,7 +65,8 @@ def verify(
         server,
         lake,
         spark=lambda: session(cores),
-        tables=split_patterns(tables) or None,
+        tables=wants.only,
+        exclude=wants.exclude,
         wait=longest,
         range_rows=range_rows,
         first=rows,

@@ -16,7 +16,7 @@ from tailrace.errors import TruncatedEvent, UsageError
 from tailrace.live.url import SCHEMES, Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
-from tailrace.selection import wants
+from tailrace.selection import TableFilter
 from tailrace.storage import LogSeries, find
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ _MANY_BATCHES = 64
 def read_split(
     split: Split,
     *,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
     columns: Collection[str] | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
@@ -48,7 +49,7 @@ def read_split(
 
     ``also`` is one more test that a database and a table have to pass.
     """
-    wanted = wants(tables)
+    wanted = TableFilter.of(tables, exclude)
     decoder = LogDecoder(
         split.source,
         wants=lambda database, table: wanted(database, table) and also(database, table),
@@ -116,7 +117,8 @@ def changes(
     *,
     start: Start | None = None,
     follow: bool = False,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
     columns: Collection[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
@@ -129,9 +131,11 @@ def changes(
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
     or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
     logs that are encrypted (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are
-    patterns (``shop.*``), ``columns`` the names of the columns to decode. ``schema`` is an SQL file
-    of CREATE TABLE statements, for logs that name no columns. ``statements`` says what to do about
-    changes that were logged as statements, whose rows the log does not hold: ``error`` or ``skip``.
+    patterns (``shop.*``) of the tables that are wanted, one or several, ``exclude`` of those that
+    are left out, whatever ``tables`` says: their rows are not decoded. ``columns`` are the names of
+    the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name
+    no columns. ``statements`` says what to do about changes that were logged as statements, whose
+    rows the log does not hold: ``error`` or ``skip``.
     ``notice`` is told each table as it is first met.
 
     Of a server, ``start`` says where to begin (None: where the URL says, else in its oldest log)
@@ -151,7 +155,7 @@ def changes(
         known.given(load(schema))
     make = partial(
         LogDecoder,
-        wants=wants(tables),
+        wants=TableFilter.of(tables, exclude),
         columns=columns,
         verify=verify_checksums,
         statements=statements,

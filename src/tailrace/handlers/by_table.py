@@ -13,7 +13,7 @@ from tailrace.events import (
 )
 from tailrace.handlers.rows_filter import RowsFilter
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.selection import wants
+from tailrace.selection import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +34,13 @@ class ByTable(RowsFilter):
 
     def __init__(
         self,
-        only: Sequence[str] | None = None,
+        only: str | Sequence[str] | None = None,
         *,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
         statements: bool = True,
     ) -> None:
         super().__init__()
-        self._wants = wants(only)
-        self._without = wants(list(without))
+        self._wants = TableFilter.of(only, without)
         self._statements = statements
         self._known: dict[bytes, bool] = {}
 
@@ -51,9 +50,7 @@ class ByTable(RowsFilter):
         if known is None:
             if len(self._known) >= _CACHED:
                 self._known.clear()
-            table = event.database, event.table
-            known = self._wants(*table) and not self._without(*table)
-            self._known[event.body] = known
+            known = self._known[event.body] = self._wants(event.database, event.table)
         return known
 
     def wants_rows(self, event: RowsEvent, /) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.selection import wants
 from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
 from tailrace.spark.history.build import BuiltHistory, build_history
@@ -240,7 +239,7 @@ class Batches:
         }
 
     def _wanted(self, name: str) -> bool:
-        return wants(self._options.tables)(*name.split(".", 1))
+        return self._options.tables(*name.split(".", 1))
 
     def _key(self, source: str, name: str) -> str:
         return f"{source}/{name}" if self._options.shards else name

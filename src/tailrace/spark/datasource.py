@@ -29,6 +29,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import names_server
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
+from tailrace.selection import TableFilter
 from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
@@ -49,7 +50,18 @@ if TYPE_CHECKING:
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(
-    {"path", "table", "tables", "images", "columns", "schema", "keyring", "verify", "statements"}
+    {
+        "path",
+        "table",
+        "tables",
+        "exclude",
+        "images",
+        "columns",
+        "schema",
+        "keyring",
+        "verify",
+        "statements",
+    }
     | {"split"}
 )
 _ALL_KNOWN: Final = _KNOWN | STREAMING
@@ -69,7 +81,7 @@ class Options:
 
     path: str
     table: str | None
-    tables: tuple[str, ...] | None
+    tables: TableFilter
     images: Literal["row", "both"]
     columns: tuple[str, ...] | None
     schema: str | None
@@ -92,6 +104,8 @@ class Options:
         table = options.get("table")
         if table is not None and "tables" in options:
             raise UsageError("give option table for one table's columns, or tables, not both")
+        if table is not None and "exclude" in options:
+            raise UsageError("option exclude is for all tables: leave it out with option table")
         if table is not None and "." not in table:
             raise UsageError(f"option table is a full name like shop.orders, and not {table!r}")
         images = _choice(options, "images", ("row", "both"))
@@ -100,7 +114,7 @@ class Options:
         return cls(
             options["path"],
             table,
-            _names(options.get("tables")),
+            TableFilter.of(_names(options.get("tables")), _names(options.get("exclude"))),
             images,
             _names(options.get("columns")),
             options.get("schema"),
@@ -144,6 +158,7 @@ class BinlogDataSource(DataSource):
     - ``keyring``: a file with the keys of logs that are encrypted; the tasks read it, too.
     - ``table``: give this table's columns, typed; else all tables, with images as JSON text.
     - ``tables``: of all tables, only those that fit these patterns (``shop.*``), with commas.
+    - ``exclude``: of these, not those that fit these patterns; their rows are not decoded.
     - ``images``: ``row`` (default: the after image, a delete's before image) or ``both``.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.

@@ -15,6 +15,7 @@ from tailrace.columns.native import compile_all
 from tailrace.errors import UsageError
 from tailrace.live.url import Source
 from tailrace.schema.given import load
+from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches, Taken
 from tailrace.spark.follow import BATCH_BYTES, Follower
@@ -48,7 +49,8 @@ def mirror(
     into: str | Path,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     keep: Sequence[str] = DEFAULT_KEEP,
@@ -72,8 +74,9 @@ def mirror(
     encrypted (a path, or as `tailrace.storage.keyring.open` takes it); tasks read it where they
     run. ``into`` is the lake's folder, new or from an earlier run, or of Iceberg CATALOG.SCHEMA.
     ``spark`` is a session, or a function that gives one once it is needed; by default a local one
-    is started. ``tables`` are patterns (``shop.*``), ``schema`` an SQL file of CREATE TABLE
-    statements for logs that name no columns, ``keep`` what the lake has of each table
+    is started. ``tables`` are patterns (``shop.*``), ``exclude`` patterns of tables that are left
+    out, whatever ``tables`` says: their rows are not decoded. ``schema`` is an SQL file of CREATE
+    TABLE statements for logs that name no columns, ``keep`` what the lake has of each table
     (``changelog``, ``current``, ``history``), ``keys`` the key columns of tables whose logs do not
     tell them. ``statements`` says what to do about changes that were logged as statements. With
     ``shards`` several sources may have the same tables, which get a column ``_source``.
@@ -97,7 +100,13 @@ def mirror(
     check_format(format)
     fit.check(format, java=spark is None or callable(spark))
     options = Options.of(
-        tables, keep, statements, keys, shards=shards, update_mode=update_mode, format=format
+        TableFilter.of(tables, exclude),
+        keep,
+        statements,
+        keys,
+        shards=shards,
+        update_mode=update_mode,
+        format=format,
     )
     if not trigger >= 0:
         raise UsageError(f"a trigger of {trigger} seconds: give a number from 0 on")

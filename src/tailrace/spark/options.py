@@ -10,6 +10,7 @@ from tailrace.errors import PipelineError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest
 
 KEEP: Final = ("changelog", "current", "history")
@@ -20,12 +21,12 @@ UPDATE_MODES: Final = ("merge-on-read", "copy-on-write")
 
 @dataclass(frozen=True)
 class Options:
-    """``keys`` are those given for tables by name, in order; the others are `mirror`'s.
+    """What `mirror` was asked for; ``keys`` are those given for tables by name, in order.
 
     Without an ``update_mode`` it is the lake's, or of a new one its format's (`check_lake`).
     """
 
-    tables: tuple[str, ...] | None
+    tables: TableFilter
     keep: tuple[str, ...]
     statements: Literal["error", "skip"] = "error"
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -35,7 +36,7 @@ class Options:
     @classmethod
     def of(
         cls,
-        tables: Sequence[str] | None,
+        tables: TableFilter,
         keep: Sequence[str],
         statements: Literal["error", "skip"],
         keys: Mapping[str, Sequence[str]] | None,
@@ -60,7 +61,7 @@ class Options:
         if given and not {"current", "history"} & set(keep):
             raise UsageError("a key is for current and history: a changelog needs none")
         return cls(
-            None if tables is None else tuple(tables),
+            tables,
             tuple(each for each in KEEP if each in keep),
             statements,
             tuple((name, tuple(columns)) for name, columns in given),
@@ -105,16 +106,20 @@ def check_lake(
             f"{label} was begun with --keep {','.join(manifest.keep)}: give that again, or a "
             "new folder"
         )
-    if manifest.patterns != options.tables:
-        begun = "all tables" if manifest.patterns is None else f"--tables {manifest.patterns}"
-        raise PipelineError(f"{label} was begun with {begun}: give the same again, or a new folder")
+    if (begun := manifest.mirrored) != options.tables:
+        given = [] if begun.only is None else [f"--tables {','.join(begun.only)}"]
+        given += [f"--exclude {','.join(begun.exclude)}"] if begun.exclude else []
+        raise PipelineError(
+            f"{label} was begun with {' '.join(given) or 'all tables'}: give the same again, or a "
+            "new folder"
+        )
     if manifest.shards != options.shards:
         how = "with" if manifest.shards else "without"
         raise PipelineError(f"{label} was begun {how} --shards: so it goes on, or begin a new one")
     if dict(manifest.keys) != dict(options.keys):
-        begun = "; ".join(f"{name}={','.join(key)}" for name, key in manifest.keys) or "none"
+        known = "; ".join(f"{name}={','.join(key)}" for name, key in manifest.keys) or "none"
         raise PipelineError(
-            f"{label} was begun with these keys: {begun}: give the same again, or a new folder"
+            f"{label} was begun with these keys: {known}: give the same again, or a new folder"
         )
     if options.update_mode not in {None, manifest.update_mode}:
         raise PipelineError(

@@ -9,7 +9,6 @@ from pyspark.sql.datasource import InputPartition
 
 from tailrace.columns import read_split
 from tailrace.columns.arrays import table_of
-from tailrace.selection import wants
 from tailrace.spark.filters import matching, table_patterns
 from tailrace.spark.shape import as_columns, as_json
 
@@ -42,17 +41,17 @@ def read_changes(
     batches = read_split(
         partition.split,
         tables=_tables(options, conditions),
+        exclude=options.tables.exclude,
         columns=_wanted(options, target),
         verify_checksums=options.verify,
         statements=options.statements,
     )
-    asked = wants(options.tables)
     for batch in batches:
         kept = matching(batch, conditions)
         if not kept.num_rows:
             continue
         names = kept.column("_db")[0].as_py(), kept.column("_table")[0].as_py()
-        if not asked(*names):
+        if not options.tables(*names):
             continue
         if options.table is not None:
             yield as_columns(kept, target)
@@ -63,7 +62,7 @@ def read_changes(
 def _tables(options: Options, conditions: Sequence[Condition]) -> tuple[str, ...] | None:
     """Patterns of the tables to decode, which may fit more than are asked for; None for all."""
     by_filter = table_patterns(conditions, options.table)
-    return options.tables if by_filter is None else by_filter
+    return options.tables.only if by_filter is None else by_filter
 
 
 def _wanted(options: Options, target: pa.Schema) -> tuple[str, ...] | None:

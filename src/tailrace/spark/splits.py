@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns import Split
+    from tailrace.selection import TableFilter
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.tasks import Report
 
@@ -27,7 +28,7 @@ class SplitJob:
     """
 
     split: Split
-    tables: tuple[str, ...] | None
+    tables: TableFilter
     statements: Literal["error", "skip"]
     folder: Path
     shards: bool = False
@@ -48,7 +49,13 @@ def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
     files = ChangelogFiles(folder, source=split.source if job.shards else None)
     start = time.perf_counter()
-    batches = read_split(split, tables=job.tables, statements=job.statements, notice=files.meet)
+    batches = read_split(
+        split,
+        tables=job.tables.only,
+        exclude=job.tables.exclude,
+        statements=job.statements,
+        notice=files.meet,
+    )
     for batch in batches:
         files.add(batch, time.perf_counter() - start)
         reached = batch.column("_pos")[batch.num_rows - 1].as_py()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
+from tailrace.selection import TableFilter
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
 from tailrace.spark.verify_rounds import Rounds
@@ -42,7 +43,8 @@ def verify(
     lake: str | Path,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
-    tables: Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
     wait: float | None = None,
     range_rows: int = RANGE_ROWS,
     first: int = FIRST_ROWS,
@@ -52,7 +54,8 @@ def verify(
 
     ``source`` is the server, named as `mirror` was told it; ``lake`` what mirror
     wrote into (a folder; of Iceberg also CATALOG.SCHEMA); nothing is written
-    to either, but for a folder of the lake's own that is removed again. ``tables`` are patterns.
+    to either, but for a folder of the lake's own that is removed again. ``tables`` are patterns of
+    the tables to compare, ``exclude`` of those to leave out.
     The server's rows are read in ranges of ``range_rows`` by tasks of ``spark`` (a session, or a
     function that gives one; by default a local one is started where there is more than a little to
     read). A password that is given in the URL is not sent to tasks: then this process reads.
@@ -67,6 +70,7 @@ def verify(
     """
     if range_rows < 1 or first < 0 or (wait is not None and not wait >= 0):
         raise UsageError("verify: ranges have a row at least, and nothing less than 0 is waited")
+    wants = TableFilter.of(tables, exclude)
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
@@ -76,7 +80,7 @@ def verify(
             rounds.alone = True
         for number in range(_TRIES):
             begin = lag.end()
-            rounds.read_server(tables)
+            rounds.read_server(wants)
             end = lag.end()
             caught_up = rounds.wait_for(end, wait)
             rounds.read_lake()

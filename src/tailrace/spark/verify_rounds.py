@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
+    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import TableState as LakeTable
     from tailrace.spark.verify_lag import Lag
     from tailrace.spark.verify_server import Range
@@ -87,7 +88,7 @@ class Rounds:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def read_server(self, patterns: Sequence[str] | None) -> None:
+    def read_server(self, asked: TableFilter) -> None:
         """Read the server's rows: in the first round all, then the ranges where any differ."""
         first = not self._number
         self._number += 1
@@ -95,7 +96,7 @@ class Rounds:
         self._version = view.manifest.version
         jobs: list[SideJob] = []
         with reading(self._source) as connection:
-            found = candidates(connection, view.manifest, self._lag.name, patterns)
+            found = candidates(connection, view.manifest, self._lag.name, asked)
             if first:
                 self._tables = {each.name: TableState(each) for each in found}
             known = {each.name: each for each in found}

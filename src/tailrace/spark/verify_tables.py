@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pymysql.constants import ER
 from pymysql.err import MySQLError
 
-from tailrace.selection import wants
 from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
+    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest, TableState
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
@@ -42,10 +40,10 @@ def candidates(
     connection: Connection[Cursor],
     manifest: Manifest,
     source: str,
-    patterns: Sequence[str] | None,
+    asked: TableFilter,
 ) -> list[Candidate]:
     """All tables of a source that are in the lake or should be there, by name."""
-    mirrored, asked = wants(manifest.patterns), wants(patterns)
+    mirrored = manifest.mirrored
     states = {
         f"{state.database}.{state.table}": state
         for state in manifest.tables.values()

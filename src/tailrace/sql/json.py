@@ -71,7 +71,7 @@ def _opaque(field: int, data: bytes) -> str:
     known = {int(code): code.name for code in ColumnType}
     raise UnsupportedType(
         f"a JSON document holds bytes of the type {known.get(field, field)}, of which no statement "
-        "can make JSON; leave the table out with --tables, or write the log with --as raw"
+        "can make JSON; leave the table out with --exclude, or write the log with --as raw"
     )
 
 

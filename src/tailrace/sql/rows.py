@@ -56,7 +56,7 @@ class TableSql:
         if schema.names_from == "none" and schema.columns:
             raise SchemaError(
                 f"{self.name}: nobody tells the names of its columns; give its CREATE TABLE with "
-                "--schema FILE, or leave it out with --tables"
+                "--schema FILE, or leave it out with --exclude"
             )
         columns = schema.columns
         self.period = Period.of(schema)
@@ -148,7 +148,7 @@ class TableSql:
         names = ", ".join(self.schema.columns[index].name for index in sorted(missing))
         raise SchemaError(
             f"{self.name}: the log's row image lacks {what} (columns {names}), as "
-            "binlog_row_image is not FULL; leave the table out with --tables"
+            "binlog_row_image is not FULL; leave the table out with --exclude"
         )
 
 

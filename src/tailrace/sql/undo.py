@@ -93,6 +93,6 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | 
         return left_out(item, "as it cannot be taken back")
     raise event.error(
         f"the statement «{shown(event)}» cannot be taken back; choose a part of the log without it "
-        "(--from, --until, --tables), or pass over it with --statements skip",
+        "(--from, --until, --exclude), or pass over it with --statements skip",
         UndoError,
     )

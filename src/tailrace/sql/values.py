@@ -242,7 +242,7 @@ def _printed(image: Image, index: int) -> bytes:
         raise UnsupportedType(
             f"column {image.schema.columns[index].name}: the log holds a partial update without "
             "the document before; log with binlog_row_image=FULL, or leave the table out with "
-            "--tables"
+            "--exclude"
         )
     text: str = value
     return text.encode()

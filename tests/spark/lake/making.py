@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.selection import TableFilter
 from tailrace.spark.changelog import ChangeFile
 from tailrace.spark.current.build import Built
 from tailrace.spark.current.keys import buckets
@@ -134,7 +135,7 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
 def made(files, built, offset, keep=("changelog", "current"), **more):
     """All of a batch that reads its source up to an offset."""
     at = SourceState("binlog.000001", offset, {}, "h", "t", "c")
-    return Made(files, built, {"mysql": at}, None, keep, **more)
+    return Made(files, built, {"mysql": at}, TableFilter(), keep, **more)
 
 
 def batch(store, number, columns=COLUMNS, rows=10, **more):

@@ -24,6 +24,7 @@ from tailrace.spark.parquet import with_spark_types
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tailrace.selection import TableFilter
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.history.build import BuiltHistory
@@ -42,7 +43,7 @@ class Made:
     files: Mapping[str, Sequence[ChangeFile]]
     built: Mapping[str, Built]
     sources: Mapping[str, SourceState]
-    patterns: tuple[str, ...] | None
+    tables: TableFilter
     keep: tuple[str, ...]
     histories: Mapping[str, BuiltHistory] = field(default_factory=dict)
     shards: bool = False
@@ -84,7 +85,7 @@ def next_manifest(
     """The manifest of the version behind ``before``, of a lake of the format ``name``."""
     return Manifest(
         before.version + 1,
-        made.patterns,
+        made.tables.only,
         made.keep,
         {**before.sources, **made.sources},
         tables,
@@ -92,6 +93,7 @@ def next_manifest(
         made.shards,
         made.keys,
         made.update_mode,
+        made.tables.exclude,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.selection import TableFilter
 from tailrace.spark.lake import hidden
 
 if TYPE_CHECKING:
@@ -166,6 +167,12 @@ class Manifest:
     shards: bool = False
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     update_mode: str = "copy-on-write"
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def mirrored(self) -> TableFilter:
+        """The tables that the lake was begun with."""
+        return TableFilter(self.patterns, self.exclude)
 
     def write(self, folder: Path) -> None:
         """Write it into a version's folder. Raises OSError."""
@@ -193,6 +200,7 @@ class Manifest:
                 content.get("shards", False),
                 tuple((name, tuple(key)) for name, key in content.get("keys", ())),
                 content.get("update_mode", "copy-on-write"),
+                tuple(content.get("exclude", ())),
             )
         except (
             OSError,
