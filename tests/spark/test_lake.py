@@ -163,12 +163,16 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_manifest_comes_back(tmp_path):
     file = DataFile("part", 5, 6, 7)
     current = Current(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
-    table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current)
+    table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current, folder="a.b")
     manifest = Manifest(
         3,
         ("shop.*",),
         ("changelog", "current"),
-        {"mysql": SourceState("binlog.000002", 500, {"binlog.000001": 9}, "h", "t", "c")},
+        {
+            "mysql": SourceState(
+                "binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1}
+            )
+        },
         {
             "shop.orders": table,
             "shop.old": replace(table, current=None, dropped=True),

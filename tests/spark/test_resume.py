@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +10,9 @@ import pytest
 from tailrace.columns import plan_splits
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.lake.resume import (
     digests,
-    dump_catalogue,
     grown,
-    load_catalogue,
     resume,
     state_after,
 )
@@ -141,22 +135,8 @@ def test_the_flag_is_passed_over_wherever_the_lake_ends(logs):
     assert all(one != other for one, other in zip(found(changed)[3:], found(data)[3:], strict=True))
 
 
-def test_catalogues_come_back():
-    text = dump_catalogue(Catalogue())
-    assert isinstance(load_catalogue(text), Catalogue)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "?",
-        base64.b64encode(b"no zlib").decode(),
-        base64.b64encode(zlib.compress(pickle.dumps(Path("/")))).decode(),
-        base64.b64encode(zlib.compress(pickle.dumps([1]))).decode(),
-        base64.b64encode(zlib.compress(pickle.dumps(Catalogue())[:-5])).decode(),
-    ],
-)
-def test_a_manifest_makes_nothing_but_catalogues(text):
-    with pytest.raises(PipelineError, match="manifest"):
-        load_catalogue(text)
+@pytest.mark.parametrize("tables", [{}, {"version": 2}, {"version": 1, "tables": "all"}])
+def test_a_damaged_schema_history(tables, logs):
+    state = replace(read(logs()), tables=tables)
+    with pytest.raises(PipelineError, match="source mariadb: the lake's manifest: the schema hist"):
+        resume(logs(), state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from tailrace.constants import Flavour
@@ -40,6 +40,17 @@ Source = Literal["given", "ddl"]
 Key = tuple[str, str]
 
 
+@dataclass(frozen=True)
+class Contents:
+    """All that a `Catalogue` holds: definitions, and what is told of tables without one."""
+
+    tables: tuple[TableState, ...]
+    given: tuple[TableState, ...]
+    unknown: dict[Key, str]
+    databases: dict[str, int | None]
+    temporary: frozenset[Key]
+
+
 class Catalogue:
     """What is known of tables besides the log's own table maps.
 
@@ -61,6 +72,28 @@ class Catalogue:
         other = type(self)()
         vars(other).update({name: known.copy() for name, known in vars(self).items()})
         return other
+
+    def contents(self) -> Contents:
+        """All that it holds, the tables by name."""
+        return Contents(
+            tuple(state for _, state in sorted(self._tables.items(), key=_by_key)),
+            tuple(state for _, state in sorted(self._given.items(), key=_by_key)),
+            dict(self._unknown),
+            dict(self._databases),
+            frozenset(self._temporary),
+        )
+
+    @classmethod
+    def of(cls, contents: Contents) -> Self:
+        """A catalogue that holds just this."""
+        made = cls()
+        made.given(contents.given)
+        for state in contents.tables:
+            made._tables[state.definition.database, state.definition.table] = state
+        made._unknown.update(contents.unknown)
+        made._databases.update(contents.databases)
+        made._temporary.update(contents.temporary)
+        return made
 
     def given(self, definitions: Iterable[TableDefinition | TableState]) -> None:
         """The user's definitions; one of a table that was given before takes its place.
@@ -291,6 +324,10 @@ class Catalogue:
             return
         for key in list(self._tables):
             self.forget(*key, f"a statement was not understood: {effect.reason}")
+
+
+def _by_key(item: tuple[Key, TableState]) -> Key:
+    return item[0]
 
 
 def _key(name: Name) -> Key:

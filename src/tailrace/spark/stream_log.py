@@ -222,7 +222,7 @@ def _state(place: Position | None) -> SourceState | None:
     """A place as a receiver is told of it: by its file."""
     if place is None:
         return None
-    return SourceState(place.file, place.offset, files={}, head="", tail="", tables="")
+    return SourceState(place.file, place.offset, files={}, head="", tail="", tables={})
 
 
 def _sizes(series: LogSeries) -> tuple[list[tuple[str, int]], str]:

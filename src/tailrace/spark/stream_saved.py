@@ -2,7 +2,8 @@
 
     index/binlog.000003.npz
 
-They are a cache: one that is missing, damaged or of another log is made again.
+They are a cache: one that is missing, damaged or of another log is made again. Layout 2 had the
+schema history pickled, as lakes of layout 1 have it; it is read.
 """
 
 from __future__ import annotations
@@ -12,20 +13,29 @@ import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
-from tailrace.errors import PipelineError
+from tailrace.errors import GtidError, PipelineError, SchemaError
 from tailrace.gtid import Gtid
-from tailrace.spark.lake.resume import dump_catalogue, load_catalogue
-from tailrace.spark.stream_index import FileIndex
+from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.schema.catalogue_pickle import from_pickle
+from tailrace.spark.stream_index import Array, FileIndex
 from tailrace.spark.stream_offset import mark_of
 
 if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
+_PICKLED: Final = 2
+_ARRAYS: Final = {
+    "begins": ("<i8", None),
+    "kinds": ("|u1", None),
+    "gtids": ("|u1", 24),
+    "inner": ("<i8", None),
+}
+"""The arrays of an index: their types, and how many members each of an array's entries has."""
 
 
 class SavedIndices:
@@ -42,7 +52,7 @@ class SavedIndices:
             "end": index.end,
             "undone": index.undone,
             "tagged": {str(at): str(gtid) for at, gtid in index.tagged.items()},
-            "tables": [(at, dump_catalogue(known)) for at, known in index.tables],
+            "tables": [(at, to_json(known)) for at, known in index.tables],
         }
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -59,26 +69,64 @@ class SavedIndices:
 
     def load(self, log: LogFile) -> FileIndex | None:
         """The index of a file, None where there is none of just this file."""
+        path = self._path(log)
         try:
-            with np.load(self._path(log), allow_pickle=False) as kept:
+            with ZipFile(path) as packed:  # as it is written: what is in it is no larger than it
+                if any(each.compress_type != ZIP_STORED for each in packed.infolist()):
+                    return None
+            with np.load(path, allow_pickle=False) as kept:
                 said = json.loads(str(kept["said"]))
-                if (said["layout"], said["end"]) != (_LAYOUT, log.size):
+                if said["layout"] not in {_PICKLED, _LAYOUT} or said["end"] != log.size:
                     return None
                 if said["mark"] != mark_of(log, log.size):
                     return None
+                read = from_pickle if said["layout"] == _PICKLED else from_json
+                begins, kinds, gtids, inner = (
+                    _array(kept[name], kind, width, log.size)
+                    for name, (kind, width) in _ARRAYS.items()
+                )
+                if not len(begins) == len(kinds) == len(gtids):
+                    return None
                 return FileIndex(
                     log,
-                    kept["begins"],
-                    kept["kinds"],
-                    kept["gtids"],
+                    begins,
+                    kinds,
+                    gtids,
                     {int(at): Gtid.parse(gtid) for at, gtid in said["tagged"].items()},
-                    [(at, load_catalogue(text)) for at, text in said["tables"]],
-                    [(start, end) for start, end in said["undone"]],
+                    [(int(at), read(known)) for at, known in said["tables"]],
+                    [(int(start), int(end)) for start, end in said["undone"]],
                     said["end"],
-                    kept["inner"],
+                    inner,
                 )
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError, PipelineError):
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            MemoryError,
+            RecursionError,
+            BadZipFile,
+            EOFError,
+            PipelineError,
+            SchemaError,
+            GtidError,
+        ):
             return None
 
     def _path(self, log: LogFile) -> Path:
         return self._folder / f"{log.name}.npz"
+
+
+def _array(found: Array, kind: str, width: int | None, most: int) -> Array:
+    """An array of a file's index as it must be; raises ValueError for any other.
+
+    Offsets (64 bits each) are of the file, and ascend.
+    """
+    if found.dtype.str != kind or found.shape[1:] != (() if width is None else (width,)):
+        raise ValueError("an array of another kind")
+    if kind == "<i8" and len(found) and not (found[0] >= 0 and found[-1] <= most):
+        raise ValueError("an offset that is not in the file")
+    if kind == "<i8" and np.any(np.diff(found) < 0):
+        raise ValueError("offsets that do not ascend")
+    return found

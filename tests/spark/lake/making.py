@@ -134,7 +134,7 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
 
 def made(files, built, offset, keep=("changelog", "current"), **more):
     """All of a batch that reads its source up to an offset."""
-    at = SourceState("binlog.000001", offset, {}, "h", "t", "c")
+    at = SourceState("binlog.000001", offset, {}, "h", "t", {"version": 1})
     return Made(files, built, {"mysql": at}, TableFilter(), keep, **more)
 
 

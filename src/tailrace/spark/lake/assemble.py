@@ -16,7 +16,7 @@ from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.files import renamed
 from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.lake.merging import merge_last
-from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.names import Folders
 from tailrace.spark.lake.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.lake.store import TableFiles
 from tailrace.spark.parquet import with_spark_types
@@ -64,7 +64,7 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
         state = found
         known = before.tables.get(name)
         fresh = made.files.get(name, ())
-        folder = folder_name(state.database, state.table)
+        folder = state.folder
         place = places.get(folder) or TableFiles()
         if "changelog" in made.keep:
             state = _changelog(lake, state, known, fresh, place, shapes, shards=made.shards)
@@ -100,11 +100,12 @@ def next_manifest(
 def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
     """All tables with the columns of their changes, and with the files that they had before."""
     found = {}
+    folders = Folders(before.tables.values())
     for name in sorted({*before.tables, *made.files, *made.built, *made.histories}):
         known = before.tables.get(name) or _renamed(name, made)
         state = _state(known, made.files.get(name, ()))
         if state is not None:
-            found[name] = state
+            found[name] = replace(state, folder=folders.of(state.database, state.table))
     return found
 
 
@@ -144,16 +145,16 @@ class _Shapes:
 
     def __init__(self, before: Manifest) -> None:
         self._known = {
-            (folder_name(state.database, state.table), part): shape
+            (state.folder, part): shape
             for state in before.tables.values()
             for part, shape in state.shapes.items()
         }
 
     def of(self, state: TableState, part: str) -> pa.Schema | None:
-        return self._known.get((folder_name(state.database, state.table), part))
+        return self._known.get((state.folder, part))
 
     def put(self, state: TableState, part: str, shape: pa.Schema) -> TableState:
-        self._known[folder_name(state.database, state.table), part] = shape
+        self._known[state.folder, part] = shape
         return replace(state, shapes={**state.shapes, part: shape})
 
 
@@ -170,7 +171,7 @@ def _changelog(
     """Add the changelog's files, those before and the new ones."""
     version = lake.manifest.version + 1
     files = list(known.changelog) if known is not None else []
-    folder = lake.folder(folder_name(state.database, state.table)) / "changelog"
+    folder = lake.folder(state.folder) / "changelog"
     before = shape = shapes.of(state, "changelog")
     for file in files:
         place.changelog[file.name] = folder / file.name
@@ -252,7 +253,7 @@ def _history(
     if built is None:
         return replace(state, history=None)
     version = lake.manifest.version + 1
-    folder = lake.folder(folder_name(state.database, state.table)) / "history"
+    folder = lake.folder(state.folder) / "history"
     shape, closed_names, open_names = shaped(shapes.of(state, "history"), built)
 
     def put(path: Path, kind: str, names: Mapping[str, str]) -> str:

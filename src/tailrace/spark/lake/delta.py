@@ -17,7 +17,6 @@ from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.hidden import NONE, load
-from tailrace.spark.lake.names import folder_name
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.lake.vectors import write
@@ -64,9 +63,8 @@ class DeltaTables:
         self._tidied: dict[str, float] = {}
         self._logs: dict[str, DeltaFiles] = {}
 
-    def name(self, database: str, table: str, part: str) -> str:
+    def name(self, folder: str, part: str) -> str:
         """A folder: the table's for its current state, with the part's name behind for others."""
-        folder = folder_name(database, table)
         return folder if part == "current" else f"{folder}_{part}"
 
     def folder(self, table: str) -> Path:

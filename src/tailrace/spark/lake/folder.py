@@ -125,7 +125,7 @@ class LakeFolder(Closing):
     def _now(self) -> Manifest:
         """The committed manifest; an empty one of a new lake."""
         now = self._inner / "now"
-        return Manifest.read(self._inner / now.readlink()) if now.is_symlink() else Manifest()
+        return Manifest.take_up(self._inner / now.readlink()) if now.is_symlink() else Manifest()
 
 
 def to_disk(paths: Iterable[Path]) -> None:

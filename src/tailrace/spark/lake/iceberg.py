@@ -21,7 +21,6 @@ from tailrace.spark.lake.iceberg_names import allowed
 from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, State
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
-from tailrace.spark.lake.names import folder_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,12 +61,12 @@ class IcebergTables:
         self._top = top
         self._memory: dict[str, Memory] = {}
 
-    def name(self, database: str, table: str, part: str) -> str:
+    def name(self, folder: str, part: str) -> str:
         """Database and table; or, in a namespace that was given, a table named after both.
 
         Raises `PipelineError` where the catalogue has a table of that name that is not Tailrace's.
         """
-        name = folder_name(database, table)
+        name = folder
         if self._namespace:
             name = f"{self._namespace}.{name.replace('.', '_')}"
         name = name if part == "current" else f"{name}_{part}"

@@ -1,26 +1,33 @@
 """What a lake's committed version holds, and how far each source was read: its manifest.
 
 One JSON file in the version's folder. It is read by us alone; the data files are plain Parquet.
+Layout 1 had the schema history of each source pickled, and no folders of tables: it is read, and
+rewritten by whoever writes to the lake next (`Manifest.take_up`).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, SchemaError
+from tailrace.schema.catalogue_json import to_json
+from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
 from tailrace.spark.lake import hidden
+from tailrace.spark.lake.names import check_plain, plain_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """Counted up when an older Tailrace could not read the lake any more."""
+_PICKLED: Final = 1
 NAME: Final = "manifest.json"
 
 
@@ -30,7 +37,7 @@ class SourceState:
 
     ``files`` has the sizes of the files before that one, as they were read. ``head`` and ``tail``
     are digests of its first bytes and of those before ``offset``, by which it is known again.
-    ``tables`` is what is known of tables where ``file`` begins (`resume.dump_catalogue`).
+    ``tables`` is the schema history up to where ``file`` begins (`tailrace.schema.catalogue_json`).
     """
 
     file: str
@@ -38,7 +45,24 @@ class SourceState:
     files: dict[str, int]
     head: str
     tail: str
-    tables: str
+    tables: dict[str, Any]
+
+    @classmethod
+    def of(cls, value: dict[str, Any], layout: int) -> Self:
+        """As it stands in a manifest of the layout. Raises ValueError, TypeError, SchemaError."""
+        found = cls(**value)
+        _text(found.file, "a log's name")
+        for name in (found.head, found.tail):
+            _text(name, "a digest")
+        _whole(found.offset, "an offset")
+        for name, size in found.files.items():
+            _text(name, "a log's name")
+            _whole(size, "a log's size")
+        if layout == _PICKLED:
+            return replace(found, tables=to_json(from_pickle(_text(found.tables, "tables"))))
+        if not isinstance(found.tables, dict):
+            raise TypeError("the schema history is no object")
+        return found
 
 
 @dataclass(frozen=True)
@@ -54,6 +78,17 @@ class DataFile:
     size: int
     memory: int
     hidden: str = hidden.NONE
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> Self:
+        """As it stands in a manifest. Raises ValueError, TypeError."""
+        found = cls(**value)
+        if found.name:
+            check_plain(found.name, "a data file's name")
+        for number in (found.rows, found.size, found.memory):
+            _whole(number, "a data file's figure")
+        _text(found.hidden, "the deleted rows of a file")
+        return found
 
     @property
     def live(self) -> int:
@@ -134,6 +169,8 @@ class History:
 class TableState:
     """A table in the lake; ``dropped`` where the source has it no more (its changelog stays).
 
+    ``folder`` is the name of its folder, by which its parts are called too (`lake.names`).
+
     ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;
     ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
@@ -152,6 +189,7 @@ class TableState:
     parts: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, pa.Schema] = field(default_factory=dict)
     small: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,32 +213,53 @@ class Manifest:
         return TableFilter(self.patterns, self.exclude)
 
     def write(self, folder: Path) -> None:
-        """Write it into a version's folder. Raises OSError."""
+        """Write it into a version's folder, in one step. Raises OSError."""
         content = {"layout": LAYOUT, **_plain(self)}
-        (folder / NAME).write_text(json.dumps(content, indent=1), "utf-8")
+        temporary = folder / f"{NAME}.tmp"
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / NAME)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read a version's manifest; raises `PipelineError` where it is damaged or too new."""
+        return cls._read(folder)[0]
+
+    @classmethod
+    def take_up(cls, folder: Path) -> Self:
+        """As `read`, for who writes to the lake: an earlier layout is rewritten. Raises OSError."""
+        found, layout = cls._read(folder)
+        if layout != LAYOUT:
+            found.write(folder)
+        return found
+
+    @classmethod
+    def _read(cls, folder: Path) -> tuple[Self, int]:
         path = folder / NAME
         try:
+            if path.stat().st_size > _LARGEST:
+                raise PipelineError(f"{path} is larger than any lake's manifest")
             content = json.loads(path.read_text("utf-8"))
-            if content["layout"] != LAYOUT:
+            layout = content["layout"]
+            if layout not in {_PICKLED, LAYOUT}:
                 raise PipelineError(
-                    f"{path}: the lake has layout {content['layout']}, and this Tailrace knows "
+                    f"{path}: the lake has layout {str(layout)[:20]}, and this Tailrace knows "
                     f"{LAYOUT}: use the Tailrace that wrote it, or begin a new lake"
                 )
-            return cls(
-                content["version"],
-                None if content["patterns"] is None else tuple(content["patterns"]),
-                tuple(content["keep"]),
-                {name: SourceState(**value) for name, value in content["sources"].items()},
-                {name: _table(value) for name, value in content["tables"].items()},
-                content.get("format", "parquet"),
-                content.get("shards", False),
-                tuple((name, tuple(key)) for name, key in content.get("keys", ())),
-                content.get("update_mode", "copy-on-write"),
-                tuple(content.get("exclude", ())),
+            found = cls(
+                _whole(content["version"], "version"),
+                None if content["patterns"] is None else _texts(content["patterns"]),
+                _texts(content["keep"]),
+                {name: SourceState.of(value, layout) for name, value in content["sources"].items()},
+                {name: _table(value, layout) for name, value in content["tables"].items()},
+                _text(content.get("format", "parquet"), "format"),
+                bool(content.get("shards", False)),
+                tuple((_text(name, "a key"), _texts(key)) for name, key in content.get("keys", ())),
+                _text(content.get("update_mode", "copy-on-write"), "update_mode"),
+                _texts(content.get("exclude", [])),
             )
         except (
             OSError,
@@ -208,9 +267,33 @@ class Manifest:
             KeyError,
             TypeError,
             AttributeError,
+            RecursionError,
+            SchemaError,
             pa.ArrowException,
         ) as error:
             raise PipelineError(f"{path} cannot be read as a lake's manifest: {error}") from error
+        return found, layout
+
+
+_LARGEST: Final = 1 << 30
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is no text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list is something else")
+    return tuple(_text(each, "a member of a list") for each in value)
+
+
+def _whole(value: object, what: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{what} is no number")
+    return value
 
 
 def check_format(label: str, manifest: Manifest, name: str) -> None:
@@ -241,52 +324,67 @@ def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def _table(value: dict[str, Any]) -> TableState:
+def _files(values: list[Any]) -> tuple[DataFile, ...]:
+    return tuple(DataFile.of(each) for each in values)
+
+
+def _places(values: list[Any]) -> tuple[DataFile | None, ...]:
+    return tuple(None if each is None else DataFile.of(each) for each in values)
+
+
+def _table(value: dict[str, Any], layout: int) -> TableState:
     current, history = value["current"], value.get("history")
+    database, table = _text(value["database"], "a database"), _text(value["table"], "a table")
+    folder = plain_name(database, table) if layout == _PICKLED else value["folder"]
     return TableState(
-        value["database"],
-        value["table"],
-        value["source"],
-        value["names"],
+        database,
+        table,
+        _text(value["source"], "a source"),
+        _text(value["names"], "where names are from"),
         _schema(value["columns"]),
-        tuple(DataFile(**each) for each in value["changelog"]),
+        _files(value["changelog"]),
         None if current is None else _current(current),
-        value["dropped"],
+        bool(value["dropped"]),
         None if history is None else _history(history),
-        dict(value.get("parts", {})),
+        {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
         {part: _schema(text) for part, text in value.get("shapes", {}).items()},
-        {
-            part: tuple(DataFile(**each) for each in files)
-            for part, files in value.get("small", {}).items()
-        },
+        {part: _files(files) for part, files in value.get("small", {}).items()},
+        check_plain(folder, "a table's folder"),
     )
 
 
 def _current(value: dict[str, Any]) -> Current:
-    files = tuple(None if each is None else DataFile(**each) for each in value["files"])
     return Current(
         _schema(value["columns"]),
-        tuple(value["key"]),
-        files,
-        value["refused"],
-        value["unseen"],
-        tuple(value["notes"]),
-        tuple(value["unlogged"]),
-        tuple(tuple(each) for each in value.get("added", ())),
-        tuple(DataFile(**each) for each in value.get("tails", ())),
+        _texts(value["key"]),
+        _places(value["files"]),
+        _reason(value["refused"]),
+        _whole(value["unseen"], "unseen"),
+        _texts(value["notes"]),
+        _texts(value["unlogged"]),
+        tuple(_added(*each) for each in value.get("added", ())),
+        _files(value.get("tails", [])),
     )
 
 
 def _history(value: dict[str, Any]) -> History:
     return History(
         _schema(value["columns"]),
-        tuple(value["key"]),
-        tuple(None if each is None else DataFile(**each) for each in value["open"]),
-        tuple(DataFile(**each) for each in value["closed"]),
-        value["refused"],
-        value["unseen"],
-        tuple(value["notes"]),
-        tuple(value["unlogged"]),
-        tuple(tuple(each) for each in value.get("added", ())),
-        tuple(value.get("gaps", ())),
+        _texts(value["key"]),
+        _places(value["open"]),
+        _files(value["closed"]),
+        _reason(value["refused"]),
+        _whole(value["unseen"], "unseen"),
+        _texts(value["notes"]),
+        _texts(value["unlogged"]),
+        tuple(_added(*each) for each in value.get("added", ())),
+        _texts(value.get("gaps", [])),
     )
+
+
+def _reason(value: object) -> str | None:
+    return None if value is None else _text(value, "a reason")
+
+
+def _added(name: object, default: object, why: object) -> tuple[str, str | None, str | None]:
+    return _text(name, "a column"), _reason(default), _reason(why)

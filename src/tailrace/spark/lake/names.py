@@ -4,18 +4,101 @@ MySQL and MariaDB name a table's files so that any name fits any file system: a 
 that could mean something to one becomes ``@`` and four hexadecimal digits of its UTF-16 code unit
 (``a.b`` is ``a@002eb``). We keep letters and digits of all scripts and ``_``, ``$``, ``-``; so the
 dot between database and table is the only one.
+
+A name that is too long for a file system is cut, and ends with ``@-`` and a digest of the table's
+name. So does the name of a table that differs from an earlier table's in nothing but the case of
+its letters, or in how they are composed. Which table a folder is of stands in the lake's manifest:
+a table keeps the folder that it was given first (`Folders`), whatever a later release would call
+it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.spark.lake.manifest import TableState
 
 _KEPT: Final = "_$-"
+_MOST: Final = 200
+"""Bytes of a folder's name: file systems take 255, and parts of a table have theirs behind it."""
+_HALF: Final = 90
+"""Bytes of the database's name, and of the table's, in a name that is cut."""
+_DIGITS: Final = 16
 
 
 def folder_name(database: str, table: str) -> str:
-    """The folder of a table; different tables have different ones."""
+    """The folder of a table as far as its name alone tells; different tables have different ones.
+
+    Raises `PipelineError` for an empty name, which no table has.
+    """
+    if not database or not table:
+        raise PipelineError(f"no table is called {database!r}.{table!r}")
+    name = plain_name(database, table)
+    if len(name.encode()) <= _MOST:
+        return name
+    return _digested(database, table)
+
+
+def plain_name(database: str, table: str) -> str:
+    """The names encoded, and nothing else: how lakes of layout 1 call each table's folder."""
     return f"{_encoded(database)}.{_encoded(table)}"
+
+
+def folded(name: str) -> str:
+    """What two names have in common that are one name to some file system or catalogue."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def check_plain(name: object, what: str) -> str:
+    """The name, of a file or folder right below another; raises ValueError for any other."""
+    if not isinstance(name, str) or not name or name in {".", ".."}:
+        raise ValueError(f"{what} is {str(name)[:40]!r}")
+    if "/" in name or not name.isprintable():
+        raise ValueError(f"{what} is {name[:40]!r}, which is no name of a file")
+    return name
+
+
+class Folders:
+    """The folders of a lake's tables: those that they have, and new ones that no other has."""
+
+    def __init__(self, states: Iterable[TableState]) -> None:
+        self._known = {(each.database, each.table): each.folder for each in states}
+        self._taken = {folded(each) for each in self._known.values()}
+
+    def of(self, database: str, table: str) -> str:
+        """The table's folder, the same at every call."""
+        known = self._known.get((database, table))
+        if known is None:
+            known = folder_name(database, table)
+            if folded(known) in self._taken:
+                known = _digested(database, table)
+            self._known[database, table] = known
+            self._taken.add(folded(known))
+        return known
+
+
+def _digested(database: str, table: str) -> str:
+    """A name of both that is short enough, with a digest of them."""
+    digest = hashlib.sha256(f"{database}\0{table}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{_cut(database)}.{_cut(table)}@-{digest[:_DIGITS]}"
+
+
+def _cut(name: str) -> str:
+    """The name encoded, as many characters of it as fit."""
+    found = ""
+    for letter in name:
+        longer = found + _encoded(letter)
+        if len(longer.encode()) > _HALF:
+            break
+        found = longer
+    return found
 
 
 def _encoded(name: str) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tailrace.closing import Closing
 from tailrace.spark.lake.assemble import assemble
-from tailrace.spark.lake.names import folder_name
 from tailrace.spark.lake.store import Lake
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ class ParquetStore(Closing):
     def _paths(
         self, key: str, part: str, files: Iterable[DataFile | None]
     ) -> tuple[str | None, ...]:
-        table = self.manifest.tables[key]
-        folder = self._lake.folder(folder_name(table.database, table.table)) / part
+        folder = self._lake.folder(self.manifest.tables[key].folder) / part
         return tuple(None if file is None else str(folder / file.name) for file in files)
 
     def commit(self, made: Made) -> Manifest:

@@ -14,7 +14,6 @@ from tailrace.spark.lake import hidden
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Manifest
-from tailrace.spark.lake.names import folder_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +99,7 @@ class LakeView:
                 for name in sorted(tables.files(part))
             ]
         folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
-        folder = folder / folder_name(table.database, table.table) / "current"
+        folder = folder / table.folder / "current"
         return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
 
     def _tables(self) -> Tables:

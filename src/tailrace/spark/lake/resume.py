@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
-import pickle
-import zlib
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import KeyMissing, PipelineError, StorageError
+from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
 from tailrace.position import Position
-from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.lake.manifest import SourceState
 from tailrace.storage import LogSeries
 from tailrace.storage.encryption.mysql import read_exactly
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns import Split
+    from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
 
 _DIGESTED: Final = 4096
@@ -52,8 +49,11 @@ def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, 
     if digests(log, state.offset) != (state.head, state.tail):
         raise _changed(log, f"its bytes up to {state.offset} are not those that were read")
     left = series.files[series.files.index(log) :]
-    position = Position(state.file, state.offset)
-    return LogSeries(series.name, left), position, load_catalogue(state.tables)
+    try:
+        catalogue = from_json(state.tables)
+    except SchemaError as error:
+        raise PipelineError(f"source {series.name}: the lake's manifest: {error}") from error
+    return LogSeries(series.name, left), Position(state.file, state.offset), catalogue
 
 
 def state_after(
@@ -71,53 +71,12 @@ def state_after(
                 (each for each in splits if each.file == log.name and each.start == 4), None
             )
             if first is not None or before is None:
-                tables = dump_catalogue((first or last).catalogue)
+                tables = to_json((first or last).catalogue)
             else:
                 tables = before.tables
             return SourceState(log.name, last.end, sizes, head, tail, tables)
         sizes[log.name] = log.size
     raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
-
-
-_ROOMS: Final = ("tailrace.schema.", "tailrace.rows.schema", "tailrace.constants")
-
-
-class _Unpickler(pickle.Unpickler):
-    """Makes nothing but what catalogues are made of, whatever stands in a manifest."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.".startswith(_ROOMS) and "." not in name:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a catalogue")
-
-
-def dump_catalogue(catalogue: Catalogue) -> str:
-    """What is known of tables, as text for a manifest."""
-    return base64.b64encode(zlib.compress(pickle.dumps(catalogue))).decode()
-
-
-def load_catalogue(text: str) -> Catalogue:
-    """What `dump_catalogue` made text of; raises `PipelineError` for anything else."""
-    try:
-        content = zlib.decompress(base64.b64decode(text))
-        found = _Unpickler(io.BytesIO(content)).load()
-    except (
-        ValueError,
-        zlib.error,
-        pickle.UnpicklingError,
-        EOFError,
-        LookupError,
-        TypeError,
-    ) as error:
-        raise PipelineError(f"the lake's manifest is damaged: {error}") from error
-    except (AttributeError, ImportError) as error:
-        raise PipelineError(
-            f"the lake was written by another version of Tailrace ({error}): use that, or begin a "
-            "new lake"
-        ) from error
-    if not isinstance(found, Catalogue):
-        raise PipelineError("the lake's manifest is damaged: it holds no catalogue")
-    return found
 
 
 def grown(series: LogSeries, state: SourceState | None) -> int:

@@ -128,8 +128,11 @@ def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
 class Tables(Protocol):
     """The tables of a lake's format, by name. All raise `PipelineError`."""
 
-    def name(self, database: str, table: str, part: str) -> str:
-        """What a part of a source's table is to be called; ``part`` is one of those kept."""
+    def name(self, folder: str, part: str) -> str:
+        """What a part of a source's table is to be called, whose own name is ``folder``
+
+        (`lake.names`); ``part`` is one of those kept.
+        """
 
     def folder(self, table: str) -> Path:
         """Where the table's data files are; it need not be there."""

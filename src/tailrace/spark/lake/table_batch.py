@@ -17,6 +17,7 @@ from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
 from tailrace.spark.lake.manifest import DataFile
 from tailrace.spark.lake.merging import due, put_together, still_small
+from tailrace.spark.lake.names import folded
 from tailrace.spark.lake.shapes import merged, plain_schema
 from tailrace.spark.lake.steps import Merge, Step, serialised
 
@@ -64,7 +65,7 @@ class TableBatch:
 
     def __post_init__(self) -> None:
         for state in self.before.tables.values():
-            self._taken.update(state.parts.values())
+            self._taken.update(map(folded, state.parts.values()))
 
     @property
     def _version(self) -> int:
@@ -86,11 +87,10 @@ class TableBatch:
         for state in states.values():
             if (known := state.parts.get(part)) is not None:
                 return known
-        first = next(iter(states.values()))
-        name = self.tables.name(first.database, first.table, part)
-        while name in self._taken:
+        name = self.tables.name(next(iter(states.values())).folder, part)
+        while folded(name) in self._taken:
             name += "_"
-        self._taken.add(name)
+        self._taken.add(folded(name))
         return name
 
     def _shape(self, states: Mapping[str, TableState], part: str) -> pa.Schema | None:

@@ -180,7 +180,7 @@ class TableStore(LakeFolder):
         back then, and as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
         """
-        manifest = Manifest.read(prepared)
+        manifest = Manifest.take_up(prepared)
         overruled: list[str] = []
         for number, step in enumerate(read_steps(prepared)):
             wanted = replace(step, hidden=hidden_of(manifest, step.table))

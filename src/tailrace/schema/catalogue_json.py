@@ -1,0 +1,233 @@
+"""A catalogue as JSON, the form in which it outlives a process.
+
+    {"version": 1,
+     "tables": [{"database": "shop", "table": "orders", "collation": 45, "primary_key": ["id"],
+                 "columns": [{"name": "id", "type": "bigint unsigned", "unsigned": true,
+                              "nullable": false}, ...]}],
+     "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
+     "databases": {"shop": 45}, "temporary": [["shop", "scratch"]]}
+
+Columns stand in the order of their positions. Members that have their default (see the classes)
+are left out, and so are empty lists. What is read is checked member by member: a file may have been
+altered by others.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import SchemaError
+from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
+from tailrace.schema.catalogue import Catalogue, Contents
+from tailrace.schema.tables import TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+VERSION: Final = 1
+"""Counted up when `from_json` of an earlier release could not read the form any more."""
+_LARGEST: Final = 1 << 32
+
+_Read = dict[str, "Callable[[Any, str], Any]"]
+
+
+def to_json(catalogue: Catalogue) -> dict[str, Any]:
+    """What is in a catalogue, as what `json.dumps` takes."""
+    contents = catalogue.contents()
+    return {
+        "version": VERSION,
+        **_filled(
+            tables=[_table(state) for state in contents.tables],
+            given=[_table(state) for state in contents.given],
+            unknown=[
+                {"database": database, "table": table, "reason": reason}
+                for (database, table), reason in sorted(contents.unknown.items())
+            ],
+            databases=dict(sorted(contents.databases.items())),
+            temporary=[list(key) for key in sorted(contents.temporary)],
+        ),
+    }
+
+
+def from_json(value: Any) -> Catalogue:
+    """The catalogue that `to_json` described; raises `SchemaError` for anything else."""
+    found = _members(value, _CATALOGUE, "catalogue", needs=("version",))
+    if found["version"] != VERSION:
+        raise SchemaError(
+            f"the schema history has version {found['version']}, and this Tailrace knows {VERSION}:"
+            " use the Tailrace that wrote it"
+        )
+    return Catalogue.of(
+        Contents(
+            found.get("tables", ()),
+            found.get("given", ()),
+            {
+                (each["database"], each["table"]): each["reason"]
+                for each in found.get("unknown", ())
+            },
+            found.get("databases", {}),
+            frozenset(found.get("temporary", ())),
+        )
+    )
+
+
+def _table(state: TableState) -> dict[str, Any]:
+    definition = state.definition
+    return {
+        "database": definition.database,
+        "table": definition.table,
+        "columns": [_column(column) for column in definition.columns],
+        **_filled(
+            primary_key=list(definition.primary_key),
+            key_prefixes=list(definition.key_prefixes),
+            collation=state.collation,
+            row_end=state.row_end,
+            hidden=state.hidden,
+        ),
+    }
+
+
+def _column(column: ColumnDefinition) -> dict[str, Any]:
+    default = ColumnDefinition(column.name)
+    members = {
+        _CALLED.get(name, name): list(value) if isinstance(value, tuple) else value
+        for name in ColumnDefinition.__slots__
+        if (value := getattr(column, name)) != getattr(default, name)
+    }
+    return {"name": column.name, **members}
+
+
+_CALLED: Final = {"declared": "type"}
+
+
+def _filled(**members: Any) -> dict[str, Any]:
+    """The members that say something; 0 is a collation's number nowhere."""
+    return {name: value for name, value in members.items() if value not in (None, 0, [], {})}
+
+
+# --- reading: every kind of value has a function that checks it ----------------------------------
+
+
+def _members(value: Any, known: _Read, where: str, needs: Iterable[str]) -> dict[str, Any]:
+    """An object's members, each checked; one that is not known is an error, as one that lacks."""
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    if missing := [name for name in needs if name not in value]:
+        raise SchemaError(f"the schema history is damaged: {where} has no {missing[0]}")
+    if strange := [name for name in value if name not in known]:
+        raise SchemaError(f"the schema history is damaged: {where} has a member {strange[0]!r}")
+    return {name: known[name](each, f"{where}.{name}") for name, each in value.items()}
+
+
+def _wrong(where: str, wanted: str, value: Any) -> SchemaError:
+    return SchemaError(
+        f"the schema history is damaged: {where} is {reprlib.repr(value)} and not {wanted}"
+    )
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(where, "text", value)
+    return value
+
+
+def _number(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value < _LARGEST:
+        raise _wrong(where, "a number", value)
+    return value
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(where, "true or false", value)
+    return value
+
+
+def _perhaps(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    return lambda value, where: None if value is None else read(value, where)
+
+
+def _list(read: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
+    def checked(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list", value)
+        return tuple(read(each, f"{where}[{at}]") for at, each in enumerate(value))
+
+    return checked
+
+
+def _logical(value: Any, where: str) -> Logical:
+    try:
+        return Logical(_text(value, where))
+    except ValueError:
+        raise _wrong(where, "a logical type", value) from None
+
+
+def _key(value: Any, where: str) -> tuple[str, str]:
+    found = _list(_text)(value, where)
+    if len(found) != 2:
+        raise _wrong(where, "a database and a table", value)
+    return found[0], found[1]
+
+
+def _collations(value: Any, where: str) -> dict[str, int | None]:
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    return {name: _perhaps(_number)(each, f"{where}.{name}") for name, each in value.items()}
+
+
+def _column_of(value: Any, where: str) -> ColumnDefinition:
+    found = _members(value, _COLUMN, where, needs=("name",))
+    return ColumnDefinition(declared=found.pop("type", ""), **found)
+
+
+def _table_of(value: Any, where: str) -> TableState:
+    found = _members(value, _TABLE, where, needs=("database", "table", "columns"))
+    definition = TableDefinition(
+        found["database"],
+        found["table"],
+        found["columns"],
+        found.get("primary_key", ()),
+        found.get("key_prefixes", ()),
+    )
+    return TableState(
+        definition, found.get("collation"), found.get("row_end"), found.get("hidden", 0)
+    )
+
+
+def _unknown_of(value: Any, where: str) -> dict[str, Any]:
+    names = ("database", "table", "reason")
+    return _members(value, dict.fromkeys(names, _text), where, needs=names)
+
+
+_COLUMN: Final[_Read] = {
+    "name": _text,
+    "type": _text,
+    "unsigned": _flag,
+    "collation": _perhaps(_number),
+    "members": _perhaps(_list(_text)),
+    "logical": _logical,
+    "nullable": _flag,
+    "visible": _flag,
+    "generated": _flag,
+    "compressed": _flag,
+}
+_TABLE: Final[_Read] = {
+    "database": _text,
+    "table": _text,
+    "columns": _list(_column_of),
+    "primary_key": _list(_text),
+    "key_prefixes": _list(_number),
+    "collation": _perhaps(_number),
+    "row_end": _perhaps(_text),
+    "hidden": _number,
+}
+_CATALOGUE: Final[_Read] = {
+    "version": _number,
+    "tables": _list(_table_of),
+    "given": _list(_table_of),
+    "unknown": _list(_unknown_of),
+    "databases": _collations,
+    "temporary": _list(_key),
+}

@@ -1,0 +1,243 @@
+"""Catalogues as releases before 1.0 kept them: pickled. They are read once more, and never written.
+
+Unpickling runs what the bytes name. So no unpickler is used: the few opcodes that those pickles
+consist of are carried out here, upon plain values, and the classes that may occur are the keys of
+a table. What comes out is what `catalogue_json` reads, which checks it.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickletools
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import SchemaError
+from tailrace.schema.catalogue_json import VERSION, from_json
+
+if TYPE_CHECKING:
+    from tailrace.schema.catalogue import Catalogue
+
+_LARGEST: Final = 64 << 20
+"""Bytes of a pickle: a column takes some 40."""
+_MOST: Final = 20_000_000
+"""Characters and members, each counted where it occurs: a pickle may name a thing many times."""
+
+
+_CATALOGUE: Final = ("tailrace.schema.catalogue", "Catalogue")
+_LOGICAL: Final = ("tailrace.rows.schema", "Logical")
+_STATE: Final = ("tailrace.schema.tables", "TableState")
+_TABLE: Final = ("tailrace.rows.schema", "TableDefinition")
+_COLUMN: Final = ("tailrace.rows.schema", "ColumnDefinition")
+_CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    _CATALOGUE: (),
+    _LOGICAL: (),
+    _STATE: ("definition", "collation", "row_end", "hidden"),
+    _TABLE: ("database", "table", "columns", "primary_key", "key_prefixes"),
+    _COLUMN: (
+        *("name", "declared", "unsigned", "collation", "members", "logical"),
+        *("nullable", "visible", "generated", "compressed"),
+    ),
+}
+"""The classes that occur, and the members that they had then, whose values stand in a list."""
+
+
+class _Class:
+    """A class's name on the stack."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.key = (module, name)
+        if self.key not in _CLASSES:
+            raise ValueError(f"{module}.{name} is no part of a catalogue")
+
+
+class _Object:
+    """What an instance consists of; ``state`` is None until it was told."""
+
+    def __init__(self, key: tuple[str, str]) -> None:
+        self.key = key
+        self.state: Any = None
+
+
+_MARK: Final = object()
+_CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_VALUES: Final = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BININT", "BININT1", "BININT2"})
+_SHORT: Final = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+
+
+def from_pickle(text: str) -> Catalogue:
+    """The catalogue that an earlier release kept as this text.
+
+    Raises `SchemaError` for anything else; nothing that the text names is imported or called.
+    """
+    try:
+        return from_json(_Plain().catalogue(_loaded(_unpacked(text))))
+    except (
+        ValueError,
+        zlib.error,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise SchemaError(f"the schema history is damaged: {error}") from error
+
+
+def _unpacked(text: str) -> bytes:
+    unpacking = zlib.decompressobj()
+    data = unpacking.decompress(base64.b64decode(text, validate=True), _LARGEST)
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise ValueError("it is cut off, or larger than any catalogue")
+    return data
+
+
+def _loaded(data: bytes) -> Any:
+    """The pickle's value, with `_Object` for each instance."""
+    stack: list[Any] = []
+    known: list[Any] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        name = opcode.name
+        match name:
+            case "PROTO" | "FRAME":
+                pass
+            case "MARK":
+                stack.append(_MARK)
+            case "MEMOIZE":
+                known.append(stack[-1])
+            case "BINGET" | "LONG_BINGET":
+                stack.append(known[int(str(argument))])
+            case "STACK_GLOBAL":
+                attribute, module = stack.pop(), stack.pop()
+                stack.append(_Class(module, attribute))
+            case "NEWOBJ" | "REDUCE":
+                arguments, kind = stack.pop(), stack.pop()
+                stack.append(_made(kind, arguments))
+            case "BUILD":
+                state = stack.pop()
+                stack[-1].state = state
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_LIST":
+                stack.append([])
+            case "EMPTY_SET":
+                stack.append(set())
+            case "SETITEM":
+                value, key = stack.pop(), stack.pop()
+                stack[-1][_key(key)] = value
+            case "SETITEMS":
+                items = _marked(stack)
+                keys = map(_key, items[::2])
+                stack[-1].update(zip(keys, items[1::2], strict=True))
+            case "ADDITEMS":
+                items = _marked(stack)
+                stack[-1].update(map(_key, items))
+            case "APPEND":
+                value = stack.pop()
+                stack[-1].append(value)
+            case "APPENDS":
+                items = _marked(stack)
+                stack[-1].extend(items)
+            case "TUPLE":
+                stack.append(tuple(_marked(stack)))
+            case "STOP":
+                (value,) = stack
+                return value
+            case _ if name in _SHORT:
+                count = _SHORT[name]
+                if count > len(stack):
+                    raise ValueError("it is damaged")
+                items = stack[len(stack) - count :]
+                del stack[len(stack) - count :]
+                stack.append(tuple(items))
+            case _ if name in _CONSTANTS:
+                stack.append(_CONSTANTS[name])
+            case _ if name in _VALUES:
+                stack.append(argument)
+            case _:
+                raise ValueError(f"{name} has no place in it")
+    raise ValueError("it has no end")
+
+
+def _key(value: Any) -> str | tuple[str, ...]:
+    """A name, or a table's two: any other tuple might take forever to hash."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
+        raise TypeError("it has something else for a name")
+    return value
+
+
+def _marked(stack: list[Any]) -> list[Any]:
+    """What stands behind the last mark."""
+    items: list[Any] = []
+    while (item := stack.pop()) is not _MARK:
+        items.append(item)
+    items.reverse()
+    return items
+
+
+def _made(kind: Any, arguments: Any) -> Any:
+    """An instance to be; of `Logical` the text that it is."""
+    if not isinstance(kind, _Class):
+        raise TypeError("what is made is no class")
+    if kind.key == _LOGICAL:
+        (value,) = arguments
+        return value
+    if arguments:
+        raise TypeError("an instance has arguments")
+    return _Object(kind.key)
+
+
+class _Plain:
+    """Turns what was loaded into what `from_json` reads, so much of it and no more."""
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def catalogue(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, _Object) or value.key != _CATALOGUE:
+            raise TypeError("it is no catalogue")
+        known = value.state
+        return {
+            "version": VERSION,
+            "tables": [self._table(each) for each in known["_tables"].values()],
+            "given": [self._table(each) for each in known["_given"].values()],
+            "unknown": [
+                {"database": database, "table": table, "reason": reason}
+                for (database, table), reason in known["_unknown"].items()
+                if self._list((database, table, reason))
+            ],
+            "databases": known["_databases"],
+            "temporary": [list(key) for key in known["_temporary"]],
+        }
+
+    def _members(self, value: Any, kind: tuple[str, str]) -> dict[str, Any]:
+        if not isinstance(value, _Object) or value.key != kind:
+            raise TypeError(f"it has something else for a {kind[1]}")
+        members = dict(zip(_CLASSES[kind], value.state, strict=True))
+        self._list(members.values())
+        return members
+
+    def _spend(self, amount: int) -> None:
+        self._left -= amount
+        if self._left < 0:
+            raise ValueError("it has more in it than any catalogue")
+
+    def _list(self, values: Any) -> list[Any]:
+        self._spend(1 + len(values))
+        self._spend(sum(len(each) for each in values if isinstance(each, str)))
+        return list(values)
+
+    def _table(self, value: Any) -> dict[str, Any]:
+        state = self._members(value, _STATE)
+        definition = self._members(state.pop("definition"), _TABLE)
+        columns = [self._column(each) for each in self._list(definition["columns"])]
+        lists = {name: self._list(definition[name]) for name in ("primary_key", "key_prefixes")}
+        return {**definition, **lists, **state, "columns": columns}
+
+    def _column(self, value: Any) -> dict[str, Any]:
+        column = self._members(value, _COLUMN)
+        column["type"] = column.pop("declared")
+        if column["members"] is not None:
+            column["members"] = self._list(column["members"])
+        return column

@@ -1,0 +1,178 @@
+"""Catalogues as JSON, and as earlier releases kept them. ``golden`` was made by those releases."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import zlib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tailrace.constants import Flavour
+from tailrace.errors import SchemaError
+from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
+from tailrace.schema import catalogue_json, catalogue_pickle
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.schema.catalogue_pickle import from_pickle
+from tailrace.schema.given import parse
+from tailrace.schema.tables import TableState
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    """What the golden files are of: all that statements can make known."""
+    made = Catalogue()
+    for sql, database in json.loads((GOLDEN / "catalogue.statements.json").read_text()):
+        made.apply(sql, database, flavour=Flavour.MARIADB, default_collation=45)
+    given = "CREATE TABLE given.one (a SET('x','y') CHARACTER SET latin1, b VECTOR(3));"
+    made.given(parse(given, Flavour.MARIADB))
+    return made
+
+
+def packed(value):
+    data = value if isinstance(value, bytes) else pickle.dumps(value)
+    return base64.b64encode(zlib.compress(data)).decode()
+
+
+def test_version_1(catalogue):
+    """The form is what the first release that wrote it made of these statements."""
+    written = json.loads((GOLDEN / "catalogue.version-1.json").read_text())
+    assert to_json(catalogue) == written
+    assert vars(from_json(written)) == vars(catalogue)
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_a_pickle_of_an_earlier_release(protocol, catalogue):
+    kept = (GOLDEN / f"catalogue.protocol{protocol}.txt").read_text()
+    assert vars(from_pickle(kept)) == vars(catalogue)
+
+
+def test_every_member_has_a_place():
+    names = {each.name for each in fields(ColumnDefinition)}
+    assert names - {"declared"} | {"type"} == set(catalogue_json._COLUMN)
+    table = {each.name for each in fields(TableDefinition)}
+    state = {each.name for each in fields(TableState)}
+    assert table | state - {"definition"} == set(catalogue_json._TABLE)
+    column = ColumnDefinition("a", "int", True, 1, ("x",), Logical.UUID, False, False, True, True)
+    definition = TableDefinition("d", "t", (column,), ("a",), (3,))
+    made = Catalogue()
+    made.given([TableState(definition, 5, "a", 2)])
+    assert from_json(json.loads(json.dumps(to_json(made)))).states() == made.states()
+
+
+@pytest.mark.parametrize(
+    ("damage", "where"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"version": True}, "catalogue.version"),
+        ({"more": 1}, "'more'"),
+        ({"tables": [{"database": "a", "table": "b"}]}, r"tables\[0\] has no columns"),
+        (
+            {"tables": [{"database": "a", "table": "b", "columns": [{"name": 1}]}]},
+            r"tables\[0\].columns\[0\].name is 1 and not text",
+        ),
+        (
+            {"given": [{"database": "a", "table": "b", "columns": [], "hidden": -1}]},
+            r"given\[0\].hidden",
+        ),
+        ({"temporary": [["a"]]}, r"temporary\[0\]"),
+        ({"databases": {"a": "b"}}, "databases.a"),
+        ({"unknown": [[]]}, r"unknown\[0\] is \[\] and not an object"),
+    ],
+)
+def test_a_damaged_catalogue(damage, where):
+    with pytest.raises(SchemaError, match=where):
+        from_json({"version": 1, **damage})
+    with pytest.raises(SchemaError, match="object"):
+        from_json([damage])
+
+
+class Runs:
+    """A value whose pickle runs a command."""
+
+    def __init__(self, command):
+        self._command = command
+
+    def __reduce__(self):
+        return os.system, (self._command,)
+
+
+class Calls:
+    """A value whose pickle calls something, with a text."""
+
+    def __init__(self, called):
+        self._called = called
+
+    def __reduce__(self):
+        return self._called, ("x",)
+
+
+def test_a_pickle_runs_nothing(tmp_path, catalogue):
+    """Not what it names, not a class of ours with arguments or members of its own choosing."""
+    there = tmp_path / "there"
+    run = Runs(f"touch {there}")
+    planted = Catalogue()
+    planted._tables = {("a", "b"): run}
+    state = Catalogue()
+    state._unknown = {("a", "b"): Calls(TableState)}
+    named = b"\x80\x04\x8c\x17tailrace.schema.cursor\x94\x8c\x09dataclass\x93."
+    dotted = b"\x80\x04\x8c\x19tailrace.schema.catalogue\x8c\x12Catalogue.__init__\x93."
+    onto_class = (
+        b"\x80\x04\x8c\x19tailrace.schema.catalogue\x8c\x09Catalogue\x93"
+        b"N}\x8c\x06lookup\x8c\x01xs\x86b."
+    )
+    for value in (run, planted, state, Path("/"), [run], named, dotted, onto_class):
+        with pytest.raises(SchemaError, match="damaged"):
+            from_pickle(packed(value))
+    assert not there.exists()
+    assert callable(Catalogue.lookup)
+
+
+def test_a_pickle_takes_no_memory_or_time(monkeypatch):
+    """Opcodes that reserve memory, references that multiply, keys that take forever to hash."""
+    doubled = b"\x8c\x01a\x94" + b"".join(
+        b"h" + bytes([at]) + b"h" + bytes([at]) + b"\x86\x94" for at in range(60)
+    )
+    for data in (
+        b"\x80\x04Nr\xff\xff\xff\x7f.",  # LONG_BINPUT: a place in a list of 2^31
+        b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.",  # BINBYTES8
+        b"\x80\x04}" + doubled + b"Ns.",
+        b"\x80\x04" + b"(" * 1000,
+        b"\x80\x04h\x05.",
+        b"",
+    ):
+        with pytest.raises(SchemaError, match="damaged"):
+            from_pickle(packed(data))
+    monkeypatch.setattr(catalogue_pickle, "_MOST", 1_000_000)
+    column = ColumnDefinition("a")
+    definition = TableDefinition("d", "t", (column,) * 5000)
+    wide = Catalogue()
+    wide._tables = {("d", str(at)): TableState(definition) for at in range(5000)}
+    with pytest.raises(SchemaError, match="more in it than any catalogue"):
+        from_pickle(packed(wide))
+
+
+@pytest.mark.parametrize("text", ["", "?", "größe", base64.b64encode(b"no zlib").decode()])
+def test_what_is_no_pickle(text):
+    with pytest.raises(SchemaError, match="damaged"):
+        from_pickle(text)
+
+
+def test_a_pickle_that_is_cut(catalogue):
+    data = pickle.dumps(catalogue)
+    for end in range(0, len(data), 7):
+        with pytest.raises(SchemaError, match="damaged"):
+            from_pickle(packed(data[:end]))
+    whole = zlib.compress(data)
+    with pytest.raises(SchemaError, match="cut off"):
+        from_pickle(base64.b64encode(whole[:-5]).decode())
+    bomb = zlib.compress(b"\x80\x04" + bytes(80 << 20), 9)
+    with pytest.raises(SchemaError, match="larger than any catalogue"):
+        from_pickle(base64.b64encode(bomb).decode())

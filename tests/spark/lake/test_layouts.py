@@ -1,0 +1,180 @@
+"""Lakes of earlier layouts: read, gone on with, and rewritten. ``golden`` was made by them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tailrace.errors import PipelineError
+from tailrace.schema.catalogue_json import to_json
+from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.manifest import LAYOUT, Manifest
+from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.stream_index import IndexPlanner
+from tailrace.spark.stream_saved import SavedIndices
+from tailrace.storage import find
+from tests.spark.following import Follow
+from tests.spark.replay import differences
+
+GOLDEN = Path(__file__).parent / "golden"
+SHOP = Path(__file__).resolve().parents[3] / "examples" / "shop"
+STOCK = json.loads((SHOP / "expected.json").read_text())["mariadb"]["tables"]["warehouse.stock"]
+READ = 11169
+"""Bytes of the second log that the lakes were made of."""
+FORMATS = ("parquet", "delta", "iceberg")
+OPTIONS = {
+    "tables": ["shop.*", "warehouse.stock"],
+    "keep": ["changelog", "current", "history"],
+    "spark": lambda: pytest.fail("Spark is not needed"),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def lake(request, tmp_path, monkeypatch):
+    """A lake of layout 1, and the folder of the logs that it was made of, in the test's folder.
+
+    The path is that of the release that made it (Iceberg keeps whole ones).
+    """
+    with tarfile.open(GOLDEN / f"layout-1.{request.param}.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    logs = tmp_path / "logs" / "mariadb"
+    logs.mkdir(parents=True)
+    shutil.copy(SHOP / "mariadb" / "binlog.000001", logs)
+    second = (SHOP / "mariadb" / "binlog.000002").read_bytes()
+    (logs / "binlog.000002").write_bytes(second[:READ])
+    monkeypatch.chdir(tmp_path)
+    return Path("/proc/self/cwd", request.param)
+
+
+def manifest(lake):
+    return json.loads((lake / "_tailrace" / "now" / "manifest.json").read_text())
+
+
+def check_history(known):
+    """Which tables there are where the second log begins."""
+    assert known["version"] == 1
+    tables = {each["table"]: each for each in known["tables"]}
+    assert {"deliveries", "stock", "suppliers"} <= set(tables)
+    stock = tables["stock"]
+    assert stock["primary_key"] == STOCK["key"]
+    assert [each["name"] for each in stock["columns"]] == STOCK["columns"]
+
+
+def rows(lake):
+    """The current state as the format's own reader gives it."""
+    if lake.name == "delta":
+        return pa.table(DeltaTable(str(lake / "warehouse.stock")).to_pyarrow_table())
+    if lake.name == "iceberg":
+        return own_catalog(lake).load_table("warehouse.stock").scan().to_arrow()
+    return pq.read_table(lake / "warehouse.stock" / "current")
+
+
+def follow(lake, batches, **options):
+    """Mirror until so many batches were looked for."""
+    with Follow(Path("logs", "mariadb"), lake, format=lake.name, **OPTIONS, **options) as run:
+        while len(run.moments) < batches and run.error is None:
+            run._thread.join(0.05)
+    return run
+
+
+def test_it_is_read(lake):
+    """By who only reads: nothing is rewritten."""
+    before = manifest(lake)
+    assert before["layout"] == 1
+    view = LakeView.open(lake)
+    table = view.manifest.tables["warehouse.stock"]
+    assert table.folder == "warehouse.stock"
+    assert sum(part.num_rows for file in view.current(table) for part in file.rows(["sku"])) == 360
+    check_history(view.manifest.sources["mariadb"].tables)
+    assert manifest(lake) == before
+
+
+def test_it_is_rewritten_by_the_next_run(lake):
+    """Also by one that finds nothing new; the rows stay as they are."""
+    before = manifest(lake)
+    read = rows(lake)
+    follow(lake, 1)
+    after = manifest(lake)
+    assert after["layout"] == LAYOUT
+    assert after["version"] == before["version"] == 1
+    check_history(after["sources"]["mariadb"]["tables"])
+    before["sources"]["mariadb"]["tables"] = after["sources"]["mariadb"]["tables"]
+    before["tables"]["warehouse.stock"]["folder"] = "warehouse.stock"
+    assert after == before | {"layout": LAYOUT}
+    assert rows(lake).equals(read)
+
+
+def test_it_is_gone_on_with(lake):
+    """With the logs that came since, the lake is what the server's SELECT said."""
+    for number in (2, 3):
+        shutil.copy(SHOP / "mariadb" / f"binlog.00000{number}", Path("logs", "mariadb"))
+    follow(lake, 2)
+    assert differences(rows(lake), STOCK) == []
+    after = manifest(lake)
+    assert after["layout"] == LAYOUT
+    assert after["tables"]["warehouse.stock"]["folder"] == "warehouse.stock"
+    assert Manifest.read(lake / "_tailrace" / "now").sources["mariadb"].file == "binlog.000003"
+    changes = LakeView.open(lake).manifest.tables["warehouse.stock"]
+    assert changes.history is not None
+    assert sum(file.rows for file in changes.changelog) > 360
+
+
+def test_it_keeps_its_folders(lake):
+    """Whatever a table would be called now: a name that a later layout would shorten, say."""
+    path = lake / "_tailrace" / "now" / "manifest.json"
+    content = json.loads(path.read_text())
+    table = content["tables"].pop("warehouse.stock")
+    name = "x" * 240
+    content["tables"][f"warehouse.{name}"] = table | {"table": name}
+    path.write_text(json.dumps(content))
+    with open_store(lake, lake.name) as store:
+        (state,) = store.manifest.tables.values()
+    assert state.folder == f"warehouse.{name}"
+    assert state.parts.get("current", "warehouse.stock") == "warehouse.stock"
+
+
+@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
+def test_a_prepared_batch(lake):
+    """A process of that release died behind the first of a batch's commits: it is finished."""
+    (lake / "_tailrace" / "now").unlink()
+    follow(lake, 1)
+    assert manifest(lake)["layout"] == LAYOUT
+    assert LakeView.open(lake).manifest.version == 1
+    assert rows(lake).num_rows == 360
+
+
+def test_a_layout_to_come(lake):
+    path = lake / "_tailrace" / "now" / "manifest.json"
+    path.write_text(path.read_text().replace('"layout": 1', f'"layout": {LAYOUT + 1}'))
+    with pytest.raises(
+        PipelineError, match=f"layout {LAYOUT + 1}, and this Tailrace knows {LAYOUT}"
+    ):
+        follow(lake, 1)
+
+
+def test_an_index_of_layout_2(tmp_path):
+    (series,) = find(SHOP / "mariadb")
+    log = series.files[0]
+    shutil.copy(GOLDEN / "index.layout-2.npz", tmp_path / f"{log.name}.npz")
+    kept = SavedIndices(tmp_path)
+    planner = IndexPlanner()
+    planner.look(series)
+    made = planner.files[log.name]
+    for _ in range(2):
+        found = kept.load(log)
+        assert found is not None
+        assert [(at, to_json(known)) for at, known in found.tables] == [
+            (at, to_json(known)) for at, known in made.tables
+        ]
+        assert found.begins.tolist() == made.begins.tolist()
+        assert (found.end, found.undone, found.tagged) == (made.end, made.undone, made.tagged)
+        (tmp_path / f"{log.name}.npz").unlink()
+        kept.save(made)  # as this release keeps it, the second time
