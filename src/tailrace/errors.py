@@ -226,6 +226,12 @@ class StorageError(TailraceError):
     """A log cannot be opened or read where it is stored."""
 
 
+class BadLogName(ProtocolError, StorageError):
+    """A server, an index or a user named a log file by what is no plain ``base.digits``: a path, or
+    a name with control characters. Nothing was written or deleted under that name.
+    """
+
+
 class CannotOpen(LogError, StorageError):
     """A log is not there, or may not be opened. Its ``offset`` is None: nothing was read."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from tailrace.errors import (
     AccessDenied,
+    BadLogName,
     ConnectionLost,
     GtidsAhead,
     LogPurged,
@@ -24,6 +25,12 @@ from tailrace.live.url import Host, Source
 from tailrace.position import Position
 
 ARTIFICIAL = 0x20
+HOSTILE = [
+    *("/root/.ssh/authorized_keys", "../victim/x.000001", "a/b.000001", "a\\b.000001"),
+    *("binlog", "binlog.index", "..", "..000001", "a..b.000001", ".000001", "binlog.00000x"),
+    *("a\nb.000001", "a\0b.000001", "\x1b[2Jb.000001", "a\x9bb.000001", "a\u202eb.000001"),
+    *("x" * 250 + ".000001", "\u5b57" * 90 + ".000001", " b.000001", "b.99999999999"),
+]
 WRAP = 1 << 32
 
 
@@ -67,6 +74,19 @@ def heartbeat_2(file, offset):
         bytes([1, len(file)]) + file.encode() + b"\2\x09\xfe" + struct.pack("<Q", offset) + b"\0",
         offset,
     )
+
+
+@pytest.mark.parametrize("given", HOSTILE)
+def test_a_source_names_logs_plainly(given):
+    """A name becomes a file's in a copy: none leads elsewhere, whatever event gives it."""
+    with pytest.raises(BadLogName, match="a log file"):
+        Place(Position("", 4), source="it").control(name(given))
+    for made in (rotate(reading().offset, given), heartbeat(given, 1 << 20)):
+        with pytest.raises(BadLogName, match="a log file"):
+            reading(by_gtid=True).control(made)
+    if len(given) < 251:
+        with pytest.raises(BadLogName, match="a log file"):
+            reading(by_gtid=True).control(heartbeat_2(given, 1 << 20))
 
 
 def test_a_file_begins():

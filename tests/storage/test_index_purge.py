@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 import tailrace
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import BadLogName, StorageError, UsageError
 from tailrace.storage import find, keyring
 from tailrace.storage.index import LogIndex
 from tailrace.storage.memory import forget_memory, memory_folder
@@ -125,7 +125,7 @@ def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_files_that_lie_elsewhere(tmp_path: Path, relative: bool) -> None:
+def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path: Path, relative: bool) -> None:
     """The index lies in one folder, the older files in another."""
     here, there = tmp_path / "here", tmp_path / "there"
     files = made(here / "binlog.000001", "mariadb")
@@ -135,15 +135,38 @@ def test_files_that_lie_elsewhere(tmp_path: Path, relative: bool) -> None:
     prefix = "../there" if relative else str(there)
     lines = [f"{prefix}/{name}" for name in files[:4]] + [f"./{files[4]}"]
     (here / "binlog.index").write_text("".join(f"{line}\n" for line in lines))
+    assert len(transactions_of(here)) == 10
     index = LogIndex(LocalFolder(here), "binlog")
-    time = begun(LocalFolder(there), files[1]) + 1_000_000
-    assert index.purge(before=time) == files[:1]
-    assert names(there) == files[1:4]
-    (there / files[1]).unlink()
-    assert index.purge(to=files[3]) == files[1:3]
-    assert names(there) == files[3:4]
-    assert names(here) == [files[4], "binlog.index"]
-    assert len(transactions_of(here)) == 4
+    for limit in ({"before": START + 10**12}, {"to": files[3]}):
+        with pytest.raises(StorageError, match=r"in another folder: files elsewhere are read, and"):
+            index.purge(**limit)
+    assert names(there) == files[:4]
+    assert (here / "binlog.index").read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *("{outside}/x.000001", "../outside/x.000001", "{outside}/keys", "../outside/keys"),
+        *("./keys", "./receiver.json", "./other.000001", "..", "/", "./binlog.000001\x1b[2J"),
+    ],
+)
+def test_a_register_deletes_nothing_elsewhere(tmp_path: Path, entry: str) -> None:
+    """Who can write ``binlog.~rec~`` into a folder that others copy into chooses no file of theirs."""
+    folder, outside = tmp_path / "log", tmp_path / "outside"
+    files = made(folder / "binlog.000001", "mysql")
+    outside.mkdir()
+    kept = [outside / "x.000001", outside / "keys", folder / "keys", folder / "receiver.json"]
+    kept.append(folder / "other.000001")
+    for path in kept:
+        path.write_text("not yours")
+    register = folder / "binlog.~rec~"
+    register.write_text(f"./binlog.000000\n{entry.format(outside=outside)}\n")
+    with pytest.raises(BadLogName, match=r"binlog\.~rec~: it lists"):
+        LogIndex(LocalFolder(folder), "binlog").recover()
+    assert register.exists()
+    assert all(path.read_text() == "not yours" for path in kept)
+    assert LogIndex(LocalFolder(folder), "binlog").names == files
 
 
 def test_what_lies_beside_goes_before_what_the_entry_says(tmp_path: Path) -> None:

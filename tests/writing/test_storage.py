@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.log_name import LogName
 from tailrace.storage.index import LogIndex
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.output import LocalFolder, LogFolder
-from tailrace.storage.target import LogName, first_name, last_name, place
+from tailrace.storage.target import first_name, last_name, place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,9 +135,9 @@ def test_threads_share_memory() -> None:
 
 
 def test_names() -> None:
-    assert LogName.parse("binlog.000009") == LogName("binlog", 9, 6)
-    assert str(LogName("binlog", 9, 6).next) == "binlog.000010"
-    assert str(LogName("a.b", 99, 2).next) == "a.b.100"
+    assert LogName.parse("binlog.000009") == LogName.of("binlog", 9, 6)
+    assert str(LogName.of("binlog", 9, 6).next) == "binlog.000010"
+    assert str(LogName.of("a.b", 99, 2).next) == "a.b.100"
     assert LogName.parse("binlog") is None
     assert LogName.parse("binlog.index") is None
 
@@ -145,9 +146,9 @@ def test_places(tmp_path: Path) -> None:
     assert place(f"file://{tmp_path}/binlog.000003")[1] == "binlog.000003"
     assert place(tmp_path)[1] == ""
     assert place("memory:a/b.000001")[0] is memory_folder("a")
-    assert first_name(tmp_path)[1] == LogName("binlog", 1)
-    assert first_name(tmp_path / "mine")[1] == LogName("mine", 1)
-    assert first_name(tmp_path / "mine.0007")[1] == LogName("mine", 7, 4)
+    assert first_name(tmp_path)[1] == LogName.of("binlog", 1)
+    assert first_name(tmp_path / "mine")[1] == LogName.of("mine", 1)
+    assert first_name(tmp_path / "mine.0007")[1] == LogName.of("mine", 7, 4)
     with pytest.raises(UsageError, match="not its index"):
         first_name(tmp_path / "mine.index")
     with pytest.raises(StorageError, match="no number"):

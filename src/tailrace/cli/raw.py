@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tailrace.cli.options import say, say_how_it_ended
 from tailrace.constants import MAGIC, ChecksumAlgorithm, Flavour
@@ -19,6 +17,7 @@ from tailrace.events import (
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import ByTable, Pipeline, Rename
 from tailrace.log import Log
+from tailrace.log_name import LogName
 from tailrace.position import Position
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
@@ -26,6 +25,7 @@ from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from tailrace.events import Event, QueryEvent
     from tailrace.handlers.base import Outcome
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from tailrace.selection import TableFilter
     from tailrace.transports import Transport
     from tailrace.writing import LogWriter
-
-
-_NUMBERED: Final = re.compile(r".+\.\d+", re.ASCII)
 
 
 class _Tables(ByTable):
@@ -120,7 +117,7 @@ class RawOutput:
         from tailrace.writing import create  # noqa: PLC0415 - only where something is written
 
         form = reader.format
-        if _NUMBERED.fullmatch(self._into.name) is None:
+        if LogName.parse(self._into.name) is None:
             raise UsageError(f"--into {self._into}: a log's name ends in a number, as cut.000001")
         sums = form.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._writer = create(
@@ -138,11 +135,11 @@ class RawOutput:
         """Take away what was begun."""
         if self._writer is None:
             return
-        names = self._writer.files
+        names = self._writer.files  # of its own index
         with suppress(Exception):
             self._writer.close()
         folder, base = self._into.parent, self._into.name.rpartition(".")[0]
-        for name in (*(Path(each).name for each in names), f"{base}.index"):
+        for name in (*names, f"{base}.index"):
             (folder / name).unlink(missing_ok=True)
 
     def _refuse(self, event: QueryEvent) -> None:

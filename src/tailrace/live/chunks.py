@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.log_name import LogName
+
 PADDING: Final = 64
 """Bytes behind a chunk's data that may be read, at least; they are not the consumer's to write."""
 
@@ -23,7 +25,7 @@ class FileBegin:
     it is the server's copy, with ``log_pos`` and ``created`` zeroed.
     """
 
-    file: str
+    file: LogName
     offset: int
     description: bytes
     artificial: bool

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, EventFlag, EventType, event_name
-from tailrace.errors import LogReset, ProtocolError
+from tailrace.errors import BadLogName, LogReset, ProtocolError
 from tailrace.events.fields import Cursor
 from tailrace.live.chunks import FileBegin
+from tailrace.log_name import LogName
 from tailrace.position import Position, file_number
 
 if TYPE_CHECKING:
@@ -169,6 +170,16 @@ class Place:
             f" at {self.offset}: {text}"
         )
 
+    def _log_name(self, raw: bytes) -> LogName:
+        """A file's name that the source gave. Raises BadLogName."""
+        try:
+            return LogName(raw.decode(errors="backslashreplace"))
+        except BadLogName as error:
+            raise BadLogName(
+                f"{self.source}: a log's name that the source gave: {error}; nothing was written"
+                " under it"
+            ) from None
+
     def _wide(self, low: int) -> int:
         """The 64-bit offset, at or behind ours, whose low 32 bits these are."""
         return self.offset + (low - self.offset) % _WRAP
@@ -178,7 +189,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        file, offset = body[8:].decode(errors="backslashreplace"), int(_U64(body)[0])
+        file, offset = self._log_name(body[8:]), int(_U64(body)[0])
         if self._next is not None and self._next != Position(file, offset):
             raise self.error(f"ROTATE named {self._next}, {Position(file, offset)} comes")
         if self._state is _S.ASKED:
@@ -198,7 +209,7 @@ class Place:
             if log_pos != self.offset:
                 raise self.error(f"its FORMAT_DESCRIPTION ends at {log_pos} by its header")
         self._hear()
-        return FileBegin(self.file, self.offset, bytes(event), artificial)
+        return FileBegin(LogName(self.file), self.offset, bytes(event), artificial)
 
     def _rotate(self, event: memoryview) -> Verdict:
         length, log_pos = _HEADER(event)[3:5]
@@ -207,7 +218,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        self._next = Position(body[8:].decode(errors="backslashreplace"), int(_U64(body)[0]))
+        self._next = Position(self._log_name(body[8:]), int(_U64(body)[0]))
         return Verdict.KEPT
 
     def _heartbeat(self, event: memoryview) -> None:
@@ -217,7 +228,7 @@ class Place:
         else:
             body = _plain(event)
             offset = self._wide(log_pos) if log_pos else self._long_heartbeat(body)
-            file = body[0 if log_pos else 8 :].decode(errors="backslashreplace")
+            file = self._log_name(body[0 if log_pos else 8 :])
         self._stands_at(file, offset, "a heartbeat")
 
     def _long_heartbeat(self, body: bytes) -> int:
@@ -234,7 +245,7 @@ class Place:
             length = cursor.lenenc("a field's length")
             value = cursor.take(length, "a field")
             if kind == _V2_NAME:
-                file = value.decode(errors="backslashreplace")
+                file = self._log_name(value)
             elif kind == _V2_POSITION:
                 offset = Cursor(value).lenenc("the offset")
         return file, offset

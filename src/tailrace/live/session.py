@@ -15,6 +15,7 @@ from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import (
     AccessDenied,
+    BadLogName,
     ConnectionLost,
     DuplicateServerId,
     GtidsAhead,
@@ -27,6 +28,7 @@ from tailrace.live.connect import connect
 from tailrace.live.identity import free_server_id
 from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.stream import RPL_GTID, BinlogStream
+from tailrace.log_name import LogName
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag, RegisterReplica
 
@@ -143,10 +145,17 @@ class Session(Closing):
             raise ProtocolError(f"{self.name}: {self.server_version[:40]!r} is no version")
         return int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)
 
-    def logs(self) -> list[tuple[str, int]]:
-        """The source's logs, oldest first, with their sizes in bytes."""
+    def logs(self) -> list[tuple[LogName, int]]:
+        """The source's logs, oldest first, with their sizes in bytes. Raises BadLogName."""
         rows = self.query("SHOW BINARY LOGS", needs=_MONITOR[self.flavour])
-        return [(str(row[0]), int(row[1])) for row in rows]
+        return [(self._log_name(row[0]), int(row[1])) for row in rows]
+
+    def _log_name(self, name: object) -> LogName:
+        """A log's name as the source gave it. Raises BadLogName."""
+        try:
+            return LogName(str(name))
+        except BadLogName as error:
+            raise BadLogName(f"{self.name}: {error}") from None
 
     def end(self) -> Position:
         """Where the source's log ends now."""
@@ -157,7 +166,7 @@ class Session(Closing):
             raise ServerError(
                 f"{self.name}: the server writes no binary log: start it with log_bin"
             )
-        return Position(str(rows[0][0]), int(rows[0][1]))
+        return Position(self._log_name(rows[0][0]), int(rows[0][1]))
 
     def executed(self) -> Gtids:
         """The GTIDs that the source's log holds, or held."""
@@ -169,7 +178,8 @@ class Session(Closing):
         """The GTIDs that the source's logs no longer hold."""
         if self.flavour is Flavour.MARIADB:
             oldest = self.logs()[0][0]
-            state = self.query(f"SELECT BINLOG_GTID_POS('{oldest}', 4)")[0][0]
+            quoted = oldest.replace("'", "''")  # no name holds a backslash
+            state = self.query(f"SELECT BINLOG_GTID_POS('{quoted}', 4)")[0][0]
             return GtidList.parse(str(state or ""))
         return GtidSet.parse(str(self.query("SELECT @@GLOBAL.gtid_purged")[0][0]))
 
@@ -262,17 +272,17 @@ class Session(Closing):
             self.connection, server_id=server_id, flags=flags | RPL_GTID, gtid_set=wanted
         )
 
-    def oldest_log(self) -> str:
+    def oldest_log(self) -> LogName:
         """The name of the oldest log, as a dump from there says it; the session is used up.
 
-        Needs REPLICATION SLAVE alone, where `logs` needs more.
+        Needs REPLICATION SLAVE alone, where `logs` needs more. Raises BadLogName.
         """
         self.prepare(OLDEST)
         record = self.request(OLDEST, block=False).fetch()
         if record is None or len(record) <= _ROTATE_NAME:
             raise ProtocolError(f"{self.name}: a dump that does not begin with a log's name")
         end = len(record) - (CHECKSUM_SIZE if self.checksum == "CRC32" else 0)
-        return bytes(record[_ROTATE_NAME:end]).decode("utf-8", "surrogateescape")
+        return self._log_name(bytes(record[_ROTATE_NAME:end]).decode("utf-8", "backslashreplace"))
 
     def _replicas(self) -> dict[int, str | None]:
         """The replicas that the source knows: server id and UUID, as far as it has one and we may

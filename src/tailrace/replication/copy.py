@@ -18,11 +18,13 @@ from tailrace.position import Position
 from tailrace.replication.copy_scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.index import LogIndex
+from tailrace.storage.target import remove_drafts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.events import FormatDescription
+    from tailrace.log_name import LogName
     from tailrace.replication.copy_folder import CopyFolder
 
 _log: Final = logging.getLogger("tailrace.receiver")
@@ -77,7 +79,7 @@ class Copy:
         return self._index
 
     @property
-    def files(self) -> list[str]:
+    def files(self) -> list[LogName]:
         """The names of the copied files, oldest first."""
         return self._index.names if self._index is not None else []
 
@@ -92,8 +94,8 @@ class Copy:
             return
         self._index = index = LogIndex(self.folder, self.base)
         index.recover()
-        self.folder.clean(self.base)
-        names = [str(name) for name in self.folder.logs() if name.base == self.base]
+        remove_drafts(self.folder, self.base)
+        names = [name for name in self.folder.logs() if name.base == self.base]
         while names and self.last is None:
             whole = not self.folder.can_grow(names[-1])
             found = scan(self.folder, names[-1], mark=mark, whole=whole)
@@ -124,7 +126,7 @@ class Copy:
         _log.warning("%s: it holds no whole event; it is fetched again", self.folder.path(name))
         self.folder.remove(name)
 
-    def _list(self, names: list[str]) -> None:
+    def _list(self, names: list[LogName]) -> None:
         """Have the index list the files that are there."""
         index = self.index
         listed = index.names
@@ -145,7 +147,7 @@ class Copy:
 
     # --- files -----------------------------------------------------------------------------------
 
-    def begin(self, name: str, description: bytes) -> None:
+    def begin(self, name: LogName, description: bytes) -> None:
         """The source goes on in a new file, which begins with this format description event.
 
         Raises LogReset where the name is not behind those that are there, StorageError.
@@ -159,14 +161,13 @@ class Copy:
         path = self.folder.path(name)
         form = form_of(description, path)
         self.end_file()
-        base = name.rpartition(".")[0]
         if self._index is None:
-            self.base = base
-            self._index = LogIndex(self.folder, base)
-        elif base != self.base:
+            self.base = name.base
+            self._index = LogIndex(self.folder, name.base)
+        elif name.base != self.base:
             raise LogReset(
-                f"the source's log is called {base}, the one in {self.folder.path('')} {self.base}:"
-                " it is another; keep it in another folder"
+                f"the source's log is called {name.base}, the one in {self.folder.path('')}"
+                f" {self.base}: it is another; keep it in another folder"
             )
         file = BinlogFile(self.folder, name, buffer=0)
         with self._told(position):

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.log_name import LogName
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.encryption.mysql import MysqlOutput
 from tailrace.storage.encryption.mysql_header import MysqlHeader
@@ -23,8 +24,7 @@ from tailrace.storage.memory import memory_folder
 from tailrace.storage.memory_logs import is_memory
 from tailrace.storage.objects.folder import ObjectFolder
 from tailrace.storage.objects.url import names_object
-from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
-from tailrace.storage.target import LogName
+from tailrace.storage.output import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,12 +116,6 @@ class CopyFolder(EncryptedFolder):
         if isinstance(self._folder, ObjectFolder) and name in self._spool.names():
             self._folder.complete(name, again=True)
 
-    def clean(self, base: str) -> None:
-        """Take away drafts of log files that their writer did not live to name."""
-        for name in self.names():
-            if name.startswith(f"{base}.") and name.endswith(DRAFT_SUFFIX):
-                self.remove(name)
-
     def lock(self) -> Callable[[], None]:
         """Keep other receivers away, until what is returned is called. Raises StorageError.
 
@@ -171,7 +165,7 @@ def _lock_file(folder: Path) -> Callable[[], None]:
     path = folder / LOCK_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror or error}") from None
     if flock is not None:

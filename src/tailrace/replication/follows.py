@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC, EventType
 from tailrace.errors import LogReset, ServerError, StorageError
 from tailrace.events import DecodeContext, GtidListEvent, PreviousGtidsEvent
+from tailrace.log_name import LogName
 from tailrace.position import Position
-from tailrace.storage.target import LogName
 from tailrace.writing.recover import scan
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Follows:
             raise refused from None
         if not str(found.gtids):
             raise refused
-        return cls(Position(str(name.next), len(MAGIC)), found.gtids, found.form)
+        return cls(Position(name.next, len(MAGIC)), found.gtids, found.form)
 
     def check(self, chunk: Chunk) -> None:
         """Look at the first chunk of that file, before it is written. Raises LogReset."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.chunks import Item
+    from tailrace.log_name import LogName
     from tailrace.observers import RelayIoObserver
     from tailrace.position import Position
     from tailrace.replication.progress import Progress
@@ -281,7 +282,7 @@ class Receiver:
             yield item
 
     def _remember(
-        self, feed: Feed, folder: CopyFolder, state: ReceiverState, file: str
+        self, feed: Feed, folder: CopyFolder, state: ReceiverState, file: LogName
     ) -> ReceiverState:
         """Write down whose copy it is, before its first file is made."""
         session = feed.session
@@ -294,7 +295,7 @@ class Receiver:
             source_uuid=session.server_uuid,
             source_id=session.server_id,
             flavour=str(session.flavour),
-            base=file.rpartition(".")[0],
+            base=file.base,
             encrypted=folder.encrypting,
         )
         if known != state:

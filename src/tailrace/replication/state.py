@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError
+from tailrace.log_name import LogName
 from tailrace.replication.copy_scan import Mark
 
 if TYPE_CHECKING:
@@ -60,12 +61,15 @@ class ReceiverState:
                 raise StorageError(f"{path}: {each.name} is {value!r}; {_WAY_OUT}")
         if found.get("flavour") not in {None, *Flavour}:
             raise StorageError(f"{path}: flavour is {found['flavour']!r}; {_WAY_OUT}")
+        base = found.get("base")
+        if base is not None and LogName.parse(f"{base}.000001") is None:
+            raise StorageError(f"{path}: base is {base!r}, no log's base name; {_WAY_OUT}")
         given = {each.name: found[each.name] for each in fields(cls) if each.name in found}
         if given.get("mark") is not None:
-            try:
-                given["mark"] = Mark(**given["mark"])
-            except TypeError:
-                raise StorageError(f"{path}: mark is {found['mark']!r}; {_WAY_OUT}") from None
+            mark = given["mark"]
+            if {name: type(value) for name, value in mark.items()} != _MARK:
+                raise StorageError(f"{path}: mark is {mark!r}; {_WAY_OUT}")
+            given["mark"] = Mark(**mark)
         return cls(**given)
 
     def save(self, folder: LogFolder) -> None:
@@ -84,6 +88,7 @@ _KINDS: Final[dict[str, type]] = {
     "encrypted": bool,
     "mark": dict,
 }
+_MARK: Final = {"file": str, "offset": int, "begun": int, "last": int}
 _WAY_OUT: Final = (
     "put the file that was there back, or take it away: the copy then goes on if its source's"
     " format description is that of its last file"

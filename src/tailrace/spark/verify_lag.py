@@ -82,7 +82,7 @@ class Lag(Closing):
         """
         if self.position >= end:
             return Behind(0, 0)
-        sizes = dict(self._session.logs())
+        sizes: dict[str, int] = dict(self._session.logs())
         if self.position.file not in sizes:
             return Behind(None, 1)
         try:

@@ -24,11 +24,11 @@ from tailrace.gtid import parse_uuid
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.url import Source
+from tailrace.log_name import LogName
 from tailrace.schema.table import Table
 from tailrace.spark.verify_values import quoted
 from tailrace.spark.write_log import Part, Target, assemble, clean
 from tailrace.spark.write_rows import AFTER, BEFORE, RECORD, Form, write_rows
-from tailrace.storage.target import LogName
 from tailrace.writing.options import RowMetadata, WriterOptions
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class WriteOptions:
         )
         made.check(flavour)
         name = options.get("name", "binlog")
-        if not name or "/" in name or LogName.parse(name) is not None:
+        if LogName.parse(name) is not None or LogName.parse(f"{name}.000001") is None:
             raise UsageError(f"option name is the files' base name, as binlog, and not {name!r}")
         return cls(
             Path(path.removeprefix("file://")),

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ChecksumAlgorithm, EventFlag, Flavour
 from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
+from tailrace.log_name import LogName
 from tailrace.spark.lake.folder import to_disk
-from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.index import LogIndex
 from tailrace.storage.output import LocalFolder
-from tailrace.storage.target import LogName, logs_of
+from tailrace.storage.target import logs_of
 from tailrace.writing import create
 from tailrace.writing.cache import cached
 from tailrace.writing.group import Group
@@ -96,7 +97,7 @@ def assemble(target: Target, job: str, parts: Sequence[Part]) -> list[str]:
         name, gtids = _after(target)
         made = target.job(job) / "log"
         made.mkdir()
-        with _new_log(target, made / str(name), gtids) as log:
+        with _new_log(target, made / name, gtids) as log:
             for statement in target.ddl:
                 with log.transaction(timestamp=target.form.timestamp) as transaction:
                     transaction.query(statement, target.form.table.database)
@@ -188,17 +189,13 @@ def _locked(target: Target) -> Iterator[None]:
         os.close(lock)
 
 
-def _listed(target: Target) -> list[str]:
-    index = target.folder / f"{target.base}{INDEX_SUFFIX}"
-    if not index.is_file():
-        return []
-    lines = index.read_text("utf-8", "surrogateescape").splitlines()
-    return [line.strip() for line in lines if line.strip()]
+def _index(target: Target) -> LogIndex:
+    return LogIndex(LocalFolder(target.folder), target.base)
 
 
 def _forget_leftovers(target: Target) -> None:
     """Remove files that a job linked into place which was killed before the index named them."""
-    listed = {Path(line).name for line in _listed(target)}
+    listed = _index(target).names
     for made in (target.folder / FOLDER).glob("*/log/*"):
         placed = target.folder / made.name
         if made.name in listed or not placed.is_file() or not placed.samefile(made):
@@ -211,17 +208,17 @@ def _after(target: Target) -> tuple[LogName, GtidSet | GtidList | None]:
     folder = LocalFolder(target.folder)
     logs = logs_of(folder, target.base)
     if not logs:
-        return LogName(target.base, 1), None
-    last = scan(folder, str(logs[-1]))
+        return LogName.of(target.base, 1), None
+    last = scan(folder, logs[-1])
     form = target.form
     if last.headless or last.reason or not last.closed or last.form is None:
         raise StorageError(
-            f"{target.folder / str(logs[-1])} is still being written, or was left by a crash: only "
+            f"{target.folder / logs[-1]} is still being written, or was left by a crash: only "
             "a log that is closed is gone on with (tailrace.append repairs and closes one)"
         )
     if last.form.flavour is not form.flavour:
         raise StorageError(
-            f"{target.folder / str(logs[-1])} is a log of {last.form.flavour}, and rows of "
+            f"{target.folder / logs[-1]} is a log of {last.form.flavour}, and rows of "
             f"{form.flavour} are to follow: choose another folder"
         )
     return logs[-1].next, last.gtids
@@ -233,14 +230,12 @@ def _publish(target: Target, made: Path, files: Sequence[str]) -> None:
         to_disk([made / name])
         os.link(made / name, target.folder / name)
     to_disk([target.folder])
-    lines = _listed(target)
-    if not lines:
-        lines = [f"./{log}" for log in logs_of(LocalFolder(target.folder), target.base)]
-        lines = [line for line in lines if Path(line).name not in files]
-    place = lines[-1].removesuffix(Path(lines[-1]).name) if lines else "./"
-    content = "".join(f"{line}\n" for line in [*lines, *(f"{place}{name}" for name in files)])
-    index = f"{target.base}{INDEX_SUFFIX}"
-    LocalFolder(target.folder).replace(index, content.encode("utf-8", "surrogateescape"))
+    index = _index(target)
+    named = [LogName(name) for name in files]
+    if not index.names:
+        there = logs_of(LocalFolder(target.folder), target.base)
+        named = [*(log for log in there if log not in named), *named]
+    index.add(*named)
 
 
 def clean(target: Target, job: str) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tailrace.errors import CannotOpen, StorageError
 from tailrace.storage.file import LogFile, LogSeries, begins_as_log, local_path, ordered
+from tailrace.storage.index import INDEX_SUFFIX, read_index
 from tailrace.storage.memory_logs import is_memory, memory_logs
 from tailrace.storage.objects.url import names_object
-from tailrace.storage.output import DRAFT_SUFFIX
+from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.pipe import STANDARD_INPUT, piped, standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tailrace.storage.keyring.base import Keyring
-
-_INDEX_SUFFIX = ".index"
 
 
 def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> list[LogSeries]:
@@ -56,8 +55,8 @@ def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> lis
         raise StorageError(f"{path}: {error.strerror}") from None
     if not path.is_file():
         return [piped(path, keys)]
-    if path.suffix == _INDEX_SUFFIX and not begins_as_log(path):
-        base = path.name.removesuffix(_INDEX_SUFFIX)
+    if path.suffix == INDEX_SUFFIX and not begins_as_log(path):
+        base = path.name.removesuffix(INDEX_SUFFIX)
         listed = _listed(path, keys)
         if not listed:
             raise StorageError(f"{path}: none of the logs that this index lists is there")
@@ -133,7 +132,7 @@ def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.suffix == DRAFT_SUFFIX:
             continue
-        if path.suffix == _INDEX_SUFFIX:
+        if path.suffix == INDEX_SUFFIX:
             for file in _listed(path, keyring):
                 files.setdefault(file.name, file)
         elif begins_as_log(path):
@@ -149,29 +148,23 @@ def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
 
 
 def _listed(index: Path, keyring: Keyring | None) -> list[LogFile]:
-    """The logs that an index lists and that are there: beside it, or where its entry says.
+    """The logs that an index lists and that are there: next to it, or where its entry says.
 
+    An entry leads to a regular file that is named as a log's and begins as one, and is only read.
     Entries that are missing at the beginning were purged; that none is missing between others is
     checked with the whole series.
     """
-    try:
-        lines = index.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError as error:
-        raise StorageError(f"{index}: {error.strerror}") from None
     files: list[LogFile] = []
-    for line in lines:
-        entry = line.strip()
-        if not entry:
-            continue
-        name = PurePosixPath(entry.replace("\\", "/")).name
-        beside = index.parent / name
-        elsewhere = index.parent / entry
-        path = next((path for path in (beside, elsewhere) if path.is_file()), None)
-        if path is not None:
+    for entry in read_index(LocalFolder(index.parent), index.name):
+        elsewhere = index.parent / entry.folder / entry.name
+        path = index.parent / entry.name
+        if not path.is_file() and elsewhere.is_file() and begins_as_log(elsewhere):
+            path = elsewhere
+        if path.is_file():
             files.append(LogFile.at(path, keyring))
         elif files:
             raise StorageError(
-                f"{index}: it lists {entry}, which is missing after {files[-1].name}"
+                f"{index}: it lists {entry.line.strip()}, which is missing after {files[-1].name}"
             )
     return files
 

@@ -1,8 +1,11 @@
 """A log's index file: the names of its files, a line each, oldest first.
 
 Servers write entries as they were told where the log lies: ``./binlog.000001`` in the usual case.
-Lines that are there are kept as they are. A file lies beside the index, or else where its entry
-says, a relative one as seen from the index.
+Lines that are there are kept as they are. Each ends in a `LogName`; an index with any other line is
+rejected whole. Who reads a log finds a file next to the index, or else where its entry says, a
+relative one as seen from the index (`tailrace.storage.find`). What is written or deleted lies next
+to the index, whatever folder an entry names: an index may come from others, and no line of it leads
+out of its folder.
 
 Files are purged in the servers' order, and by their own register (``binlog.~rec~``), so that a
 server finishes what we were killed in, and we what a server was: the register names the files, the
@@ -12,11 +15,13 @@ register names and the index does not (`LogIndex.recover`).
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import BadLogName, StorageError, UsageError
+from tailrace.log_name import LogName, plain_name, shown, unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,48 +36,93 @@ _SAVED_SUFFIX: Final = "_crash_safe"
 _GTID_INDEX_SUFFIX: Final = ".idx"
 """Behind a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
 _SECOND: Final = 1_000_000
+LARGEST: Final = 64 << 20
+"""Bytes of an index; a line has 20 or so."""
 
 
-def _entries(folder: LogFolder, name: str) -> list[str]:
-    raw = folder.read(name, 0, folder.size(name))
-    text = raw.decode("utf-8", "surrogateescape")
-    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+class Entry(NamedTuple):
+    """A line of an index: the file that it lists, and where its server had it.
+
+    ``line`` is the whole of it as it stands, ``folder`` what stands before the name, with ``/``
+    between folders, and empty or ``./`` for the index's own.
+    """
+
+    line: str
+    folder: str
+    name: LogName
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it says that the file is in another folder than the index."""
+        return self.folder not in {"", "./"}
 
 
-def _name(entry: str) -> str:
-    return _path(entry).name
+def entries(raw: bytes, path: str) -> list[Entry]:
+    """The entries of an index; ``path`` is what errors call it.
+
+    Raises BadLogName for a line that lists no log file, or names a folder by control characters.
+    """
+    found = []
+    for line in raw.decode("utf-8", "surrogateescape").split("\n"):
+        text = line.strip()
+        if not text:
+            continue
+        folder, slash, name = text.replace("\\", "/").rpartition("/")
+        log, reason = LogName.parse(name), unprintable(folder)
+        if log is None or reason:
+            raise BadLogName(
+                f"{path}: it lists {shown(text)}{f' (it has {reason})' if reason else ''}; each"
+                " line of an index ends in a log file's plain name: this one is damaged, or is not"
+                " a log's"
+            )
+        found.append(Entry(line.rstrip("\r"), folder + slash, log))
+    return found
 
 
-def _path(entry: str) -> PurePosixPath:
-    return PurePosixPath(entry.strip().replace("\\", "/"))
+def read_index(folder: LogFolder, name: str, *, torn: bool = False) -> list[Entry]:
+    """The entries of an index in a folder. Raises StorageError, BadLogName.
+
+    With ``torn``, what stands after the last line's end is left out.
+    """
+    path, size = folder.path(name), folder.size(name)
+    if size > LARGEST:
+        raise StorageError(f"{path}: an index of {size} bytes; {LARGEST} are the most")
+    raw = folder.read(name, 0, size)
+    return entries(raw[: raw.rfind(b"\n") + 1] if torn else raw, path)
 
 
 class LogIndex:
-    """The index of the log with a base name (``binlog``) in a folder; ``lines`` as they stand."""
+    """The index of the log with a base name (``binlog``) in a folder; ``entries`` as they stand.
+
+    Raises BadLogName for an index that lists anything but log files of that base name.
+    """
 
     def __init__(self, folder: LogFolder, base: str) -> None:
         self._folder = folder
-        self.file = base + INDEX_SUFFIX
+        self._base = base
+        self.file = plain_name(base + INDEX_SUFFIX)
         self._register = base + REGISTER_SUFFIX
         there = folder.names()
         found = [name for name in (self.file, self.file + _SAVED_SUFFIX) if name in there]
-        self.lines = _entries(folder, found[0]) if found else []
+        self.entries = self._own(read_index(folder, found[0]), found[0]) if found else []
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[LogName]:
         """The files' own names."""
-        return [_name(line) for line in self.lines]
+        return [entry.name for entry in self.entries]
 
-    def add(self, name: str) -> None:
-        """List one more file, in one step, and in the same place as the last."""
-        self._write([*self.lines, f"{self._place()}{name}"])
+    def add(self, *names: LogName) -> None:
+        """List more files, all in one step, and in the same place as the last."""
+        place = self.entries[-1].folder if self.entries else "./"
+        more = (Entry(f"{place}{name}", place, name) for name in names)
+        self._write([*self.entries, *more])
 
     def drop(self, name: str) -> None:
         """List a file no more."""
-        self._write([line for line in self.lines if _name(line) != name])
+        self._write([entry for entry in self.entries if entry.name != name])
 
     def purge(self, *, to: str | None = None, before: int | None = None) -> list[str]:
         """Delete old files and list them no more, as PURGE BINARY LOGS does; gives their names.
@@ -85,35 +135,52 @@ class LogIndex:
         A kill at any moment loses nothing: until the new index is in place the files are all
         there, and after that `recover` deletes what is left of them. Raises UsageError for a file
         that the index does not list, or without either limit; StorageError where a file cannot be
-        deleted, or is encrypted, so that its time is not known: purge by name then.
+        deleted, lies in another folder than the index, or is encrypted, so that its time is not
+        known: purge by name then.
         """
         if (to is None) == (before is None):
             raise UsageError("purge up to a file (to=), or to a time (before=)")
-        count = self._closed_before(before) if before is not None else self._number(to or "")
-        going = self.lines[:count]
+        there = frozenset(self._folder.names())
+        count = self._number(to) if to is not None else self._closed_before(before or 0, there)
+        going = self.entries[:count]
         if not going:
             return []
+        for entry in going:
+            self._check_here(entry, there)
         self.recover()
         self._replace(self._register, going)
-        self._write(self.lines[count:])
+        self._write(self.entries[count:])
         self.recover()
-        return [_name(line) for line in going]
+        return [entry.name for entry in going]
 
     def recover(self) -> list[str]:
         """Finish the purge in which a writer or server was killed; gives the names deleted.
 
-        So ends, too, a server's making of a file that it did not live to list.
+        So ends, too, a server's making of a file that it did not live to list. What is deleted is
+        a log file of this base name next to the index, and its index of GTIDs; a register that
+        names anything else raises BadLogName before anything is deleted. A last line without its
+        end is one that was being written: it names nothing yet.
         """
-        if self._register not in self._folder.names():
+        there = frozenset(self._folder.names())
+        if self._register not in there:
             return []
         listed = set(self.names)
-        there = frozenset(self._folder.names())
         gone: list[str] = []
-        for entry in _entries(self._folder, self._register):
-            if _name(entry) not in listed:
-                gone += self._delete(entry, there)
+        for entry in self._own(read_index(self._folder, self._register, torn=True), self._register):
+            if entry.name not in listed:
+                gone += self._delete(entry.name, there)
         self._folder.remove(self._register)
         return gone
+
+    def _own(self, found: list[Entry], file: str) -> list[Entry]:
+        """The same entries, of this log all of them."""
+        for entry in found:
+            if entry.name.base != self._base:
+                raise BadLogName(
+                    f"{self._folder.path(file)}: it lists {shown(entry.name)}, which is no file of"
+                    f" the log {shown(self._base)}: it is damaged, or another log's"
+                )
+        return found
 
     def _number(self, name: str) -> int:
         names = self.names
@@ -122,25 +189,39 @@ class LogIndex:
             raise UsageError(
                 f"{name} is not in the index {self._folder.path(self.file)}, which lists {known}"
             )
-        return names.index(name)
+        return names.index(LogName(name))
 
-    def _closed_before(self, time: int) -> int:
+    def _check_here(self, entry: Entry, there: frozenset[str]) -> None:
+        """Raise StorageError for a file that lies in another folder, as far as the entry says."""
+        if entry.is_elsewhere and entry.name not in there and not self._names_here(entry):
+            raise StorageError(
+                f"{self._folder.path(self.file)}: it lists {entry.line.strip()}, in another folder:"
+                " files elsewhere are read, and never deleted: purge by their server"
+                " (PURGE BINARY LOGS), or take that line out of the index"
+            )
+
+    def _names_here(self, entry: Entry) -> bool:
+        """Whether an entry names the index's own folder in full."""
+        here = Path(self._folder.path(entry.name)).absolute()
+        return os.path.normpath(here.parent / entry.folder / entry.name) == os.path.normpath(here)
+
+    def _closed_before(self, time: int, there: frozenset[str]) -> int:
         """How many files, from the first on, were closed before a time; never the last."""
         count = 0
-        there = frozenset(self._folder.names())
-        for number, line in enumerate(self.lines[1:], 1):
-            stored = self._stored(line, there)
-            if stored is None:
+        for number, entry in enumerate(self.entries[1:], 1):
+            self._check_here(entry, there)
+            if entry.name not in there:
                 continue
-            if (self._begun(stored) + 1) * _SECOND > time:  # it may have been later in that second
+            begun = self._begun(entry.name)
+            if (begun + 1) * _SECOND > time:  # it may have been later in that second
                 break
             count = number
         return count
 
-    def _begun(self, stored: str) -> int:
+    def _begun(self, name: str) -> int:
         """The second of a file's first event."""
-        path = self._folder.path(stored)
-        raw = self._folder.read(stored, 0, len(MAGIC) + 4)
+        path = self._folder.path(name)
+        raw = self._folder.read(name, 0, len(MAGIC) + 4)
         if raw[: len(MAGIC)] == ENCRYPTED_MAGIC:
             raise StorageError(
                 f"{path}: it is encrypted, and does not say when it was begun: purge up to a file"
@@ -149,41 +230,17 @@ class LogIndex:
             raise StorageError(f"{path}: it is no log, and does not say when it was begun")
         return int.from_bytes(raw[len(MAGIC) :], "little")
 
-    def _stored(self, entry: str, there: frozenset[str]) -> str | None:
-        """What the folder calls an entry's file; None where that is not there."""
-        path = _path(entry)
-        if path.name in there:
-            return path.name
-        if path.parent == PurePosixPath():
-            return None
-        try:
-            self._folder.size(str(path))
-        except StorageError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                return None
-            raise
-        return str(path)
-
-    def _delete(self, entry: str, there: frozenset[str]) -> list[str]:
-        """Delete an entry's file and what belongs to it; the names of what was there."""
-        gone = []
-        for each in (entry.strip() + _GTID_INDEX_SUFFIX, entry):
-            stored = self._stored(each, there)
-            if stored is not None:
-                self._folder.remove(stored)
-                gone.append(_name(each))
+    def _delete(self, name: LogName, there: frozenset[str]) -> list[str]:
+        """Delete a file and what belongs to it; the names of what was there."""
+        gone = [each for each in (name + _GTID_INDEX_SUFFIX, name) if each in there]
+        for each in gone:
+            self._folder.remove(each)
         return gone
 
-    def _place(self) -> str:
-        if not self.lines:
-            return "./"
-        last = self.lines[-1].strip()
-        return last[: len(last) - len(_name(last))]
+    def _write(self, entries: list[Entry]) -> None:
+        self._replace(self.file, entries)
+        self.entries = entries
 
-    def _write(self, lines: list[str]) -> None:
-        self._replace(self.file, lines)
-        self.lines = lines
-
-    def _replace(self, name: str, lines: Iterable[str]) -> None:
-        content = "".join(f"{line}\n" for line in lines)
+    def _replace(self, name: str, entries: Iterable[Entry]) -> None:
+        content = "".join(f"{entry.line}\n" for entry in entries)
         self._folder.replace(name, content.encode("utf-8", "surrogateescape"))

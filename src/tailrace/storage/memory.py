@@ -6,6 +6,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
+from tailrace.log_name import plain_name
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class MemoryFolder:
         self._written: set[str] = set()
 
     def path(self, name: str) -> str:
-        """The file's URL."""
-        return f"memory:{self.name}/{name}"
+        """The file's URL; of an empty name the folder's."""
+        return f"memory:{self.name}/{plain_name(name) if name else name}"
 
     def names(self) -> list[str]:
         """The files' names, in the order in which they were made."""
@@ -45,6 +46,7 @@ class MemoryFolder:
 
     def create(self, name: str, head: bytes) -> FolderOutput:
         """A new file. Raises StorageError where there is one of that name."""
+        plain_name(name)
         with self.lock:
             if name in self.files:
                 raise StorageError(f"{self.path(name)}: File exists")
@@ -69,7 +71,7 @@ class MemoryFolder:
     def replace(self, name: str, content: bytes) -> None:
         """Give a file this content."""
         with self.lock:
-            self.files[name] = bytearray(content)
+            self.files[plain_name(name)] = bytearray(content)
 
     def spill(self, file: SpillOutput) -> SpillOutput:
         """The file as it is."""
@@ -78,7 +80,7 @@ class MemoryFolder:
     def file(self, name: str) -> bytearray:
         """A file's own bytes. Raises StorageError where there is none."""
         try:
-            return self.files[name]
+            return self.files[plain_name(name)]
         except KeyError:
             raise StorageError(f"{self.path(name)}: no such file") from None
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.errors import StorageError
+from tailrace.log_name import plain_name
 from tailrace.storage.streams.base import told
 from tailrace.storage.streams.file import FileOutput
 
@@ -31,7 +32,11 @@ DRAFT_SUFFIX: Final = ".new"
 
 
 class LogFolder(Protocol):
-    """The files of a log, by name. Every method raises StorageError where the store refuses."""
+    """The files of a log, by name. Every method raises StorageError where the store refuses.
+
+    A name is that of a file in the folder, and never a path: each method that takes one raises
+    BadLogName for another (`tailrace.log_name.plain_name`), whoever has checked it before.
+    """
 
     def path(self, name: str) -> str:
         """What a person would call the file."""
@@ -79,14 +84,20 @@ def _name(draft: Path, path: Path) -> None:
 
 
 class LocalFolder:
-    """A folder on disk; it is made when the first file is."""
+    """A folder on disk; it is made when the first file is.
+
+    What is opened to be written is a file of the folder itself: a symbolic link is rejected.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, name: str) -> str:
-        """The file's path."""
-        return str(self.folder / name)
+        """The file's path; of an empty name the folder's."""
+        return str(self._file(name) if name else self.folder)
+
+    def _file(self, name: str) -> Path:
+        return self.folder / plain_name(name)
 
     def names(self) -> list[str]:
         """The files in the folder; none where it is not there."""
@@ -97,13 +108,13 @@ class LocalFolder:
 
     def size(self, name: str) -> int:
         """The file's size."""
-        path = self.folder / name
+        path = self._file(name)
         with told(path):
             return path.stat().st_size
 
     def read(self, name: str, offset: int, count: int) -> bytes:
         """A piece of the file."""
-        path = self.folder / name
+        path = self._file(name)
         with told(path), path.open("rb", buffering=0) as file:
             file.seek(offset)
             pieces = []
@@ -114,8 +125,8 @@ class LocalFolder:
 
     def create(self, name: str, head: bytes) -> FileOutput:
         """Write the head to a draft, sync it, and give it its name."""
-        path = self.folder / name
-        draft = self.folder / (name + DRAFT_SUFFIX)
+        path = self._file(name)
+        draft = self._file(name + DRAFT_SUFFIX)
         with told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with told(path):
@@ -138,9 +149,9 @@ class LocalFolder:
 
     def reopen(self, name: str) -> FileOutput:
         """The file, locked."""
-        path = self.folder / name
+        path = self._file(name)
         with told(path):
-            handle = os.open(path, os.O_RDWR)
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         try:
             self._lock(path, handle)
         except StorageError:
@@ -150,17 +161,18 @@ class LocalFolder:
 
     def remove(self, name: str) -> None:
         """Delete the file."""
-        path = self.folder / name
+        path = self._file(name)
         with told(path):
             path.unlink()
         self._sync()
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a draft, sync it, and rename it over the file."""
-        path = self.folder / name
-        draft = self.folder / (name + DRAFT_SUFFIX)
+        path = self._file(name)
+        draft = self._file(name + DRAFT_SUFFIX)
         with told(path):
-            with draft.open("wb") as file:
+            draft.unlink(missing_ok=True)  # it may be a link to elsewhere
+            with draft.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -33,9 +33,9 @@ def purge(
     `LogWriter.purge` is for that.
     """
     folder, name = last_name(target)
-    in_store = isinstance(folder, ObjectFolder) and str(name) not in folder.spool.names()
+    in_store = isinstance(folder, ObjectFolder) and name not in folder.spool.names()
     # Objects are whole: nobody writes there any more.
-    with nullcontext() if in_store else closing(folder.reopen(str(name))):
+    with nullcontext() if in_store else closing(folder.reopen(name)):
         if keyring is not None:
             folder = EncryptedFolder(folder, open_keyring(keyring), encrypting=False)
         return LogIndex(folder, name.base).purge(to=to, before=before)

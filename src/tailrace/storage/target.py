@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.log_name import LogName
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.memory import memory_folder
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,32 +19,7 @@ if TYPE_CHECKING:
 
 _MEMORY: Final = "memory:"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-_NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
 _DEFAULT_BASE: Final = "binlog"
-_DIGITS: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class LogName:
-    """A log file's name in its two parts: ``binlog.000001`` is the first of ``binlog``."""
-
-    base: str
-    number: int
-    digits: int = _DIGITS
-
-    @classmethod
-    def parse(cls, name: str) -> LogName | None:
-        """The parts of a name, None where no number ends it."""
-        match = _NUMBERED.fullmatch(name)
-        return cls(match[1], int(match[2]), len(match[2])) if match else None
-
-    @property
-    def next(self) -> LogName:
-        """The next file's."""
-        return LogName(self.base, self.number + 1, self.digits)
-
-    def __str__(self) -> str:
-        return f"{self.base}.{self.number:0{self.digits}}"
 
 
 def place(target: str | Path) -> tuple[LogFolder, str]:
@@ -75,13 +50,20 @@ def logs_of(folder: LogFolder, base: str) -> list[LogName]:
     return sorted((name for name in names if name and name.base == base), key=lambda n: n.number)
 
 
+def remove_drafts(folder: LogFolder, base: str) -> None:
+    """Remove the drafts of log files of that base name that their writer did not live to name."""
+    for draft in folder.names():
+        if draft.startswith(f"{base}.") and draft.endswith(DRAFT_SUFFIX):
+            folder.remove(draft)
+
+
 def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
     """Where a new log begins. Raises StorageError where its folder holds files of that name."""
     folder, name = place(target)
-    first = LogName.parse(name) or LogName(name or _DEFAULT_BASE, 1)
+    first = LogName.parse(name) or LogName.of(name or _DEFAULT_BASE, 1)
     if name.endswith(INDEX_SUFFIX):
         raise UsageError(f"{target}: the name of a log's first file is asked for, not its index")
-    there = [str(known) for known in logs_of(folder, first.base)]
+    there = [*map(str, logs_of(folder, first.base))]
     index = first.base + INDEX_SUFFIX
     if index in folder.names():
         there.append(index)

@@ -13,8 +13,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
-from tailrace.storage.output import DRAFT_SUFFIX
-from tailrace.storage.target import LogName, first_name, last_name, logs_of
+from tailrace.storage.target import first_name, last_name, logs_of, remove_drafts
 from tailrace.writing.dialect import Dialect, MariadbDialect, MysqlDialect
 from tailrace.writing.gtids import MariadbGtids, MysqlGtids
 from tailrace.writing.log import LogWriter, now_us
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tailrace.log_name import LogName
     from tailrace.rows.encode import RowImage
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.output import LogFolder
@@ -131,7 +131,7 @@ def append(
     """
     folder, name = last_name(target)
     known = None if keyring is None else open_keyring(keyring)
-    folder = EncryptedFolder.like(folder, str(name), known)
+    folder = EncryptedFolder.like(folder, name, known)
     last, recovery = _scan(folder, name)
     form = last.form
     if form is None:  # _scan gives no such file
@@ -160,19 +160,17 @@ def append(
         table_id=last.table_id,
         xid=last.xid,
     )
-    if last.name != str(name):  # a file without a whole head: its number is free
-        folder.remove(str(name))
-        if str(name) in index:
-            index.drop(str(name))
+    if last.name != name:  # a file without a whole head: its number is free
+        folder.remove(name)
+        if name in index:
+            index.drop(name)
         log.begin_file(name, created=True)
     elif last.closed:
         log.begin_file(name.next, created=True)
     else:
         log.resume_file(name, last.end)
     index.recover()
-    for draft in folder.names():  # of a file that its writer did not live to name
-        if draft.startswith(f"{name.base}.") and draft.endswith(DRAFT_SUFFIX):
-            folder.remove(draft)
+    remove_drafts(folder, name.base)
     if recovery is not None:
         if recovered is not None:
             recovered(recovery)
@@ -183,7 +181,7 @@ def append(
 
 def _scan(folder: LogFolder, name: LogName) -> tuple[Scan, Recovery | None]:
     """The last file that holds anything, and what is to be cut after it."""
-    last = scan(folder, str(name))
+    last = scan(folder, name)
     if not last.headless:
         if not last.reason:
             return last, None
@@ -194,7 +192,7 @@ def _scan(folder: LogFolder, name: LogName) -> tuple[Scan, Recovery | None]:
             f"{last.path}: the file ends inside its head and says nothing to go on with; delete it"
             " and create the log anew"
         )
-    previous = scan(folder, str(before[-1]))
+    previous = scan(folder, before[-1])
     if previous.headless or previous.reason:
         raise StorageError(
             f"{last.path}: neither it nor {before[-1]} before it is whole; delete it, and append"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.gtid import GtidList, GtidSet
+    from tailrace.log_name import LogName
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
     from tailrace.storage.output import LogFolder
-    from tailrace.storage.target import LogName
     from tailrace.writing.dialect import Dialect
     from tailrace.writing.group import Group
     from tailrace.writing.gtids import AskedGtid
@@ -120,7 +120,7 @@ class LogWriter:
     def files(self) -> list[str]:
         """The names of the log's files, oldest first, as its index lists them."""
         with self._lock:
-            return self._index.names
+            return [*self._index.names]
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -132,34 +132,34 @@ class LogWriter:
     def _new_file(self, name: LogName, *, created: bool) -> BinlogFile:
         second = self.now() // 1_000_000
         head = self.dialect.head(
-            str(name), self.server_id, created=second if created else 0, second=second
+            name, self.server_id, created=second if created else 0, second=second
         )
         raw = bytearray(MAGIC)
         for event in head:
             end = len(raw) + len(event.encode(self._algorithm))
             raw += event.encode(self._algorithm, log_pos=end)
-        output = BinlogFile(self._folder, str(name))
+        output = BinlogFile(self._folder, name)
         output.create(bytes(raw))
         try:
-            self._index.add(str(name))
+            self._index.add(name)
         except BaseException:
             output.close()
             with suppress(StorageError):
-                self._folder.remove(str(name))
+                self._folder.remove(name)
             raise
         return output
 
     def resume_file(self, name: LogName, size: int) -> None:
         """Go on in a file that is there, from ``size`` on; what lies behind is cut."""
-        self._output = BinlogFile(self._folder, str(name))
+        self._output = BinlogFile(self._folder, name)
         self._output.open()
         self._name = name
         if self._output.position != size:
             self._output.truncate(size)
         self._mark(in_use=True)
         self._output.sync()
-        if str(name) not in self._index:
-            self._index.add(str(name))
+        if name not in self._index:
+            self._index.add(name)
 
     def _mark(self, *, in_use: bool) -> None:
         """The format description's IN_USE flag; it does not count in that event's checksum."""

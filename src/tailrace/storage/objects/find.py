@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
 from tailrace.storage.file import LogFile, LogSeries, ordered
-from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.index import INDEX_SUFFIX, LARGEST, entries
 from tailrace.storage.objects.file import ObjectFile, object_file
 from tailrace.storage.objects.store import store_of
 from tailrace.storage.objects.url import ObjectUrl
@@ -90,21 +89,21 @@ def _listed(index: ObjectUrl, there: Iterable[str]) -> list[str]:
     """
     store = store_of(index)
     text, size = b"", 1
-    while len(text) < size:
+    while len(text) < size <= LARGEST:
         more, size = store.read(index.key, len(text), _PIECE)
         if not more:
             break
         text += more
+    if size > LARGEST:
+        raise StorageError(f"{index}: an index of {size} bytes; {LARGEST} are the most")
     found: list[str] = []
-    for line in text.decode("utf-8", "surrogateescape").splitlines():
-        entry = line.strip()
-        if not entry:
-            continue
-        name = PurePosixPath(entry.replace("\\", "/")).name
-        if name in there:
-            found.append(name)
+    for entry in entries(text, str(index)):
+        if entry.name in there:
+            found.append(entry.name)
         elif found:
-            raise StorageError(f"{index}: it lists {entry}, which is missing after {found[-1]}")
+            raise StorageError(
+                f"{index}: it lists {entry.line.strip()}, which is missing after {found[-1]}"
+            )
     return found
 
 

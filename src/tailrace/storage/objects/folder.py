@@ -12,12 +12,12 @@ URL, on this machine, goes on with them. The index in the store lists what is in
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC, EventFlag
 from tailrace.errors import StorageError
-from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.log_name import plain_name
+from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.objects.output import ObjectOutput
 from tailrace.storage.objects.spool import spool_folder
 from tailrace.storage.objects.store import store_of
@@ -46,11 +46,11 @@ class ObjectFolder:
         return file
 
     def path(self, name: str) -> str:
-        """The object's URL."""
-        return str(self.url / name)
+        """The object's URL; of an empty name the folder's, with a slash."""
+        return str(self.url / (plain_name(name) if name else name))
 
     def _key(self, name: str) -> str:
-        return (self.url / name).key
+        return (self.url / plain_name(name)).key
 
     def spooled(self) -> list[str]:
         """The names of the files in the spool."""
@@ -88,7 +88,7 @@ class ObjectFolder:
 
     def reopen(self, name: str) -> ObjectOutput:
         """A file in the spool. Raises StorageError for an object: nothing can be added to one."""
-        if name in self.spooled():
+        if plain_name(name) in self.spooled():
             output = self.spool.reopen(name)
             self.mark(name, whole=False)
             return ObjectOutput(self, name, output)
@@ -109,8 +109,10 @@ class ObjectFolder:
             self._store.put(self._key(name), content)
             return
         waiting = set(self.spooled()) - {name}
-        lines = content.splitlines(keepends=True)
-        there = b"".join(line for line in lines if _listed(line) not in waiting)
+        listed = entries(content, self.path(name))
+        there = "".join(f"{each.line}\n" for each in listed if each.name not in waiting).encode(
+            "utf-8", "surrogateescape"
+        )
         if there != content:
             self.spool.replace(name, content)
         if there or self._store.size(self._key(name)) is not None:
@@ -161,9 +163,3 @@ class ObjectFolder:
         for index in self.spooled():
             if index.endswith(INDEX_SUFFIX):
                 self.replace(index, self.spool.read(index, 0, self.spool.size(index)))
-
-
-def _listed(line: bytes) -> str:
-    """The name of the file that a line of an index lists."""
-    entry = line.decode("utf-8", "surrogateescape").strip()
-    return PurePosixPath(entry.replace("\\", "/")).name

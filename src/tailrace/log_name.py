@@ -1,0 +1,117 @@
+"""The name of a log file, ``binlog.000001``: the one type in which such a name becomes a path.
+
+Names come from servers (ROTATE, heartbeats, SHOW BINARY LOGS), from index files and from users. A
+name that could lead out of the folder in which a log is written, or that a terminal or an index
+would read otherwise, is rejected before anything is done with it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final, Self
+
+from tailrace.errors import BadLogName
+
+_NUMBERED: Final = re.compile(r"(.+)\.([0-9]+)")
+_DIGITS: Final = 6
+_LONGEST: Final = 255
+"""Bytes of a file's name in every file system of use."""
+_MOST: Final = 0x7FFFFFFF
+"""The servers' own limit."""
+_SHOWN: Final = 80
+_REJECTED: Final = {
+    "Cc": "a control character",
+    "Cf": "an invisible character",
+    "Zl": "a line separator",
+    "Zp": "a line separator",
+}
+
+
+class LogName(str):
+    r"""A log file's name: ``base.digits``, in one folder and of at most 255 bytes of UTF-8.
+
+    It holds no separator of paths (``/`` or ``\\``), no ``..``, no control or invisible character,
+    does not begin with a blank, and its number is at most 2147483647. Raises BadLogName.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> Self:
+        if reason := _reason(name):
+            raise BadLogName(f"{shown(name)} is no name of a log file: it has {reason}")
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            raise BadLogName(f"{shown(name)} is no name of a log file, as binlog.000001 is")
+        if int(match[2]) > _MOST:
+            raise BadLogName(f"{shown(name)}: a log file's number is at most {_MOST}")
+        return super().__new__(cls, name)
+
+    @classmethod
+    def of(cls, base: str, number: int, digits: int = _DIGITS) -> Self:
+        """The name made of its parts. Raises BadLogName."""
+        return cls(f"{base}.{number:0{digits}}")
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """The name that a text is, None where it is no log file's."""
+        try:
+            return cls(name)
+        except BadLogName:
+            return None
+
+    @property
+    def base(self) -> str:
+        """``binlog`` of ``binlog.000001``."""
+        return self.rpartition(".")[0]
+
+    @property
+    def number(self) -> int:
+        """1 of ``binlog.000001``."""
+        return int(self.rpartition(".")[2])
+
+    @property
+    def next(self) -> Self:
+        """The next file's. Raises BadLogName behind the last number that servers use."""
+        digits = len(self.rpartition(".")[2])
+        return self.of(self.base, self.number + 1, digits)
+
+
+def plain_name(name: str) -> str:
+    """The name of any file in a folder of logs, where it is one name in that folder and no path.
+
+    Raises BadLogName.
+    """
+    if reason := _reason(name) or ("no name of a file" if name in {"", "."} else ""):
+        raise BadLogName(f"{shown(name)} is no file's name in a folder: it has {reason}")
+    return name
+
+
+def shown(name: str) -> str:
+    """A name from elsewhere, quoted and escaped for a message, cut where it is long."""
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
+
+
+def unprintable(text: str) -> str:
+    """What a text has that a terminal or a reader of lines would act upon; empty for nothing."""
+    found = (_REJECTED.get(unicodedata.category(character)) for character in text)
+    return next((reason for reason in found if reason), "")
+
+
+def _reason(name: str) -> str:
+    """What makes a text no plain file name; empty where nothing does."""
+    if len(name) > _LONGEST:
+        return f"more than {_LONGEST} bytes"
+    if "/" in name or "\\" in name:
+        return "a separator of paths"
+    if ".." in name:
+        return "'..'"
+    if name[:1].isspace():
+        return "a blank in front"
+    if reason := unprintable(name):
+        return reason
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "a byte that is not UTF-8"
+    return f"more than {_LONGEST} bytes" if size > _LONGEST else ""

@@ -1,0 +1,105 @@
+"""Names of log files: what a server may call one, and what no folder takes for a file's name."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.errors import BadLogName, ProtocolError, StorageError
+from tailrace.log_name import LogName, plain_name
+from tailrace.replication.copy_folder import CopyFolder
+from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.output import LocalFolder
+from tests.live.test_feed_rules import HOSTILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.output import LogFolder
+
+PATHS = ["../x.000001", "/tmp/x", "a/../b", "..", ".", "", "a\\b", "a\0b", "a\nb", "x" * 256]
+
+
+def test_the_names_that_servers_give() -> None:
+    """``log_bin=NAME`` as MySQL and MariaDB take it: letters of all kinds, blanks and dots too."""
+    for text, base, number, after in (
+        ("binlog.000001", "binlog", 1, "binlog.000002"),
+        (
+            "db-1.example.org-bin.999999",
+            "db-1.example.org-bin",
+            999999,
+            "db-1.example.org-bin.1000000",
+        ),
+        ("größe.000009", "größe", 9, "größe.000010"),
+        ("my log.2147483646", "my log", 2147483646, "my log.2147483647"),
+    ):
+        name = LogName(text)
+        assert (name, name.base, name.number, name.next) == (text, base, number, after)
+        assert type(name.next) is type(pickle.loads(pickle.dumps(name))) is LogName
+    with pytest.raises(BadLogName, match="at most 2147483647"):
+        _ = LogName("binlog.2147483647").next
+
+
+@pytest.mark.parametrize("given", HOSTILE)
+def test_names_that_lead_elsewhere(given: str) -> None:
+    assert LogName.parse(given) is None
+    with pytest.raises(BadLogName) as caught:
+        LogName(given)
+    assert isinstance(caught.value, ProtocolError)
+    assert isinstance(caught.value, StorageError)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "copy"])
+@pytest.mark.parametrize("given", PATHS)
+def test_a_folder_checks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, given: str
+) -> None:
+    """Whoever forgot to: no path leads a folder to a file of another."""
+    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
+    (tmp_path / "x.000001").write_text("not yours")
+    folders: dict[str, LogFolder] = {
+        "disk": LocalFolder(tmp_path / "log"),
+        "memory": memory_folder("names"),
+        "objects": ObjectFolder("memory://names/log"),
+        "copy": CopyFolder(LocalFolder(tmp_path / "log"), None),
+    }
+    folder = folders[kind]
+    (tmp_path / "log").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for use in (
+        lambda: folder.create(given, b"head"),
+        lambda: folder.reopen(given),
+        lambda: folder.replace(given, b"content"),
+        lambda: folder.remove(given),
+        lambda: folder.read(given, 0, 1),
+        lambda: folder.size(given),
+    ):
+        with pytest.raises(BadLogName):
+            use()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "x.000001").read_text() == "not yours"
+    forget_memory("names")
+    with pytest.raises(BadLogName):
+        plain_name(given)
+
+
+def test_links_lead_nowhere(tmp_path: Path) -> None:
+    """A link in a folder that came from others: what is written stays in the folder."""
+    outside = tmp_path / "outside"
+    outside.write_text("not yours")
+    folder = LocalFolder(tmp_path / "log")
+    folder.folder.mkdir()
+    for name in ("binlog.000001", "binlog.index.new", "binlog.000002.new"):
+        (folder.folder / name).symlink_to(outside)
+    with pytest.raises(StorageError, match=r"binlog\.000001"):
+        folder.reopen("binlog.000001")
+    folder.replace("binlog.index", b"./binlog.000002\n")
+    folder.create("binlog.000002", b"head").close()
+    folder.remove("binlog.000001")
+    assert outside.read_text() == "not yours"
+    assert (folder.folder / "binlog.000002").read_bytes() == b"head"
