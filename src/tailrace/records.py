@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,7 +13,7 @@ from tailrace.events import FormatDescription, QueryEvent, RowsEvent, Transactio
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
 from tailrace.reader import Group
-from tailrace.rollbacks import xa_name
+from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
 from tailrace.rows.as_json import Origin, change_json
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
@@ -45,10 +44,6 @@ _OLD_ROWS: Final = frozenset(
 _COMMITS: Final = frozenset({EventType.XID, EventType.XA_PREPARE})
 _READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
-_SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
-_ROLLBACK: Final = re.compile(
-    r"\s*ROLLBACK\b(?:\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?))?\s*\Z", re.IGNORECASE | re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +321,10 @@ class Changes:
             return None
         sql = event.sql
         before, self._before = tuple(self._before), []
-        if (found := _ROLLBACK.match(sql)) is not None and found[1] is not None:
-            self._roll_back_to(event, found[1].lower())
-        elif found := _SAVEPOINT.match(sql):
-            self._savepoints[found[1].lower()] = len(self._held)
+        if (name := savepoint_of_rollback(sql)) is not None:
+            self._roll_back_to(event, name)
+        elif (name := savepoint_set(sql)) is not None:
+            self._savepoints[name] = len(self._held)
         elif self._keeps and event.header.type not in _LOADED:
             if classify(sql) is not StatementKind.CONTROL:
                 return Logged(event, group, before)

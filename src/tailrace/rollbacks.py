@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
 
-_SAVEPOINT: Final = re.compile(r"\s*SAVEPOINT\s+(.+?)\s*\Z", re.IGNORECASE | re.DOTALL)
+_SAVEPOINT: Final = re.compile(r"\s*+SAVEPOINT\s", re.IGNORECASE)
 _ROLLBACK_TO: Final = re.compile(
-    r"\s*ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(.+?)\s*\Z", re.IGNORECASE | re.DOTALL
+    r"\s*+ROLLBACK\s++(?:WORK\s++)?TO\s++(?:SAVEPOINT\s++)?", re.IGNORECASE
 )
 _ROLLBACK: Final = re.compile(r"\s*ROLLBACK\b", re.IGNORECASE)
 _XA: Final = re.compile(
-    r"\s*XA\s+(START|COMMIT|ROLLBACK)\s+X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)",
+    r"\s*XA\s+(START|COMMIT|ROLLBACK)\s+X'((?:[0-9a-f]{2})*+)'\s*,\s*X'((?:[0-9a-f]{2})*+)'"
+    r"\s*,\s*([0-9]{1,20}+)",
     re.IGNORECASE,
 )
 
@@ -93,10 +94,10 @@ class Rollbacks:
         self._prepared[name] = (group, end)
 
     def _statement(self, event: Event, sql: str, file: str, offset: int) -> None:
-        if savepoint := _SAVEPOINT.match(sql):
-            self._savepoints[savepoint[1].lower()] = offset
-        elif target := _ROLLBACK_TO.match(sql):
-            start = self._savepoints.get(target[1].lower())
+        if (name := savepoint_set(sql)) is not None:
+            self._savepoints[name] = offset
+        elif (name := savepoint_of_rollback(sql)) is not None:
+            start = self._savepoints.get(name)
             if start is None:
                 raise event.error("no savepoint of that name stands before it", BoundaryError)
             self.ranges.append((file, start, offset))
@@ -110,6 +111,18 @@ class Rollbacks:
                     return
                 prepared_at, end = prepared
                 self.ranges.append((prepared_at.file, prepared_at.offset, end))
+
+
+def savepoint_set(sql: str) -> str | None:
+    """The name that ``SAVEPOINT name`` gives, as savepoints compare; None for anything else."""
+    found = _SAVEPOINT.match(sql)
+    return None if found is None else sql[found.end() :].strip().lower() or None
+
+
+def savepoint_of_rollback(sql: str) -> str | None:
+    """The savepoint that ``ROLLBACK TO name`` goes back to; None for anything else."""
+    found = _ROLLBACK_TO.match(sql)
+    return None if found is None else sql[found.end() :].strip().lower() or None
 
 
 def xa_statement(event: QueryEvent) -> tuple[str, XaName] | None:
@@ -161,7 +174,9 @@ def is_rollback(event: Event) -> bool:
 _ENDS: Final = re.compile(
     r"\s*(?:ROLLBACK(?!\s+(?:WORK\s+)?TO\b)|COMMIT|XA\s+(?:COMMIT|ROLLBACK))\b", re.IGNORECASE
 )
-_GOES_ON: Final = re.compile(r"\bSTART\s+TRANSACTION\s*\Z", re.IGNORECASE)
+_GOES_ON: Final = re.compile(rb"\sSTART\s+TRANSACTION\Z", re.IGNORECASE)
+_LONGEST_END: Final = 100
+"""Characters from the end in which ``START TRANSACTION`` is looked for."""
 
 
 def ends_transaction(event: Event) -> bool:
@@ -174,4 +189,15 @@ def ends_transaction(event: Event) -> bool:
     if kind is StatementKind.CONTROL:
         return _ENDS.match(event.sql) is not None
     # CREATE TABLE ... START TRANSACTION is followed by the rows of its SELECT.
-    return not kind.changes_rows and not _GOES_ON.search(event.sql)
+    return not kind.changes_rows and without_start_transaction(event.sql_bytes) is None
+
+
+def without_start_transaction(sql: bytes) -> bytes | None:
+    """``CREATE TABLE … START TRANSACTION`` without its last words; None for any other statement.
+
+    A server writes them itself, at the end of what it logs of a ``CREATE TABLE … SELECT``.
+    """
+    sql = sql.rstrip()
+    start = max(0, len(sql) - _LONGEST_END)
+    found = _GOES_ON.search(sql, start)
+    return None if found is None else sql[: found.start()].rstrip()

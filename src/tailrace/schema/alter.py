@@ -108,7 +108,7 @@ class _Plan:
         self.old = {column.name.casefold(): column for column in old}
         self.dropped: set[str] = set()
         self.changes: dict[str, PutColumn | RenameColumn] = {}
-        self.added: list[PutColumn] = []
+        self.added: set[str] = set()
         self.puts: list[PutColumn] = []
         self.clauses = clauses
         for clause in clauses:
@@ -131,11 +131,9 @@ class _Plan:
     def _put(self, clause: PutColumn) -> None:
         if clause.old is None:
             name = clause.column.name.casefold()
-            if clause.lenient and (
-                name in self.old or any(put.column.name.casefold() == name for put in self.added)
-            ):
+            if clause.lenient and (name in self.old or name in self.added):
                 return
-            self.added.append(clause)
+            self.added.add(name)
         elif self._known(clause.old, clause.lenient):
             self.changes[clause.old.casefold()] = clause
         else:
@@ -149,7 +147,7 @@ class _Plan:
 
         ``convert`` is for CONVERT TO: all text gets it, what the statement itself writes included.
         """
-        result: list[ColumnDefinition] = []
+        result = _Columns()
 
         def made(column: WrittenColumn) -> ColumnDefinition:
             defined = column.define(collation, session)
@@ -173,16 +171,15 @@ class _Plan:
                 result.append(made(change.column))
         for put in self.puts:
             column = made(put.column)
-            if put.old is not None and column not in result:
+            if put.old is not None and column.name.casefold() not in result.names:
                 raise NotUnderstoodError(f"it drops the column {put.old!r} that it changes")
             if put.old is not None and put.place is not None:
                 result.remove(column)
             if put.old is None or put.place is not None:
-                _insert(result, column, put.place)
-        names = [column.name.casefold() for column in result]
-        if len(set(names)) != len(names):
+                result.insert(column, put.place)
+        if len(set(result.names)) != len(result.names):
             raise NotUnderstoodError("it gives two columns one name")
-        return result
+        return result.columns
 
     def key(self, old: TableDefinition) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """The primary key afterwards, and its prefixes.
@@ -208,16 +205,33 @@ class _Plan:
         return tuple(part.column for part in parts), prefixes_of(parts)
 
 
-def _insert(columns: list[ColumnDefinition], column: ColumnDefinition, place: str | None) -> None:
-    if place is None:
-        columns.append(column)
-    elif place == FIRST:
-        columns.insert(0, column)
-    else:
-        names = [known.name.casefold() for known in columns]
-        if place.casefold() not in names:
-            raise NotUnderstoodError(f"it names a column {place!r} that is not known")
-        columns.insert(names.index(place.casefold()) + 1, column)
+class _Columns:
+    """Columns in their order, and their case-folded names in the same."""
+
+    def __init__(self) -> None:
+        self.columns: list[ColumnDefinition] = []
+        self.names: list[str] = []
+
+    def append(self, column: ColumnDefinition) -> None:
+        self.columns.append(column)
+        self.names.append(column.name.casefold())
+
+    def remove(self, column: ColumnDefinition) -> None:
+        at = self.at(column.name)
+        del self.columns[at], self.names[at]
+
+    def insert(self, column: ColumnDefinition, place: str | None) -> None:
+        """Put a column in its place, which is named as after the statement; None: at the end."""
+        at = len(self.names) if place is None else 0 if place == FIRST else self.at(place) + 1
+        self.columns.insert(at, column)
+        self.names.insert(at, column.name.casefold())
+
+    def at(self, name: str) -> int:
+        """Where a column stands. `NotUnderstoodError` where there is none of that name."""
+        try:
+            return self.names.index(name.casefold())
+        except ValueError:
+            raise NotUnderstoodError(f"it names a column {name!r} that is not known") from None
 
 
 def _converted(column: ColumnDefinition, collation: int | None, *, widen: bool) -> ColumnDefinition:

@@ -36,8 +36,9 @@ class StatementKind(StrEnum):
 
 
 _K = StatementKind
-_SKIPPED: Final = r"\s|\(|;|--(?=\s)[^\n]*|\#[^\n]*|/\*M?!\d*|/\*(?!M?!).*?\*/|\*/"
-_WORD: Final = re.compile(rf"(?:{_SKIPPED})*([A-Za-z_]\w*|\Z|.)", re.DOTALL)
+_COMMENT: Final = r"/\*(?!M?!)[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
+_SKIPPED: Final = rf"\s++|\(|;|--(?=\s)[^\n]*+|\#[^\n]*+|/\*M?!\d*+|{_COMMENT}|\*/"
+_WORD: Final = re.compile(rf"(?:{_SKIPPED})*+([A-Za-z_]\w*+|\Z|.)", re.DOTALL)
 
 _FIRST: Final[dict[str, StatementKind]] = {
     **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "XA"), _K.CONTROL),
@@ -73,9 +74,9 @@ def classify(sql: str) -> StatementKind:
         return _by_second(sql, word)
     if kind is _K.DDL_TABLE:
         return _definition(sql, word)
-    if word == "SET" and _words(sql, 2)[1:] == ["STATEMENT"]:
+    if word == "SET" and _sets_statement(sql):
         inner = _behind_set_statement(sql)
-        return classify(inner) if inner else _K.UNKNOWN
+        return classify(inner) if inner and not _sets_statement(inner) else _K.UNKNOWN
     if word == "BEGIN" and "NOT" in _words(sql, 2):  # BEGIN NOT ATOMIC: a block of statements
         return _K.UNKNOWN
     return kind
@@ -149,17 +150,27 @@ def fills_table(sql: str) -> bool:
     return False
 
 
+def _sets_statement(sql: str) -> bool:
+    return _words(sql, 2) == ["SET", "STATEMENT"]
+
+
 def _behind_set_statement(sql: str) -> str:
-    """The statement behind MariaDB's ``SET STATEMENT … FOR``; empty where there is none."""
+    """The statement behind MariaDB's ``SET STATEMENT … FOR``; empty where there is none.
+
+    Of several, one in the other, it is what stands behind the last.
+    """
     try:
         cursor = Cursor(tokenize(sql))
-        while not cursor.done:
-            if cursor.accept("FOR"):
-                return sql[cursor.token.start :]
-            if cursor.token.key == "(":
-                cursor.skip_parentheses()
-            else:
-                cursor.next()
+        while cursor.accept_any("(", ";"):
+            pass
+        while cursor.accept("SET", "STATEMENT"):
+            while not cursor.accept("FOR"):
+                if cursor.done:
+                    return ""
+                if cursor.token.key == "(":
+                    cursor.skip_parentheses()
+                else:
+                    cursor.next()
+        return sql[cursor.token.start :]
     except NotUnderstoodError:
-        pass
-    return ""
+        return ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.columns import WrittenColumn, parse_column
 from tailrace.schema.hidden import UniqueKey
 from tailrace.schema.tables import (
+    MOST_COLUMNS,
     Charset,
     Key,
     merge,
@@ -25,13 +26,17 @@ FIRST: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class PutColumn:
-    """ADD (``old`` is None), MODIFY and CHANGE; ``place`` is None where none is written."""
+    """ADD (``old`` is None), MODIFY and CHANGE; ``place`` is None where none is written.
+
+    ``tokens`` says where the column's definition stands among the statement's tokens.
+    """
 
     column: WrittenColumn
     old: str | None = None
     place: str | None = None
     lenient: bool = False
     """IF EXISTS or IF NOT EXISTS is written."""
+    tokens: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +108,15 @@ def parse_clauses(cursor: Cursor, session: Session) -> tuple[Clause, ...]:
     Raises `NotUnderstoodError` where a clause might do so and is not understood.
     """
     clauses: list[Clause] = []
+    puts = 0
     while not cursor.done:
         if cursor.accept(","):
             continue
-        clauses += _clause(cursor, session)
+        found = _clause(cursor, session)
+        puts += sum(isinstance(clause, PutColumn) for clause in found)
+        if puts > MOST_COLUMNS:
+            raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS}) stand")
+        clauses += found
     return tuple(clauses)
 
 
@@ -189,14 +199,13 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
     cursor.accept("COLUMN")
     lenient = cursor.accept("IF", "NOT", "EXISTS")
     if cursor.token.key != "(":
-        column = parse_column(cursor, session)
-        return [PutColumn(column, place=_place(cursor), lenient=lenient)]
+        return [_put(cursor, session, lenient=lenient, places=True)]
     cursor.next()
     clauses: list[Clause] = []
     while True:
         key = parse_key(cursor)
         if key is None:
-            clauses.append(PutColumn(parse_column(cursor, session), lenient=lenient))
+            clauses.append(_put(cursor, session, lenient=lenient))
         else:
             clauses += _keys(key)
         if not cursor.accept(","):
@@ -234,8 +243,17 @@ def _change(cursor: Cursor, session: Session, word: str) -> PutColumn:
     cursor.accept("COLUMN")
     lenient = cursor.accept("IF", "EXISTS")
     old = cursor.name() if word == "CHANGE" else None
+    put = _put(cursor, session, lenient=lenient, places=True)
+    return replace(put, old=old or put.column.name)
+
+
+def _put(cursor: Cursor, session: Session, *, lenient: bool, places: bool = False) -> PutColumn:
+    """A column's definition; with ``places``, FIRST or AFTER may follow."""
+    start = cursor.at
     column = parse_column(cursor, session)
-    return PutColumn(column, old or column.name, _place(cursor), lenient)
+    tokens = start, cursor.at
+    place = _place(cursor) if places else None
+    return PutColumn(column, place=place, lenient=lenient, tokens=tokens)
 
 
 def _place(cursor: Cursor) -> str | None:

@@ -139,7 +139,7 @@ class _Parser:
     def statement(self, cursor: Cursor) -> Iterator[Effect]:
         while cursor.accept_any("(", ";"):
             pass
-        if cursor.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable=value FOR …
+        while cursor.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable=value FOR …
             while not cursor.done and not cursor.accept("FOR"):
                 cursor.next()
         match cursor.next().key:

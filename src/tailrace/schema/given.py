@@ -25,14 +25,15 @@ _USE: Final = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|(\S+))\s*", re.IGNORECASE)
 _BYTES: Final = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes
 _PIECE: Final = re.compile(
     r"""
-      (?P<comment>--(?=\s)[^\n]*|\#[^\n]*|/\*(?!M?!)[^*]*(?:\*(?!/)[^*]*)*\*/)
+      (?P<comment>--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!)[^*]*+(?:\*(?!/)[^*]*+)*+\*/)
     | (?P<kept>
-          /\*M?![^*]*(?:\*(?!/)[^*]*)*\*/
-        | '[^'\\]*(?:\\.[^'\\]*)*'
-        | "[^"\\]*(?:\\.[^"\\]*)*"
-        | `[^`]*`
-        | \s+
-        | \w+
+          /\*M?![^*]*+(?:\*(?!/)[^*]*+)*+\*/
+        | '[^'\\]*+(?:\\.[^'\\]*+)*+'
+        | "[^"\\]*+(?:\\.[^"\\]*+)*+"
+        | `[^`]*+`
+        | \s++
+        | \w++
+        | (?P<open>/\*|['"`])
         | .
       )
     """,
@@ -96,10 +97,15 @@ def _take(catalogue: Catalogue, statement: str, database: str, session: Session)
 
 
 def split(text: str) -> Iterator[str]:
-    """The statements of an SQL script, without comments; ``;`` or DELIMITER's mark ends them."""
+    """The statements of an SQL script, without comments; ``;`` or DELIMITER's mark ends them.
+
+    A mark that opens a comment or a quotation without an end stands for itself. Takes time in
+    proportion to the text: where one has no end, none of its kind further on has one.
+    """
     mark = ";"
     parts: list[str] = []
     empty = True  # nothing but space since the last statement: where DELIMITER may stand
+    unclosed: set[str] = set()
     at, end = 0, len(text)
     while at < end:
         if text.startswith(mark, at):
@@ -111,8 +117,14 @@ def split(text: str) -> Iterator[str]:
         elif empty and (found := _DELIMITER.match(text, at)):
             mark = found[1]
             at = found.end()
+        elif unclosed and (text[at] in unclosed or text[at : at + 2] in unclosed):
+            parts.append(text[at])
+            empty = False
+            at += 1
         elif found := _PIECE.match(text, at):
             kept = found.lastgroup == "kept"
+            if found["open"]:
+                unclosed.add(found["open"])
             parts.append(found[0] if kept else " ")
             empty = empty and not (kept and found[0].strip())
             at = found.end()

@@ -13,7 +13,7 @@ from tailrace.rows.schema import ColumnDefinition, TableDefinition
 from tailrace.schema.types import BLOBS, TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tailrace.events.table_map import TableMapEvent
 
@@ -52,7 +52,12 @@ LONGEST_LIMIT: Final = 3072
 _LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 
 
-def may_be_hashed(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> bool:
+def by_name(columns: Iterable[ColumnDefinition]) -> dict[str, ColumnDefinition]:
+    """Columns by their case-folded names."""
+    return {column.name.casefold(): column for column in columns}
+
+
+def may_be_hashed(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> bool:
     """May MariaDB keep this key by a hidden hash column?
 
     It does so for whole TEXT and BLOB columns and for keys longer than the engine's limit.
@@ -60,14 +65,16 @@ def may_be_hashed(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> bool:
     return key_size(key, columns) > _SHORTEST_LIMIT
 
 
-def key_size(key: UniqueKey, columns: Iterable[ColumnDefinition]) -> float:
-    """The bytes that a key takes, at most; infinite where no engine keeps it but by a hash."""
+def key_size(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> float:
+    """The bytes that a key takes, at most; infinite where no engine keeps it but by a hash.
+
+    ``columns`` are the table's, `by_name`.
+    """
     if key.hashed:
         return inf
-    known = {column.name.casefold(): column for column in columns}
     size = 0
     for part in key.parts:
-        column = known.get(part.column.casefold())
+        column = columns.get(part.column.casefold())
         if column is None:
             continue
         if part.prefix is None and column.declared in {*TEXTS, *BLOBS}:

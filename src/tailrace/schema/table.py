@@ -15,7 +15,7 @@ from tailrace.rows.collations import BINARY, collation_id, default_collation
 from tailrace.rows.declare import declare, key_of, prefixes_of
 from tailrace.rows.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
 from tailrace.schema.ddl import CreateTable, Unclear, effects
-from tailrace.schema.hidden import LONGEST_LIMIT, key_size
+from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import Session
 
 if TYPE_CHECKING:
@@ -183,14 +183,14 @@ def _with_key(state: TableState, written: WrittenTable, flavour: Flavour) -> Tab
         return definition
     fit = {column.name.casefold() for column in definition.columns if not column.nullable}
     fit -= {c.name.casefold() for c in written.columns if c.generated and not c.stored}
-    hashed = flavour is Flavour.MARIADB
+    hashed, columns = flavour is Flavour.MARIADB, by_name(definition.columns)
     for key in written.uniques:
         names = [part.column for part in key.parts]
         if (
             names
             and not any(part.prefix for part in key.parts)
             and all(name.casefold() in fit for name in names)
-            and not (hashed and key_size(key, definition.columns) > LONGEST_LIMIT)
+            and not (hashed and key_size(key, columns) > LONGEST_LIMIT)
         ):
             ended = () if state.row_end is None else (state.row_end,)
             return replace(definition, primary_key=(*names, *ended))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.rows.schema import TableDefinition
@@ -13,6 +13,7 @@ from tailrace.schema.hidden import (
     SYSTEM_PERIOD,
     KeyPart,
     UniqueKey,
+    by_name,
     may_be_hashed,
     prefixes_of,
 )
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import ColumnDefinition
     from tailrace.schema.cursor import Cursor
     from tailrace.schema.session import Session
+
+
+MOST_COLUMNS: Final = 4096
+"""Columns that a table may have, in both servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ def count_hashes(
     if session.flavour is not Flavour.MARIADB:
         return 0
     inline = [UniqueKey((KeyPart(column.name),)) for column in written if column.unique]
-    return sum(may_be_hashed(key, columns) for key in (*uniques, *inline))
+    known = by_name(columns)
+    return sum(may_be_hashed(key, known) for key in (*uniques, *inline))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,8 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
             row_end = bounds[-1] if system else row_end
         else:
             columns.append(parse_column(cursor, session))
+            if len(columns) > MOST_COLUMNS:
+                raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS}) stand")
             if columns[-1].unique:
                 uniques.append(UniqueKey((KeyPart(columns[-1].name),)))
         if not cursor.accept(","):

@@ -60,25 +60,44 @@ class NotUnderstoodError(SchemaError):
     """A statement says something that is not understood here; caught inside this room."""
 
 
-_TOKEN: Final = re.compile(
-    r"""
-      (?P<space>\s+|--(?=\s|\Z)[^\n]*|\#[^\n]*)
-    | (?P<versioned>/\*(?P<maria>M)?!(?P<version>\d{6}|\d{5})?)
-    | (?P<comment>/\*.*?\*/)
-    | (?P<close>\*/)
-    | (?P<hex>[xX]'[0-9A-Fa-f]*'|[bB]'[01]*'|0x[0-9A-Fa-f]+(?![\w$])|0b[01]+(?![\w$]))
-    | (?P<number>(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d+\.\d*|\.\d+|\d+(?![\w$\x80-\U0010ffff]))
-    | (?P<variable>@@?[\w.$]*)
-    | (?P<word>[\w$\x80-\U0010ffff]+)
-    | (?P<tick>`[^`]*(?:``[^`]*)*`)
-    | (?P<single>'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')
-    | (?P<double>"[^"\\]*(?:(?:""|\\.)[^"\\]*)*")
-    | (?P<mark>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_PLAIN_SINGLE: Final = re.compile(r"'[^']*(?:''[^']*)*'", re.DOTALL)
-_PLAIN_DOUBLE: Final = re.compile(r'"[^"]*(?:""[^"]*)*"', re.DOTALL)
+_SINGLE: Final = r"'[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'"
+_DOUBLE: Final = r'"[^"\\]*+(?:(?:""|\\.)[^"\\]*+)*+"'
+_PLAIN_SINGLE: Final = r"'[^']*+(?:''[^']*+)*+'"
+_PLAIN_DOUBLE: Final = r'"[^"]*+(?:""[^"]*+)*+"'
+
+
+def _token_pattern(single: str, double: str) -> re.Pattern[str]:
+    """What matches one token.
+
+    All repeats are possessive: what was read once is not tried again in parts, and a token that
+    is not there is known after as many characters as the one that is there instead has. So the
+    time is in proportion to the text, whatever it is.
+    """
+    return re.compile(
+        rf"""
+          (?P<space>\s++|--(?=\s|\Z)[^\n]*+|\#[^\n]*+)
+        | (?P<versioned>/\*(?P<maria>M)?!(?P<version>\d{{6}}|\d{{5}})?)
+        | (?P<comment>/\*)
+        | (?P<close>\*/)
+        | (?P<hex>[xX]'[0-9A-Fa-f]*+'|[bB]'[01]*+'
+            |0x[0-9A-Fa-f]++(?![\w$\x80-\U0010ffff])|0b[01]++(?![\w$\x80-\U0010ffff]))
+        | (?P<number>(?:\d++(?:\.\d*+)?|\.\d++)[eE][+-]?\d++|\d++\.\d*+|\.\d++
+            |\d++(?![\w$\x80-\U0010ffff]))
+        | (?P<variable>@@?[\w.$]*+)
+        | (?P<word>[\w$\x80-\U0010ffff]++)
+        | (?P<tick>`[^`]*+(?:``[^`]*+)*+`)
+        | (?P<single>{single})
+        | (?P<double>{double})
+        | (?P<mark>.)
+        """,
+        re.VERBOSE | re.DOTALL | re.ASCII,
+    )
+
+
+_TOKEN: Final = _token_pattern(_SINGLE, _DOUBLE)
+_PLAIN_TOKEN: Final = _token_pattern(_PLAIN_SINGLE, _PLAIN_DOUBLE)
+"""Where ``sql_mode`` has NO_BACKSLASH_ESCAPES."""
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 _ESCAPE: Final = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPE_DOUBLE: Final = re.compile(r'\\(.)|""', re.DOTALL)
 _ESCAPES: Final = {
@@ -98,24 +117,26 @@ def tokenize(
 ) -> list[Token]:
     """Cut a text into tokens; an END token closes the list.
 
-    Raises `NotUnderstoodError` for a string, name or comment that does not end.
+    Takes time in proportion to the text. Raises `NotUnderstoodError` for a string, name or comment
+    that does not end.
     """
     tokens: list[Token] = []
     at, end, depth = 0, len(sql), 0
     plain = bool(sql_mode & SqlMode.NO_BACKSLASH_ESCAPES)
+    pattern = _PLAIN_TOKEN if plain else _TOKEN
     while at < end:
-        match = _TOKEN.match(sql, at)
+        match = pattern.match(sql, at)
         if match is None:  # the pattern's last branch takes any character
             raise NotUnderstoodError(f"no token at character {at}")
         kind, text = match.lastgroup or "", match[0]
-        if plain and text[0] in "'\"":
-            match = (_PLAIN_SINGLE if text[0] == "'" else _PLAIN_DOUBLE).match(sql, at)
-            kind = "mark" if match is None else "single" if text[0] == "'" else "double"
-            text = text[0] if match is None else match[0]
-        start, at = at, at + len(text)
-        if kind in {"space", "comment"}:
+        start, at = at, match.end()
+        if kind == "space":
             continue
-        if kind == "versioned":
+        if kind == "comment":
+            at = sql.find("*/", at) + 2
+            if at < 2:
+                raise NotUnderstoodError(f"a comment that begins at character {start} has no end")
+        elif kind == "versioned":
             if _executed(text, flavour):
                 depth += 1
             else:
@@ -180,7 +201,7 @@ def _executed(opener: str, flavour: Flavour) -> bool:
 def _comment_end(sql: str, at: int) -> int:
     """The end of a comment that is passed over; comments inside it count (``sql_lex``)."""
     depth = 1
-    for found in re.compile(r"/\*|\*/").finditer(sql, at):
+    for found in _COMMENT_MARK.finditer(sql, at):
         depth += 1 if found[0] == "/*" else -1
         if not depth:
             return found.end()

@@ -10,6 +10,7 @@ from tailrace.errors import UnsupportedType
 from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.events.variables import IntVarKind, UserVarType
+from tailrace.rollbacks import without_start_transaction
 from tailrace.rows.collations import charset_of, collation_name
 from tailrace.rows.decimals import decimal_text
 from tailrace.schema.classify import StatementKind, classify
@@ -27,7 +28,6 @@ _V: Final = StatusVariable
 _AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
 _HALF_ALTERS: Final = 0x02 | 0x08
 """MariaDB's flags of an ALTER that began, or was rolled back: COMMIT ALTER repeats it."""
-_GOES_ON: Final = re.compile(rb"\s+START\s+TRANSACTION\s*\Z", re.IGNORECASE)
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 """Character sets whose characters may hold a byte that is a quote or a backslash in ASCII."""
 _NAME: Final = re.compile(r"\s*(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
@@ -47,7 +47,8 @@ def statement_of(item: Logged) -> Statement:
     that is not known.
     """
     event = item.event
-    raw = _GOES_ON.sub(b"", event.sql_bytes)
+    shorter = without_start_transaction(event.sql_bytes)
+    raw = event.sql_bytes if shorter is None else shorter
     kind = classify(event.sql)
     uses = event.database and not event.header.flags & EventFlag.SUPPRESS_USE
     uses = uses and not _NAME.match(event.sql)

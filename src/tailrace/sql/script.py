@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
+import re
+from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
 from tailrace.selection import time_text
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tailrace.sql.statement import Statement
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
+_NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")
 
 
 class Line(str):
@@ -66,7 +68,7 @@ def _logged(text: str, statement: Statement) -> Iterator[str]:
     if statement.charset is not None:
         yield f"/*!\\C {statement.charset} */;"
     if ";" in text:
-        mark = next(mark for mark in _marks() if mark not in text)
+        mark = delimiter(text)
         yield f"DELIMITER {mark}"
         yield f"{text}\n{mark}"
         yield "DELIMITER ;"
@@ -77,12 +79,13 @@ def _logged(text: str, statement: Statement) -> Iterator[str]:
         yield "/*!\\C utf8mb4 */;"
 
 
-def _marks() -> Iterator[str]:
-    yield from _MARKS
-    number = 0
-    while True:
-        number += 1
-        yield f";{number};"
+def delimiter(text: str) -> str:
+    """A mark for DELIMITER that is nowhere in a text; clients take 15 characters at most."""
+    for mark in _MARKS:
+        if mark not in text:
+            return mark
+    taken = {int(number) for number in _NUMBERED.findall(text)}
+    return f";{next(number for number in count(1) if number not in taken)};"
 
 
 def _line(text: str, *, is_comment: bool = False, statement: Statement | None = None) -> Line:

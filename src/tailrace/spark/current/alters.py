@@ -17,11 +17,10 @@ from tailrace.errors import EventDecodeError
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
-from tailrace.schema.columns import WrittenColumn, parse_column
 from tailrace.schema.cursor import Cursor
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import Session
-from tailrace.schema.tokens import Kind, NotUnderstoodError, tokenize
+from tailrace.schema.tokens import Kind, tokenize
 from tailrace.spark.current.conform import Source
 from tailrace.storage import EventReader
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
+    from tailrace.schema.columns import WrittenColumn
     from tailrace.schema.tokens import Token
 
 
@@ -75,7 +75,9 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
         for clause in effect.clauses:
             match clause:
                 case PutColumn(column, None):
-                    added[column.name] = _default(tokens, session, column, event.timestamp)
+                    start, end = clause.tokens
+                    written = Cursor([*tokens[start:end], tokens[-1]])
+                    added[column.name] = _written_default(written, column, event.timestamp)
                 case PutColumn(column, old) if old != column.name:
                     renamed[str(old)] = column.name
                 case RenameColumn(old, new):
@@ -127,22 +129,6 @@ def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
         if at >= offset:
             break
     raise EventDecodeError("the statement that stood here is gone", file=split.file, offset=offset)
-
-
-def _default(tokens: list[Token], session: Session, column: WrittenColumn, second: int) -> Source:
-    """What an added column has in rows that were there before."""
-    for place, token in enumerate(tokens):
-        if token.value != column.name or token.kind not in {Kind.WORD, Kind.NAME}:
-            continue
-        cursor = Cursor(tokens)
-        cursor.at = place
-        try:
-            if parse_column(cursor, session) == column:
-                end = cursor.at
-                return _written_default(Cursor([*tokens[place:end], tokens[-1]]), column, second)
-        except NotUnderstoodError:
-            continue
-    return Source(None, unknown="its definition was not found in the statement")
 
 
 _COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
