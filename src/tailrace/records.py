@@ -17,6 +17,7 @@ from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
 from tailrace.rows.as_json import Origin, change_json
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
+from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.held import Held
 from tailrace.transactions import Boundary, TransactionKind
@@ -50,13 +51,15 @@ _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 class Change:
     """The rows of one event, changed in one way in one table.
 
-    ``first`` is the number of the first row in ``_seq``.
+    ``first`` is the number of the first row in ``_seq``; ``escapes`` counts the records in JSON
+    whose text is not UTF-8 (`tailrace.rows.surrogates`).
     """
 
     event: RowsEvent
     schema: TableSchema
     group: Group
     first: int
+    escapes: Escapes
 
     def rows(self) -> RowSet:
         """The rows, decoded one by one."""
@@ -74,7 +77,7 @@ class Change:
             server_id=event.header.server_id,
         )
         for row in self.rows():
-            yield change_json(row, schema, origin, first + row.number)
+            yield change_json(row, schema, origin, first + row.number, self.escapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class Changes:
         self.reader = reader
         self.statements = statements
         self.skipped_statements = 0
+        self.escapes = Escapes()
         self.taken_back = 0
         self.unfinished = 0
         self._keeps = False
@@ -168,7 +172,7 @@ class Changes:
         event, boundary, group, kind, schema, first = step
         self._group = group
         if schema is not None and group is not None and isinstance(event, RowsEvent):
-            change = Change(event, schema, group, first)
+            change = Change(event, schema, group, first, self.escapes)
             if event.inner_index is not None:
                 yield from self._inside(change)
                 return

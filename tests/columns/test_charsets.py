@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tailrace.columns.charsets import to_utf8
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.rows.charsets import decode
+from tailrace.rows.surrogates import escaped, has_surrogates, unescaped
 
 CODECS = {
     "big5": "big5",
@@ -73,17 +74,23 @@ def binary(values: list[bytes | None]) -> pa.Array:
 def agree(charset: str, values: list[bytes | None]) -> None:
     """The same texts as the decoder of single values, or an error for the same first row."""
     expected: list[str | None] = []
+    beside: dict[int, str] = {}
     for row, value in enumerate(values):
         try:
-            expected.append(None if value is None else decode(charset, value))
+            text = None if value is None else decode(charset, value)
+            if text is not None and has_surrogates(text):
+                beside[row], text = escaped(text), None
+            expected.append(text)
         except EventDecodeError as error:
             message = f"row {row} of a batch: {error.message}"
             with pytest.raises(EventDecodeError, match=f"^{re.escape(message)}$"):
-                to_utf8(binary(values), charset)
+                to_utf8(binary(values), charset, {})
             return
-    got = to_utf8(binary(values), charset)
+    odd: dict[int, str] = {}
+    got = to_utf8(binary(values), charset, odd)
     got.validate(full=True)
     assert got.to_pylist() == expected
+    assert odd == beside
 
 
 def encodable(text: str, charset: str) -> bytes:
@@ -172,6 +179,29 @@ def test_slices_and_nulls(charset: str) -> None:
             got = to_utf8(array.slice(start, length), charset)
             got.validate(full=True)
             assert got.to_pylist() == expected[start : start + length]
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("utf8mb4", "22eda0bdedb8805c", r"\"\ud83d\ude00\\"),
+        ("utf8mb3", "c3a9eda0bd", r"é\ud83d"),
+        ("ucs2", "d83dde00000a", r"\ud83d\ude00\n"),
+        ("utf32", "0000d83d0001f600", "\\ud83d\U0001f600"),
+    ],
+)
+def test_surrogates(charset: str, data: str, text: str) -> None:
+    """They stand in ``_raw``, the inside of a JSON string; no other row is touched."""
+    value = bytes.fromhex(data)
+    plain = decode(charset, value).encode("utf-8", "ignore").decode()
+    other = plain.encode(CODECS.get(charset, charset)) if charset in CODECS else b"\0\0\0A"
+    agree(charset, [None, value, other, b"", value * 50, other])
+    odd: dict[int, str] = {}
+    assert to_utf8(binary([b"", value]), charset, odd).to_pylist() == ["", None]
+    assert odd == {1: text}
+    assert unescaped(text) == decode(charset, value)
+    with pytest.raises(EventDecodeError, match="row 1 of a batch: text with surrogates"):
+        to_utf8(binary([b"", value]), charset)
 
 
 def test_no_rows() -> None:

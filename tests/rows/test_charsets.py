@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.rows import charsets
-from tailrace.rows.charsets import decode, single_byte_table
+from tailrace.rows.charsets import decode, encode, single_byte_table
 from tests.rows.make_tables import CODECS, characters, codes_of, converted
 
 ALL = [
@@ -46,10 +46,13 @@ def test_known_texts(charset: str, data: bytes, text: str) -> None:
     ("charset", "data", "place"),
     [
         ("utf8mb4", b"ab\xff", "0xff at 2 of 3"),
-        ("utf8mb4", b"\xed\xa0\x80", "at 0"),
+        ("utf8mb4", b"\xed\xa0", "at 0"),
+        ("utf8mb4", b"\xf4\x90\x80\x80", "at 0"),
         ("utf16", b"\x00a\x00", "at 2"),
         ("utf16", b"\xdc\x00\x00a", "at 0"),
-        ("ucs2", b"\xd8\x00", "at 0"),
+        ("utf16", b"\xd8\x00", "at 0"),
+        ("utf16le", b"\x00\xd8", "at 0"),
+        ("ucs2", b"\xd8\x00\x00", "at 2"),
         ("utf32", b"\x00\x11\x00\x00", "at 0"),
         ("gbk", b"a\xff\xff", "0xffff at 1"),
         ("gbk", b"a\x81", "0x81 at 1"),
@@ -63,6 +66,29 @@ def test_known_texts(charset: str, data: bytes, text: str) -> None:
 def test_malformed_texts(charset: str, data: bytes, place: str) -> None:
     with pytest.raises(EventDecodeError, match=place):
         decode(charset, data)
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [  # what MariaDB 11.8 and 10.11 (ucs2 and ujis: MySQL 9.7) store, and SELECT's text of it
+        ("utf8mb4", "eda0bd", "\ud83d"),
+        ("utf8mb3", "41eda0bdedb880", "A\ud83d\ude00"),
+        ("utf8mb4", "f09f9880eda0bdedb880", "\U0001f600\ud83d\ude00"),
+        ("ucs2", "d83d0041", "\ud83dA"),
+        ("ucs2", "d83dde00", "\ud83d\ude00"),
+        ("utf32", "0000d83d0001f600", "\ud83d\U0001f600"),
+    ],
+)
+def test_surrogates_are_characters(charset: str, data: str, text: str) -> None:
+    """Of which two stay two, and which are written as they were."""
+    assert decode(charset, bytes.fromhex(data)) == text
+    assert encode(charset, text) == bytes.fromhex(data)
+
+
+@pytest.mark.parametrize("charset", ["ujis", "eucjpms"])
+def test_a_code_that_is_stored_but_stands_for_nothing(charset: str) -> None:
+    """MySQL stores it as one character, and converts each of its bytes to a question mark."""
+    assert decode(charset, bytes.fromhex("a4a28ea041")) == "あ??A"
 
 
 def test_unknown_charset() -> None:

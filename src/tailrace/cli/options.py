@@ -205,6 +205,11 @@ def say_what_was_left(changes: Changes) -> None:
             f"{name}: {changes.skipped_statements} changes that were logged as statements "
             "skipped: their rows are not in the log"
         )
+    if changes.escapes.count:
+        say(
+            f"{name}: {changes.escapes.count} records hold surrogates, which are no UTF-8 text:"
+            " escaped, as \\ud83d"
+        )
     if changes.prepared:
         say(
             f"{name}: {changes.prepared} XA transactions are prepared and have not ended: their"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from tailrace.columns import layout as k
 from tailrace.constants import ColumnType
 from tailrace.rows.schema import Column, Logical, TableSchema
 
@@ -144,24 +145,38 @@ def constant(text: str, length: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(indices, _word(text), safe=False)
 
 
-def odd_values(odd: Array, length: int, names: Sequence[str], digits: Sequence[int]) -> pa.Array:
-    """The ``_raw`` column: odd values (ODD_WORDS words each) as the servers print them.
+class OddText(NamedTuple):
+    """A value of `odd_values` as its text; ``place`` is the image << 32 and the column's index."""
+
+    row: int
+    place: int
+    text: str
+
+
+def odd_values(
+    odd: Array, texts: Sequence[OddText], length: int, names: Sequence[str], digits: Sequence[int]
+) -> pa.Array:
+    """The ``_raw`` column: odd dates and times (ODD_WORDS words each) and texts of other values.
 
     ``names`` are the columns' names, ``digits`` how many digits their fractions have.
     """
-    if len(odd) == 0:
+    if len(odd) == 0 and not texts:
         return nulls(_RAW, length)
-    counts = np.bincount(odd[:, 0], minlength=length)
+    found = [
+        OddText(row, place, _odd_text(date, time, digits[place & 0xFFFFFFFF]))
+        for row, place, date, time in odd[:, [k.O_ROW, k.O_PLACE, k.O_DATE, k.O_TIME]].tolist()
+    ]
+    if texts:
+        found = sorted([*found, *texts])
+    counts = np.bincount([each.row for each in found], minlength=length)
     offsets = np.zeros(length + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     keys = [
-        f"{('before', 'after')[place >> 32]}.{names[place & 0xFFFFFFFF]}"
-        for place in odd[:, 1].tolist()
+        f"{('before', 'after')[each.place >> 32]}.{names[each.place & 0xFFFFFFFF]}"
+        for each in found
     ]
-    wanted = zip(odd[:, 2].tolist(), odd[:, 3].tolist(), odd[:, 1].tolist(), strict=True)
-    texts = [_odd_text(date, time, digits[place & 0xFFFFFFFF]) for date, time, place in wanted]
     entries = pa.StructArray.from_arrays(
-        [strings(keys), strings(texts)],
+        [strings(keys), strings([each.text for each in found])],
         fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())],
     )
     valid = np.packbits(counts > 0, bitorder="little")

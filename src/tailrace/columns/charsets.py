@@ -8,49 +8,95 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
 from tailrace.columns.text_output import layout, write
 from tailrace.errors import EventDecodeError
-from tailrace.rows.charsets import UTF8, decode, decoder
+from tailrace.rows.charsets import SURROGATES, UTF8, decode, decoder
+from tailrace.rows.surrogates import escaped, has_surrogates
 
-_WIDE: Final = {"utf16": 2, "ucs2": 2, "utf16le": 3, "utf32": 4}
+_WIDE: Final = {"utf16": 2, "utf16le": 3, "utf32": 4, "ucs2": 5}
 _TRIPLE: Final = frozenset({"ujis", "eucjpms"})
 
 Table = np.ndarray[Any, np.dtype[np.uint32]]
 
 
-def to_utf8(array: pa.BinaryArray, charset: str | None) -> pa.StringArray:
+def to_utf8(
+    array: pa.BinaryArray, charset: str | None, odd: dict[int, str] | None = None
+) -> pa.StringArray:
     """Turn values of a character set (the server's name; None for utf8mb4) into text.
 
-    UTF-8, and plain ASCII in nearly all sets, is checked and taken as it is, without a copy. Raises
-    `EventDecodeError`, which names the row, for bytes that are not well-formed, and `SchemaError`
-    for a character set that no server has.
+    UTF-8, and plain ASCII in nearly all sets, is checked and taken as it is, without a copy. A
+    value with surrogates, which UTF-8 cannot hold, is NULL, and its text is put into ``odd`` by its
+    row, as it stands in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that
+    are not well-formed, and for surrogates without an ``odd``; `SchemaError` for a character set
+    that no server has.
     """
     if len(array) == 0:
         return pa.array([], pa.string())
     charset = charset or "utf8mb4"
     if charset in UTF8 or charset == "binary":
-        return _checked(array, charset)
+        return _checked(array, charset, odd)
     form = _form(charset)
     if form.plain and _all_below(array, 128):
         return _reinterpreted(array)
-    return _translated(array, charset, form)
+    text = _translated(array, charset, form)
+    return without_surrogates(text, odd) if charset in SURROGATES else text
 
 
-def _checked(array: pa.BinaryArray, charset: str) -> pa.StringArray:
-    text = _reinterpreted(array)
-    if not _all_below(array, 128):
+def _checked(array: pa.BinaryArray, charset: str, odd: dict[int, str] | None) -> pa.StringArray:
+    if charset in SURROGATES:
         try:
-            text.validate(full=True)
-        except pa.ArrowInvalid:
+            return without_surrogates(array, odd)
+        except EventDecodeError:
             _explain(array, charset)
+            raise
+    text = _reinterpreted(array)
+    if not _is_utf8(text):
+        _explain(array, charset)
+        raise EventDecodeError("text that is not UTF-8")
     return text
+
+
+def without_surrogates(array: pa.Array, odd: dict[int, str] | None) -> pa.StringArray:
+    """UTF-8 out of bytes that are UTF-8 but for surrogates; as `to_utf8`."""
+    text = _reinterpreted(array)
+    if _is_utf8(text):
+        return text
+    data = array.cast(pa.binary())
+    found: dict[int, str] = {}
+    for row, value in enumerate(data.to_pylist()):
+        if value is None or value.isascii():
+            continue
+        try:
+            plain = value.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise EventDecodeError(f"row {row} of a batch: text that is not UTF-8") from None
+        if has_surrogates(plain):
+            found[row] = escaped(plain)
+    if odd is None:
+        row = min(found)
+        raise EventDecodeError(f"row {row} of a batch: text with surrogates, which is not UTF-8")
+    odd |= found
+    held = np.ones(len(array), np.bool_)
+    held[list(found)] = False
+    return _reinterpreted(pc.if_else(pa.array(held), data, pa.scalar(None, pa.binary())))
+
+
+def _is_utf8(text: pa.StringArray) -> bool:
+    if _all_below(text, 128):
+        return True
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _reinterpreted(array: pa.BinaryArray) -> pa.StringArray:
@@ -79,17 +125,17 @@ def _translated(array: pa.BinaryArray, charset: str, form: _Form) -> pa.StringAr
         return write(native.kernel("charset_text"), frame, array, expected, f"{charset} texts")
     except EventDecodeError:
         _explain(array, charset)
+        raise
 
 
-def _explain(array: pa.BinaryArray, charset: str) -> NoReturn:
-    """Find the row that cannot be decoded, with the decoder's own words."""
+def _explain(array: pa.BinaryArray, charset: str) -> None:
+    """Raise what the decoder says of the first row that it cannot decode, if there is one."""
     for row, value in enumerate(array):
         if value.is_valid:
             try:
                 decode(charset, value.as_py())
             except EventDecodeError as error:
                 raise EventDecodeError(f"row {row} of a batch: {error.message}") from None
-    raise EventDecodeError(f"{charset} texts of a batch of {len(array)} rows cannot be translated")
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,13 +220,19 @@ class _Writer:
         frame = self._frame
         kept = []
         size = 0
+        try:
+            odd, texts = odd_values(raw, self._columns, self._given)
+        except Refused as error:
+            row_number = first + (error.row or 0)
+            raise ValueRefused(f"{_name(self._schema)}, row {row_number}: {error.why}") from None
         for number, (columns, word) in enumerate(
             zip(self._columns, (f.BEFORE, f.AFTER), strict=True)
         ):
             words = np.zeros((len(columns), f.COLUMN_WORDS), np.int64)
-            for row, (place, writer) in zip(words, columns, strict=True):
+            for index, (row, (place, writer)) in enumerate(zip(words, columns, strict=True)):
+                beside = texts.get((number, index), {})
                 try:
-                    array = writer.attach(piece.column(place), row)
+                    array = writer.attach(piece.column(place), row, beside)
                 except Refused as error:
                     raise self._refused(number, writer, error.why, first, error.row) from None
                 kept.append(array)
@@ -234,11 +240,6 @@ class _Writer:
             frame[word] = words.ctypes.data
             frame[word + 1] = len(columns) if self._given[number] else -1
             kept.append(words)
-        try:
-            odd = odd_values(raw, self._columns, self._given)
-        except Refused as error:
-            row_number = first + (error.row or 0)
-            raise ValueRefused(f"{_name(self._schema)}, row {row_number}: {error.why}") from None
         frame[f.ODD], frame[f.ODD_COUNT], frame[f.ODD_AT] = odd.ctypes.data, len(odd), 0
         frame[f.ROW], frame[f.ROWS] = 0, piece.num_rows
         self._grow(size + piece.num_rows * int(frame[f.FIXED]))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.columns import encode_frames as f
 from tailrace.columns import layout as k
-from tailrace.columns.encode_types import settle
+from tailrace.columns.encode_types import Refused, settle
 from tailrace.columns.encode_values import as_logged
 from tailrace.columns.types import Finish, Plan, plan_of
 from tailrace.constants import ColumnType as T
@@ -20,7 +21,7 @@ from tailrace.rows.charsets import UTF8
 from tailrace.rows.collations import BINARY, longest_character
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tailrace.rows.schema import Column
 
@@ -77,9 +78,12 @@ class ColumnWriter:
             most = _string(column, plan, words)
         return cls(column, plan, words, most, kept)
 
-    def attach(self, array: pa.Array, row: Array) -> pa.Array:
+    def attach(
+        self, array: pa.Array, row: Array, beside: Mapping[int, bytes] | None = None
+    ) -> pa.Array:
         """Write the addresses of an array's values into ``row``; gives the array that holds them.
 
+        ``beside`` are the logged bytes of rows whose values stand in ``_raw``, NULL in ``array``.
         Raises `ValueRefused`, naming the row, for what the column cannot hold.
         """
         array = as_logged(
@@ -87,6 +91,8 @@ class ColumnWriter:
             self.column,
             self.plan,
         )
+        if beside:
+            array = _filled(array, beside)
         row[:] = self.words
         buffers = array.buffers()
         if array.null_count:
@@ -113,6 +119,20 @@ class ColumnWriter:
         row[f.OFFSET_BYTES] = size
         row[f.OFFSETS] = buffers[1].address + array.offset * size if len(array) else 0
         return array
+
+
+def _filled(array: pa.Array, beside: Mapping[int, bytes]) -> pa.Array:
+    """An array with the rows of ``beside``; `Refused` where one has a value already."""
+    rows = sorted(beside)
+    there = array.is_valid()
+    for row in rows:
+        if there[row].as_py():
+            raise Refused("a value stands beside the column, and another in it", row)
+    wide = _is_long(array.type)
+    data = array.cast(pa.large_binary() if wide else pa.binary())
+    mask = np.zeros(len(array), np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(data, mask, pa.array([beside[row] for row in rows], data.type))
 
 
 def _is_long(kind: pa.DataType) -> bool:
@@ -152,7 +172,7 @@ def _most_characters(column: Column) -> int:
 
 def _name_table(members: Sequence[str]) -> tuple[Array, ...]:
     """The hash table of `encode_frames.NAME_WORDS`, and the bytes that it points to."""
-    encoded = [name.encode() for name in members]
+    encoded = [name.encode("utf-8", "surrogatepass") for name in members]
     data = np.frombuffer(b"".join(encoded) + bytes(k.PADDING), np.uint8)
     places = max(4, 1 << (2 * len(encoded)).bit_length())
     table = np.zeros(1 + places * f.NAME_WORDS, np.int64)

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns.charsets import to_utf8
+from tailrace.columns import layout as k
+from tailrace.columns.charsets import to_utf8, without_surrogates
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.columns.types import Finish
 from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.compressed import uncompress
 from tailrace.rows.schema import Logical
+from tailrace.rows.surrogates import has_surrogates
 
 if TYPE_CHECKING:
     from tailrace.columns.types import Plan
     from tailrace.rows.schema import Column
 
+_NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
 
-def finish(array: pa.Array, plan: Plan, column: Column) -> pa.Array:
-    """Bring an array from ``plan.raw`` to ``plan.type``."""
+
+def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> pa.Array:
+    """Bring an array from ``plan.raw`` to ``plan.type``.
+
+    Text that UTF-8 cannot hold is NULL then, and put into ``odd`` by its row as ``_raw`` has it.
+    """
     try:
+        if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
+            return without_surrogates(array, odd)
         if plan.finish is Finish.NOTHING:
             return array
         if plan.finish is Finish.VECTOR:
@@ -37,7 +46,7 @@ def finish(array: pa.Array, plan: Plan, column: Column) -> pa.Array:
             array = pa.array(values, pa.binary())
             if column.logical is Logical.BINARY:
                 return array
-        return to_utf8(array, column.charset)
+        return to_utf8(array, column.charset, odd)
     except EventDecodeError as error:
         error.message = f"column {column.name}: {error.message}"
         raise

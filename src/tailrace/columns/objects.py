@@ -21,6 +21,7 @@ from tailrace.gtid import format_uuid
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.row import RowSet
+from tailrace.rows.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,6 +165,8 @@ def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
         return Decimal(value), None
     if isinstance(value, Decimal):
         return f"{value:f}", None
+    if isinstance(value, str) and has_surrogates(value):
+        return None, escaped(value)
     return value, None
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
+from tailrace.columns.arrays import strings
 from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.rows.as_json import declared_json
 from tailrace.rows.schema import Logical
+from tailrace.rows.surrogates import unescaped
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tailrace.rows.schema import Column, TableSchema
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
@@ -62,9 +67,14 @@ def images_to_json(
     present = _presence(batch, image)
     if present is not None:
         frame[f.PRESENT] = present.ctypes.data
-    odd = _odd_values(batch, frame)
+    documents = {
+        f"{image}.{source.column.name}"
+        for row, source in zip(words, columns, strict=True)
+        if row[f.KIND] == f.DECLARED_JSON
+    }
+    odd = _odd_values(batch, documents, frame)
     if odd is not None:
-        frame[f.ODD] = odd.ctypes.data
+        frame[f.ODD] = odd.ranges.ctypes.data
     expected = sum(len(source.key) + 1 for source in columns) * len(batch) + 2 * images.nbytes
     try:
         return write(native.kernel("row_json"), frame, images, expected, f"{image} images")
@@ -158,18 +168,34 @@ def _presence(batch: pa.RecordBatch, image: str) -> Words | None:
     return result
 
 
-def _odd_values(batch: pa.RecordBatch, frame: Words) -> Words | None:
-    """For each row the range of its entries in ``_raw``, whose texts the frame then knows."""
+class _Odd(NamedTuple):
+    """What `_raw` holds: for each row the range of its entries, and the entries' texts."""
+
+    ranges: Words
+    texts: pa.Array
+
+
+def _odd_values(batch: pa.RecordBatch, documents: Collection[str], frame: Words) -> _Odd | None:
+    """The values of ``_raw``, whose texts the frame knows as long as the result lives.
+
+    Those of ``documents``, the names of what is declared as JSON, are JSON in the texts.
+    """
     rows = batch.column("_raw")
     if rows.null_count == len(rows):
         return None
+    texts = rows.items
+    if documents:
+        pairs = zip(rows.keys.to_pylist(), texts.to_pylist(), strict=True)
+        texts = strings(
+            [declared_json(unescaped(text)) if key in documents else text for key, text in pairs]
+        )
     ends = _offsets(rows)
     result = np.stack([ends[:-1], ends[1:]], axis=1)
     if rows.null_count:
         result[~_valid(rows)] = 0
     frame[f.ODD_KEYS], _, frame[f.ODD_KEY_OFFSETS] = layout(rows.keys)
-    frame[f.ODD_TEXTS], frame[f.ODD_END], frame[f.ODD_TEXT_OFFSETS] = layout(rows.items)
-    return result
+    frame[f.ODD_TEXTS], frame[f.ODD_END], frame[f.ODD_TEXT_OFFSETS] = layout(texts)
+    return _Odd(result, texts)
 
 
 def _offsets(array: pa.Array) -> Words:

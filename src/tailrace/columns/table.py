@@ -11,6 +11,7 @@ from tailrace.columns import layout as k
 from tailrace.columns.arena import Arena, Region
 from tailrace.columns.arrays import (
     OPERATIONS,
+    OddText,
     constant,
     nulls,
     odd_values,
@@ -148,7 +149,7 @@ class TableDecoder:
 
 def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
     """ENUM's or SET's names for the kernel: address and size of each, and the bytes."""
-    encoded = [name.encode() for name in members]
+    encoded = [name.encode("utf-8", "surrogatepass") for name in members]
     data = np.frombuffer(b"".join(encoded) + bytes(k.PADDING), np.uint8)
     sizes = np.array([len(name) for name in encoded], np.int64)
     words = np.empty((len(encoded), 2), np.int64)
@@ -234,6 +235,11 @@ class _Batch:
         odd = self._odd[: frame[k.D_ODD_COUNT]]
         names = [column.name for column in table.table.columns]
         operations = self._array(pa.int8(), k.D_OP, rows)
+        texts: list[OddText] = []
+        images = [
+            self._image(image, rows, word, texts)
+            for image, word in enumerate((k.D_BEFORE_VALID, k.D_AFTER_VALID))
+        ]
         arrays = [
             pa.DictionaryArray.from_arrays(operations, OPERATIONS, safe=False),
             constant(table.table.database, rows),
@@ -249,9 +255,8 @@ class _Batch:
             self._array(table.schema.field("_seq").type, k.D_SEQUENCE, rows),
             self._array(pa.int64(), k.D_SERVER, rows),
             self._presence(rows),
-            odd_values(odd, rows, names, table.digits),
-            self._image(0, rows, k.D_BEFORE_VALID),
-            self._image(1, rows, k.D_AFTER_VALID),
+            odd_values(odd, texts, rows, names, table.digits),
+            *images,
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
@@ -289,8 +294,8 @@ class _Batch:
         valid = self._arena.buffer(self._fixed[k.D_PARTIAL_VALID], rows)
         return presence(bits[0], bits[1], valid, rows)
 
-    def _image(self, image: int, rows: int, valid_word: int) -> pa.Array:
-        """The struct of a row image's columns."""
+    def _image(self, image: int, rows: int, valid_word: int, texts: list[OddText]) -> pa.Array:
+        """The struct of a row image's columns; text that UTF-8 cannot hold goes to ``texts``."""
         table = self._table
         kind: pa.StructType = table.schema.field("after").type
         if not self._images[image]:
@@ -307,6 +312,9 @@ class _Batch:
                 buffers.append(self._arena.buffer(values.offsets, rows))
             buffers.append(self._arena.buffer(values, rows))
             array = pa.Array.from_buffers(plan.raw, rows, buffers, -1 if empty else 0)
-            children.append(finish(array, plan, column))
+            odd: dict[int, str] = {}
+            children.append(finish(array, plan, column, odd))
+            place = image << 32 | column.index
+            texts += [OddText(row, place, text) for row, text in odd.items()]
         valid = self._arena.buffer(self._fixed[valid_word], rows)
         return pa.Array.from_buffers(kind, rows, [valid], children=children)

@@ -151,7 +151,7 @@ def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Pla
         raise UnsupportedType(f"column {column.name}: an ENUM or SET of {size} bytes cannot be")
     if column.members is None:
         return Plan(number, number, plain, size, k.SKIP_FIXED, size, size)
-    names = [len(name.encode()) for name in column.members]
+    names = [len(name.encode("utf-8", "surrogatepass")) for name in column.members]
     most = max(names, default=0) if named == k.ENUM_NAME else sum(names) + len(names)
     argument = size | len(names) << 8
     return Plan(pa.string(), pa.string(), named, argument, k.SKIP_FIXED, size, size, max(most, 1))

@@ -23,10 +23,10 @@ from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.schema import Logical
+from tailrace.rows.surrogates import in_json
 
 if TYPE_CHECKING:
     from tailrace.rows.image import Image
-    from tailrace.rows.json import JsonText
     from tailrace.rows.row import Row
     from tailrace.rows.schema import Column, TableSchema
 
@@ -55,20 +55,27 @@ class Origin:
     server_id: int
 
 
-def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | None = None) -> str:
+def change_json(
+    row: Row,
+    schema: TableSchema,
+    origin: Origin,
+    number: int | None = None,
+    escape: Callable[[str], str] = in_json,
+) -> str:
     """One change record, without a line's end.
 
     ``number`` is the row's number at the origin's offset where it is not ``row.number`` (inside
-    a transaction payload). Raises what decoding the row's values raises.
+    a transaction payload). ``escape`` replaces surrogates in JSON. Raises what decoding the row's
+    values raises.
     """
     try:
-        before, after = image_json(row.before), image_json(row.after)
+        before, after = _image(row.before), _image(row.after)
     except LogError as error:
         raise error.at(origin.file, origin.offset) from None
     seq = sequence(origin.file_number, origin.offset, row.number if number is None else number)
     ts = "null" if origin.ts is None else origin.ts
     gtid = "null" if origin.gtid is None else text_json(origin.gtid)
-    return (
+    return escape(
         f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
         f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
@@ -79,6 +86,10 @@ def change_json(row: Row, schema: TableSchema, origin: Origin, number: int | Non
 
 def image_json(image: Image | None) -> str:
     """An image as a JSON object, keys in the table's order; ``null`` for no image."""
+    return in_json(_image(image))
+
+
+def _image(image: Image | None) -> str:
     if image is None:
         return "null"
     parts = [
@@ -167,16 +178,17 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def _declared_json(value: JsonText) -> str:
-    """MariaDB's JSON is text that somebody wrote: it stands as it is if it is JSON at all.
+def declared_json(value: str) -> str:
+    """A document of MariaDB's as JSON. It is text that somebody wrote, and stands as it is.
 
-    Its line ends can only be between values; they become spaces, as a record is a line.
+    Text that is no JSON at all becomes a string. Line ends of JSON can only be between values;
+    they become spaces, as a record is a line.
     """
     try:
         json.loads(value, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return text_json(value)
-    return _LINE_ENDS.sub(" ", value)
+        return in_json(text_json(value))
+    return in_json(_LINE_ENDS.sub(" ", value))
 
 
 _BY_TYPE: Final[dict[ColumnType, Writer]] = {
@@ -202,7 +214,7 @@ _BY_LOGICAL: Final[dict[Logical, Writer]] = {
     Logical.TEXT: text_json,
     Logical.BINARY: _binary,
     Logical.GEOMETRY: _binary,
-    Logical.JSON: _declared_json,
+    Logical.JSON: declared_json,
     Logical.VECTOR: _vector,
     Logical.UUID: _plain_text,
     Logical.INET4: _plain_text,

@@ -3,7 +3,9 @@
 Python's codecs do where they agree with the servers on every code. Single-byte sets are tables
 (``data/charsets.json``, asked of real servers by ``tests/rows/make_tables.py``); the Asian sets are
 a codec and a table of what the server does otherwise. A code that is well-formed but stands for
-nothing is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error. Of the codes
+nothing is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error. Servers store
+surrogates in `SURROGATES`, each as a character of its own: they are such characters of the str, and
+two of them that would be a pair in UTF-16 stay two. Of the codes
 that a character has, the one that the server writes is written (``data/encodings.json``, asked of
 real servers by ``tests/rows/make_encodings.py``); a character that has none is refused.
 """
@@ -16,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
+from struct import unpack
 from typing import Any, Final
 
 from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
@@ -33,10 +36,12 @@ _UNICODE: Final = {
     "ucs2": "utf-16-be",
     "utf32": "utf-32-be",
 }
+SURROGATES: Final = frozenset({"utf8mb3", "utf8mb4", "ucs2", "utf32"})
+"""The sets in which a server stores surrogates: MariaDB in all of them, MySQL in ucs2."""
 _ASCII: Final = rb"[\x00-\x7f]"
 _KANA: Final = rb"[\x00-\x7f\xa1-\xdf]"
 _GBK: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"
-_EUC: Final = rb"\x8e[\xa1-\xdf]|\x8f[\xa1-\xfe]{2}|[\xa1-\xfe]{2}"
+_EUC: Final = rb"\x8e[\xa0-\xdf]|\x8f[\xa1-\xfe]{2}|[\xa1-\xfe]{2}"
 _SHIFT: Final = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
 _CHARACTER: Final = {  # one well-formed character: the servers' own rules
     "big5": _ASCII + rb"|[\xa1-\xf9][\x40-\x7e\xa1-\xfe]",
@@ -49,8 +54,10 @@ _CHARACTER: Final = {  # one well-formed character: the servers' own rules
     "sjis": _KANA + b"|" + _SHIFT,
     "ujis": _ASCII + b"|" + _EUC,
 }
+_NO_CHARACTER: Final = {charset: {b"\x8e\xa0": "??"} for charset in ("eucjpms", "ujis")}
+"""Codes that MySQL stores as a character and converts as two bytes that stand for nothing."""
 UTF8: Final = frozenset({"utf8mb3", "utf8mb4"})
-"""The sets whose bytes are the text's UTF-8."""
+"""The sets whose bytes are the text's UTF-8, surrogates as if they were characters."""
 
 
 @cache
@@ -118,13 +125,21 @@ def _malformed(charset: str, data: bytes, start: int) -> EventDecodeError:
 
 
 def _unicode_decoder(charset: str, codec: str) -> Decoder:
+    errors = "surrogatepass" if charset in SURROGATES else "strict"
+
     def decode_unicode(data: bytes) -> str:
         try:
-            return data.decode(codec)
+            return data.decode(codec, errors)
         except UnicodeDecodeError as error:
             raise _malformed(charset, data, error.start) from None
 
-    return decode_unicode
+    def decode_ucs2(data: bytes) -> str:
+        text = decode_unicode(data)
+        if text and max(text) > "\uffff":
+            return "".join(map(chr, unpack(f">{len(data) // 2}H", data)))
+        return text
+
+    return decode_ucs2 if charset == "ucs2" else decode_unicode
 
 
 def _single_decoder(table: str) -> Decoder:
@@ -139,7 +154,9 @@ def _multi_decoder(charset: str) -> Decoder:
     known = _data()["multi"][charset]
     codec = str(known["codec"])
     character = re.compile(_CHARACTER[charset], re.DOTALL)
-    server = {code: char for char, code in _codes(known["deviations"])}
+    server = _NO_CHARACTER.get(charset, {}) | {
+        code: char for char, code in _codes(known["deviations"])
+    }
     codec_only = [bytes([i]) for i in range(256) if not character.fullmatch(bytes([i]))]
     wrong = {_by_codec(codec, code) for code in [*server, *codec_only]} - {""}
     doubtful = re.compile(f"[{re.escape(''.join(sorted(wrong)))}]") if wrong else None
@@ -211,13 +228,14 @@ def _refused(charset: str, character: str, place: int) -> ValueRefused:
 
 def _unicode_encoder(charset: str, codec: str) -> Encoder:
     two_bytes_at_most = charset in {"utf8mb3", "ucs2"}
+    errors = "surrogatepass" if charset in SURROGATES else "strict"
 
     def encode_unicode(text: str) -> bytes:
         if two_bytes_at_most and text and max(text) > "\uffff":
             place = next(place for place, character in enumerate(text) if character > "\uffff")
             raise _refused(charset, text[place], place)
         try:
-            return text.encode(codec)
+            return text.encode(codec, errors)
         except UnicodeEncodeError as error:  # half a surrogate pair
             raise _refused(charset, text[error.start], error.start) from None
 

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.errors import PipelineError
+from tailrace.columns.charsets import without_surrogates
+from tailrace.errors import EventDecodeError, PipelineError
 from tailrace.spark.current import raw
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
@@ -89,14 +90,25 @@ def from_server(cells: Sequence[bytes | None], lake: pa.DataType) -> Values:
             return Values(data)
         if pa.types.is_duration(lake):
             return Values(_each(data, _duration, lake))
+        if pa.types.is_string(lake):
+            return _text(data)
         text = data.cast(pa.string())
         if pa.types.is_temporal(lake):
             return _moments(text, lake)
         if pa.types.is_float32(lake):
             text = text.cast(pa.float64())
         return Values(text.cast(lake))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, EventDecodeError) as error:
         raise PipelineError(f"the lake's type {lake} cannot hold it: {error}") from error
+
+
+def _text(data: pa.BinaryArray) -> Values:
+    """Text as utf8mb4; what holds surrogates, which UTF-8 has not, stays as ``_raw`` has it."""
+    odd: dict[int, str] = {}
+    typed = without_surrogates(data, odd)
+    if not odd:
+        return Values(typed)
+    return Values(typed, pa.array([odd.get(row) for row in range(len(data))], pa.string()))
 
 
 def _moments(text: pa.StringArray, lake: pa.DataType) -> Values:

@@ -64,13 +64,15 @@ def _utf8(point: int) -> int:
 def _put_utf8(out: int, word: int) -> int:
     """Write the bytes that `_utf8` or a table gives; the address behind them."""
     put32(out, word)
-    lead = word & 0xFF
-    return out + 1 + (lead > 0xBF) + (lead > 0xDF) + (lead > 0xEF)
+    return out + 1 + (word > 0xFF) + (word > 0xFFFF) + (word > 0xFFFFFF)
 
 
 @helper
 def _wide(out: int, p: int, size: int, kind: int, limit: int) -> int:
-    """Write one value of UTF-16 (``kind`` 2 big-endian, 3 little-endian) or UTF-32 (4)."""
+    """Write one value of UTF-16 (``kind`` 2 big-endian, 3 little-endian), UTF-32 (4) or UCS-2 (5).
+
+    The last two have surrogates as characters, which are written as such.
+    """
     stop = p + size
     while p < stop:
         if out > limit:
@@ -83,14 +85,14 @@ def _wide(out: int, p: int, size: int, kind: int, limit: int) -> int:
         else:
             if stop - p < 2:
                 return BAD_CODE
-            point = be16(p) if kind == 2 else u16(p)
+            point = u16(p) if kind == 3 else be16(p)
             p += 2
-            if point >> 10 == 0x36 and stop - p >= 2:  # the first half of a pair
-                second = be16(p) if kind == 2 else u16(p)
+            if point >> 10 == 0x36 and kind < 4 and stop - p >= 2:  # the first half of a pair
+                second = u16(p) if kind == 3 else be16(p)
                 if second >> 10 == 0x37:
                     point = 0x10000 + ((point & 0x3FF) << 10 | second & 0x3FF)
                     p += 2
-        if point > 0x10FFFF or point >> 11 == 0x1B:
+        if point > 0x10FFFF or (point >> 11 == 0x1B and kind < 4):
             return BAD_CODE
         out = _put_utf8(out, _utf8(point))
     return out

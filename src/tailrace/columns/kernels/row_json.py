@@ -199,7 +199,17 @@ def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
     offsets = get(frame, ODD_TEXT_OFFSETS)
     p = get(frame, ODD_TEXTS) + u32(offsets + 4 * index)
     size = u32(offsets + 4 * index + 4) - u32(offsets + 4 * index)
-    return put_string(out, p, size, get(frame, ODD_END), limit)
+    kind = get(column, KIND)
+    if kind == DECLARED_JSON:
+        return put_raw_json(out, p, size, get(frame, ODD_END), limit)
+    if kind != TEXT:
+        return put_string(out, p, size, get(frame, ODD_END), limit)
+    put8(out, 0x22)  # `_raw` has the inside of a JSON string
+    out = put_raw_json(out + 1, p, size, get(frame, ODD_END), limit)
+    if out > 0:
+        put8(out, 0x22)
+        out += 1
+    return out
 
 
 @each_row
