@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tailrace.cli.lines import numeric, printable, size
+from tailrace.cli.lines import numeric, size
 from tailrace.cli.values import value_text
 from tailrace.constants import ColumnType
 from tailrace.rows.image import ABSENT
@@ -88,11 +88,6 @@ def test_only_the_tables_asked_for(run, shop):
     rows = [line for line in ran.lines if line.startswith("  ")]
     assert rows
     assert all(line.startswith("  insert shop.payments  order_id=") for line in rows)
-
-
-def test_no_escape_sequence_reaches_a_terminal():
-    assert printable("a\x1b[31mb\x07\x85\u202ec\n\td") == "a\\x1b[31mb\\x07\\x85\\u202ec\n\td"
-    assert value_text("a\x1b'\n\\b", column()) == "'a\\x1b''\\n\\\\b'"
 
 
 def test_values():

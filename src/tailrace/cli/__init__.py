@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
+from tailrace.cli.lines import one_line, say, warnings_said
 from tailrace.cli.servers import without_passwords
 from tailrace.errors import TailraceError
 
@@ -47,23 +48,23 @@ def main() -> None:
     A reader that goes away (``| head``) and Ctrl-C end it without a word.
     """
     try:
-        status = app(
-            _arguments(sys.argv[1:]),
-            print_error=False,
-            exit_on_error=False,
-            result_action="return_value",
-        )
+        with warnings_said():
+            status = app(
+                _arguments(sys.argv[1:]),
+                print_error=False,
+                exit_on_error=False,
+                result_action="return_value",
+            )
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
-        line = without_passwords(" ".join(_message(error).split()), sys.argv)
-        print(f"tailrace: {line}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+        say(without_passwords(one_line(_message(error)), sys.argv))
         status = USAGE_ERROR
     except ImportError as error:
         missing = _missing_extra(error)
         if missing is None:
             raise
-        print(f"tailrace: {missing}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+        say(missing)
         status = USAGE_ERROR
     except BrokenPipeError:
         status = 0

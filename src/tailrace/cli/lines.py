@@ -1,13 +1,25 @@
-"""Lines of text with colours on a terminal, and tables; plain text anywhere else."""
+"""Where the command line prints: lines with colours on a terminal, and tables; plain text anywhere
+else; and lines on stderr.
+
+All that is printed but SQL, which is a script, goes through here, and is escaped here
+(`tailrace.printable`): names, values and what servers say may hold anything.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
+from tailrace.printable import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
 
 Piece = tuple[str, str]
 """Text and its role: a key of `STYLES`, empty for none."""
@@ -49,13 +61,14 @@ class PlainOutput:
         self._size = 0
 
     def line(self, *pieces: Piece) -> None:
-        text = "".join(text for text, _ in pieces)
+        text = printable("".join(text for text, _ in pieces), keep="\t")
         self._held.append(text)
         self._size += len(text)
         if self._size > _BUFFERED:
             self.close()
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        headers, *rows = [[printable(cell) for cell in row] for row in (headers, *rows)]
         right = numeric(headers, rows)
         widths = [max(len(row[index]) for row in (headers, *rows)) for index in range(len(headers))]
         self.line((title, ""))
@@ -84,22 +97,22 @@ class TerminalOutput:
 
         text = Text()
         for piece, role in pieces:
-            text.append(piece, STYLES.get(role, ""))
+            text.append(printable(piece, keep="\t"), STYLES.get(role, ""))
         self._console.print(text, soft_wrap=True)
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         from rich.table import Table  # noqa: PLC0415 - only terminals need rich
 
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table(title=shown(title), title_justify="left", title_style="bold")
         for header, to_right in zip(headers, numeric(headers, rows), strict=True):
             table.add_column(
-                header,
+                shown(header),
                 justify="right" if to_right else "left",
                 no_wrap=to_right,
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(shown, row))
         self._console.print(table)
 
     def close(self) -> None:
@@ -115,24 +128,67 @@ def output_to(stream: TextIO) -> Output:
     return TerminalOutput(Console(file=stream, highlight=False, markup=False, emoji=False))
 
 
+def shown(*lines: str) -> Text:
+    """Lines for a terminal, as a text of rich's that knows no markup."""
+    from rich.text import Text  # noqa: PLC0415 - only terminals need rich
+
+    return Text("\n".join(map(printable, lines)))
+
+
+def cut_to_width(*lines: str) -> Text:
+    """Lines for a display that changes: what does not fit the terminal's width is left out."""
+    text = shown(*lines)
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def say(text: str, above: Live | None = None) -> None:
+    """A line on stderr, above a display that changes where there is one."""
+    if above is not None:
+        above.console.print(shown(f"tailrace: {text}"), soft_wrap=True)
+        return
+    sys.stdout.flush()
+    print(f"tailrace: {printable(text)}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+
+
+def live_on_stderr() -> Live:
+    """A display on stderr that changes; a terminal's."""
+    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
+    from rich.live import Live  # noqa: PLC0415 - as above
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return Live(console=console, transient=True, auto_refresh=True)
+
+
+def one_line(text: str) -> str:
+    """A text of several lines as one."""
+    return " ".join(text.split())
+
+
+class _Said(logging.Handler):
+    """Warnings, ours and of libraries, as lines on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(one_line(record.getMessage()))
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """Say what is logged as a warning; without this, logging writes it to stderr as it is."""
+    handler = _Said(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
 def numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
     """Which columns hold nothing but numbers."""
     return [
         bool(rows) and all(row[index][:1].isdigit() or row[index] in {"", "-"} for row in rows)
         for index in range(len(headers))
     ]
-
-
-def printable(text: str) -> str:
-    """Text of a log for a terminal: control characters but line ends and tabs are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or character in "\n\t"
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def size(count: int) -> str:

@@ -31,6 +31,7 @@ from tailrace.cli.rename import RewriteDb, renamed_databases
 from tailrace.cli.text import TextView
 from tailrace.cli.verify import verify_log
 from tailrace.errors import UsageError
+from tailrace.printable import printable_json
 from tailrace.records import Changes
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def log(
             name="--as",
             help="``text`` (default); ``json``: a change record a line; ``sql``: statements that "
             "give the same data on a copy of the schema; ``undo``: statements that take the "
-            "changes back, the last first; ``raw``: a log again (see ``--into``).",
+            "changes back, the last first (both exact: look at them with a pager, as names and "
+            "statements in them may hold what a terminal acts on); ``raw``: a log again (see "
+            "``--into``).",
         ),
     ] = "text",
     events: Annotated[
@@ -183,7 +186,8 @@ def _json(
     reader: Reader, out: TextIO, *, events: bool, statements: Literal["error", "skip"]
 ) -> None:
     lines = _lines(reader, out)
-    lines.take(_events(reader) if events else _changes(reader, statements))
+    found = _events(reader) if events else _changes(reader, statements)
+    lines.take(map(printable_json, found))
 
 
 def _sql(

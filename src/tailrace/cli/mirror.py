@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.lines import output_to, say, size
 from tailrace.cli.mirror_live import display, held, notes
 from tailrace.cli.mirror_options import check_cores, keys, seconds
 from tailrace.cli.mirror_progress import progress_shown
@@ -22,7 +22,6 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     chosen_tables,
-    say,
     standard_output,
 )
 from tailrace.cli.servers import names_server, parsed
@@ -215,7 +214,7 @@ def _print(
             style = "alarm" if table.refused else "quiet"
             output.line((text, style))
         if table.changes and table.names != "log":
-            say(f"{printable(table.name)}: {_NAMES[table.names]}")
+            say(f"{table.name}: {_NAMES[table.names]}")
 
 
 _NAMES = {
@@ -229,7 +228,7 @@ def _row(table: TableReport) -> list[str]:
     counts = [table.changes.get(each, 0) for each in ("insert", "update", "delete")]
     rows = "-" if table.rows is None else f"{table.rows:,}"
     return [
-        printable(table.name),
+        table.name,
         *(f"{count:,}" if count else "" for count in counts),
         rows,
         size(table.size),

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tailrace.cli.lines import printable, size
+from tailrace.cli.lines import cut_to_width, live_on_stderr, say, shown, size
 from tailrace.cli.mirror_progress import PHASES
-from tailrace.cli.options import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +38,10 @@ class Display(Protocol):
 
 def notes(table: TableReport) -> list[str]:
     """What a person should know of a table, a line each."""
-    name = printable(table.name)
+    name = table.name
     if table.refused and not table.dropped:
-        return [f"{name}: no current state: {printable(table.refused)}"]
-    return [f"{name}: {printable(note)}" for note in table.notes]
+        return [f"{name}: no current state: {table.refused}"]
+    return [f"{name}: {note}" for note in table.notes]
 
 
 def held(source: str, place: str) -> str:
@@ -155,12 +154,11 @@ class _Terminal:
             self._show()
 
     def line(self, text: str) -> None:
-        self._live.console.print(f"tailrace: {text}", soft_wrap=True)
+        say(text, self._live)
 
     def _show(self) -> None:
         from rich.console import Group  # noqa: PLC0415 - only terminals need rich
         from rich.table import Table  # noqa: PLC0415 - as above
-        from rich.text import Text  # noqa: PLC0415 - as above
 
         moment = self._moment
         title = f"{self._into}: {self._phase}"
@@ -170,7 +168,7 @@ class _Terminal:
                 f"{size(int(moment.rate))}/s, {self._phase}"
             )
         lines = [title, *(_line(each) for each in (moment.sources if moment else ()))]
-        text = Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
+        text = cut_to_width(*lines)
         if not self._counted.rows:
             self._live.update(text)
             return
@@ -184,13 +182,13 @@ class _Terminal:
             changes = counted.changes.get(name, {})
             rows = counted.rows[name]
             table.add_row(
-                Text(printable(name)),
+                shown(name),
                 *(f"{changes.get(each, 0):,}" for each in _OPERATIONS),
                 "-" if rows is None else f"{rows:,}",
             )
         parts: list[Any] = [text, table]
         if len(names) > _MOST_TABLES:
-            parts.append(Text(f"and {len(names) - _MOST_TABLES} more"))
+            parts.append(shown(f"and {len(names) - _MOST_TABLES} more"))
         self._live.update(Group(*parts))
 
 
@@ -200,11 +198,7 @@ def display(into: str) -> Iterator[Display]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
-    from rich.live import Live  # noqa: PLC0415 - as above
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    with Live(console=console, transient=True, auto_refresh=True) as live:
+    with live_on_stderr() as live:
         yield _Terminal(into, live)
 
 
@@ -219,4 +213,4 @@ def _line(source: SourceMoment) -> str:
         pieces.append(source.gtid)
     if not source.connected:
         pieces.append("not connected")
-    return printable("  ".join(pieces))
+    return "  ".join(pieces)

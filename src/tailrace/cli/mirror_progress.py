@@ -7,8 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tailrace.cli.lines import size
-from tailrace.cli.options import say
+from tailrace.cli.lines import say, size
+from tailrace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,11 +44,11 @@ def progress_shown() -> Iterator[Progress]:
     )
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=Console(stderr=True, markup=False, emoji=False),
         transient=True,
     )
     with bar:
@@ -58,7 +58,7 @@ def progress_shown() -> Iterator[Progress]:
             if phase in _COUNTED:
                 bar.update(task, description=PHASES[phase], completed=done, total=total)
             else:
-                bar.update(task, description=PHASES.get(phase, phase))
+                bar.update(task, description=printable(PHASES.get(phase, phase)))
 
         yield tell
 

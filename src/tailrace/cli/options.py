@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
+from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import names_server, server
 from tailrace.errors import UsageError
@@ -84,12 +85,6 @@ SkipChecksums = Annotated[
     bool,
     Parameter(name="--skip-checksums", negative=(), help="Do not verify the events' checksums."),
 ]
-
-
-def say(text: str) -> None:
-    """A line on stderr."""
-    sys.stdout.flush()
-    print(f"tailrace: {text}", file=sys.stderr)  # noqa: T201 - the command line's own voice
 
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:

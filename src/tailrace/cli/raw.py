@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from tailrace.cli.options import say, say_how_it_ended
+from tailrace.cli.lines import say
+from tailrace.cli.options import say_how_it_ended
 from tailrace.constants import MAGIC, ChecksumAlgorithm, Flavour
 from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import (

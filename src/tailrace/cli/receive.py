@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import printable
-from tailrace.cli.options import KeyringFile  # noqa: TC001 - cyclopts looks at it
+from tailrace.cli.lines import one_line, output_to
+from tailrace.cli.options import KeyringFile, standard_output
 from tailrace.cli.receive_progress import display, summary
 from tailrace.cli.servers import parsed
 from tailrace.errors import TailraceError, UsageError
@@ -131,9 +131,11 @@ def receive(
             for number, place in enumerate(places)
         ]
         signalled = _run(jobs, shown, alone=len(jobs) == 1)
+    output = output_to(standard_output())
     for job in jobs:
         if job.done is not None:
-            print(summary(job.name, job.done, job.receiver.purged))  # noqa: T201 - its output
+            output.line((summary(job.name, job.done, job.receiver.purged), ""))
+    output.close()
     if any(job.failed is not None for job in jobs):
         return _FAILED
     return _INTERRUPTED if signalled == signal.SIGINT else 0
@@ -188,8 +190,8 @@ def _tell(job: _Job, shown: Display, *, alone: bool) -> None:
         return
     if not isinstance(error, TailraceError):
         raise error
-    text = " ".join(str(error).split())
-    shown.line(printable(text if alone else f"{job.name}: {text}"))
+    text = one_line(str(error))
+    shown.line(text if alone else f"{job.name}: {text}")
 
 
 @contextmanager

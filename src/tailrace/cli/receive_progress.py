@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tailrace.cli.lines import printable, size
-from tailrace.cli.options import say
+from tailrace.cli.lines import cut_to_width, live_on_stderr, one_line, say, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,12 +65,10 @@ class _Terminal:
             self._show()
 
     def line(self, text: str) -> None:
-        self._live.console.print(f"tailrace: {text}", soft_wrap=True)
+        say(text, self._live)
 
     def _show(self) -> None:
-        from rich.text import Text  # noqa: PLC0415 - only terminals need rich
-
-        self._live.update(Text("\n".join(self._lines), no_wrap=True, overflow="ellipsis"))
+        self._live.update(cut_to_width(*self._lines))
 
 
 @contextmanager
@@ -81,11 +78,7 @@ def display(names: Sequence[str], every: float) -> Iterator[Display]:
         with _logged(shown := _Lines(names, every)):
             yield shown
         return
-    from rich.console import Console  # noqa: PLC0415 - only terminals need rich
-    from rich.live import Live  # noqa: PLC0415 - as above
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    with Live(console=console, transient=True, auto_refresh=True) as live:
+    with live_on_stderr() as live:
         terminal = _Terminal(names, live)
         with _logged(terminal):
             yield terminal
@@ -97,19 +90,21 @@ class _Handler(logging.Handler):
         self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._shown.line(printable(" ".join(record.getMessage().split())))
+        self._shown.line(one_line(record.getMessage()))
 
 
 @contextmanager
 def _logged(shown: Display) -> Iterator[None]:
-    handler, level = _Handler(shown), _LOGGER.level
+    handler, level, propagate = _Handler(shown), _LOGGER.level, _LOGGER.propagate
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)
+    _LOGGER.propagate = False  # it would be said twice
     try:
         yield
     finally:
         _LOGGER.removeHandler(handler)
         _LOGGER.setLevel(level)
+        _LOGGER.propagate = propagate
 
 
 def _line(progress: Progress) -> str:
@@ -123,7 +118,7 @@ def _line(progress: Progress) -> str:
         pieces.append(f"{progress.reconnects} reconnections")
     if not progress.connected:
         pieces.append("not connected")
-    return printable("  ".join(pieces))
+    return "  ".join(pieces)
 
 
 def _lag(progress: Progress) -> str:
@@ -155,4 +150,4 @@ def summary(name: str, progress: Progress, purged: Sequence[str]) -> str:
         text += f" ({progress.gtid})"
     if purged:
         text += f"; {len(purged)} files purged ({purged[0]} to {purged[-1]})"
-    return printable(text)
+    return text

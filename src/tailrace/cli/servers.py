@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +36,6 @@ def parsed(url: str, *, follow: bool = False) -> Source:
     source = Source.parse(url)
     if source.retry is None and not follow:
         source = replace(source, retry=_RETRY)
-    _say_what_is_logged()
     return source.asking()
 
 
@@ -56,19 +53,6 @@ def server(url: str, start: Bound | None = None, *, follow: bool = False) -> Ser
             " leave one of the two out"
         )
     return ServerTransport(source)
-
-
-class _Said(logging.Handler):
-    """Warnings of a connection that broke and goes on, as lines on stderr."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(f"tailrace: {' '.join(record.getMessage().split())}", file=sys.stderr)  # noqa: T201 - the command line's own voice
-
-
-def _say_what_is_logged() -> None:
-    logger = logging.getLogger("tailrace.live")
-    if not any(isinstance(handler, _Said) for handler in logger.handlers):
-        logger.addHandler(_Said(logging.WARNING))
 
 
 def without_passwords(text: str, arguments: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from tailrace.cli.options import say, say_what_was_left
+from tailrace.cli.lines import say
+from tailrace.cli.options import say_what_was_left
 from tailrace.records import Changes
 from tailrace.sql import script, statements, undo
 

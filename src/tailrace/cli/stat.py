@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.lines import output_to, size
 from tailrace.cli.options import (
     Exclude,
     From,
@@ -22,6 +22,7 @@ from tailrace.cli.options import (
     say_how_it_ended,
     standard_output,
 )
+from tailrace.printable import printable_json
 from tailrace.selection import time_text
 from tailrace.statistics import Statistics
 
@@ -59,7 +60,8 @@ def stat(
         found = Statistics()
         found.read(reader)
         if as_ == "json":
-            stream.write(json.dumps(_record(reader.name, found), ensure_ascii=False) + "\n")
+            text = json.dumps(_record(reader.name, found), ensure_ascii=False)
+            stream.write(printable_json(text) + "\n")
         else:
             _print(output, reader.name, found)
         output.close()
@@ -123,7 +125,7 @@ def _print(output: Output, name: str, found: Statistics) -> None:
         ("table", "inserts", "updates", "deletes", "bytes"),
         [
             (
-                printable(table),
+                table,
                 f"{counts.insert:,}",
                 f"{counts.update:,}",
                 f"{counts.delete:,}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tailrace.cli.lines import printable
 from tailrace.cli.values import row_pieces, statement_lines
 from tailrace.constants import EventType
 from tailrace.events import (
@@ -83,7 +82,7 @@ class TextView:
 
     def _heading(self, event: Event, format_: FormatDescription) -> None:
         self._file = event.file
-        text = f"-- {event.file}: {format_.flavour} {printable(format_.server_version)}"
+        text = f"-- {event.file}: {format_.flavour} {format_.server_version}"
         if isinstance(event, FormatDescriptionEvent):
             text += f", begun {time_text(event.timestamp * 1_000_000)}"
         self._out.line((text, "file"))
@@ -124,11 +123,11 @@ class TextView:
             case RandEvent():
                 self._note(f"set rand_seed = {event.seed1}, {event.seed2}")
             case UserVarEvent():
-                self._note(f"set @{printable(event.variable)} = {printable(str(event.value))}")
+                self._note(f"set @{event.variable} = " + str(event.value))
             case IncidentEvent():
-                self._note(f"incident: {printable(event.message)}", "alarm")
+                self._note(f"incident: {event.message}", "alarm")
             case RotateEvent():
-                self._out.line((f"-- goes on in {printable(event.next_file)}", "quiet"))
+                self._out.line((f"-- goes on in {event.next_file}", "quiet"))
             case StopEvent():
                 self._out.line(("-- the server was shut down", "quiet"))
             case _ if event.header.type in _ROWS_OF_OLD:
@@ -137,7 +136,7 @@ class TextView:
     def _statement(self, sql: str, database: str) -> None:
         self._transaction()
         first, *more = statement_lines(sql)
-        where = (f"  {printable(database)}:", "quiet") if database else ("", "")
+        where = (f"  {database}:", "quiet") if database else ("", "")
         self._out.line(where, (first if not database else first[1:], ""))
         for line in more:
             self._out.line((line, ""))

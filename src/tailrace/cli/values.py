@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.cli.lines import printable, size
+from tailrace.cli.lines import size
 from tailrace.constants import ColumnType
 from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
@@ -41,7 +41,7 @@ def value_text(value: Any, column: Column) -> str:
         shown = value[: _LONGEST // 10]
         return f"[{','.join(map(float32_text, shown))}]{_rest(len(value) - len(shown), 'numbers')}"
     if isinstance(value, JsonText):
-        return _cut(printable(value).replace("\n", " "))
+        return _cut(value.replace("\n", " "))
     if isinstance(value, str):
         return _quoted(value)
     return _cut(str(value))
@@ -49,7 +49,7 @@ def value_text(value: Any, column: Column) -> str:
 
 def _quoted(text: str) -> str:
     cut = text[:_LONGEST]
-    shown = printable(cut.replace("\\", "\\\\").replace("'", "''"))
+    shown = cut.replace("\\", "\\\\").replace("'", "''")
     shown = shown.replace("\n", "\\n").replace("\t", "\\t")
     return f"'{shown}'{_rest(len(text) - len(cut), 'characters')}"
 
@@ -113,9 +113,9 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _assigned(column: Column, value: Any) -> list[Piece]:
-    return [(f" {printable(column.name)}", "column"), (f"={value_text(value, column)}", "")]
+    return [(f" {column.name}", "column"), (f"={value_text(value, column)}", "")]
 
 
 def statement_lines(sql: str) -> list[str]:
     """A statement, its lines indented as the rest of a transaction."""
-    return [f"  {line}" for line in printable(sql.strip()).split("\n")]
+    return [f"  {line}" for line in sql.strip().split("\n")]

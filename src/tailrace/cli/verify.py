@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.cli.lines import printable
+from tailrace.cli.lines import one_line
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
@@ -52,7 +52,7 @@ def _verify_series(
 ) -> bool:
     good = True
     for number, file in enumerate(series.files):
-        name = printable(file.path)
+        name = file.path
         alone = LogSeries(series.name, (file,))
         counts = _Counts()
         try:
@@ -62,7 +62,7 @@ def _verify_series(
             catalogue = reader.catalogue
         except TailraceError as error:
             good = False
-            text = " ".join(str(error).split())
+            text = one_line(str(error))
             text = text.replace(f"{file.path}: ", "", 1) if text.startswith(file.path) else text
             out.line((f"{name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
             continue
@@ -82,10 +82,10 @@ def _verify_stream(
             if step.event.file != name:
                 if name:
                     out.line((f"{name}: ", "file"), (_summary(counts, None), ""))
-                name, counts = printable(step.event.file or ""), _Counts()
+                name, counts = step.event.file or "", _Counts()
             _count(step, counts)
     except LogError as error:
-        text = " ".join(str(error).split())
+        text = one_line(str(error))
         out.line((f"{name or transport.name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
         return False
     counts.ends_inside = reader.inside

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import output_to, printable, size
+from tailrace.cli.lines import output_to, say, size
 from tailrace.cli.mirror_options import check_cores, seconds
-from tailrace.cli.options import Exclude, Tables, chosen_tables, say, standard_output
+from tailrace.cli.options import Exclude, Tables, chosen_tables, standard_output
 from tailrace.cli.servers import names_server, parsed
 from tailrace.errors import UsageError
 
@@ -99,7 +99,7 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
         for text in _remarks(table):
             output.line((text, "alarm" if table.compared else "quiet"))
         for note in table.notes:
-            output.line((f"{printable(table.name)}: {note}", "quiet"))
+            output.line((f"{table.name}: {note}", "quiet"))
     if report.behind is None:
         say(f"the lake is at {report.position}, which the server's logs do not have (any more)")
     elif report.transactions:
@@ -111,7 +111,7 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
 
 
 def _row(table: TableVerdict) -> list[str]:
-    name = printable(table.name)
+    name = table.name
     if table.reason is not None:
         return [name, "-", "-", "", "", "", ""]
     sums = {table.server_checksum, table.lake_checksum}
@@ -121,7 +121,7 @@ def _row(table: TableVerdict) -> list[str]:
 
 
 def _remarks(table: TableVerdict) -> list[str]:
-    name = printable(table.name)
+    name = table.name
     found = [] if table.reason is None else [f"{name}: {table.reason}"]
     if table.doubled:
         found.append(f"{name}: {table.doubled:,} keys are in the lake more than once")
@@ -137,8 +137,8 @@ def _remarks(table: TableVerdict) -> list[str]:
 
 def _bounds(part: object) -> str:
     low, high = getattr(part, "low", None), getattr(part, "high", None)
-    above = "" if low is None else f"above {printable(','.join(low))} "
-    upto = "" if high is None else f"up to {printable(','.join(high))} "
+    above = "" if low is None else f"above {','.join(low)} "
+    upto = "" if high is None else f"up to {','.join(high)} "
     return above + upto
 
 
@@ -158,4 +158,4 @@ def _difference(row: RowDifference) -> str:
 def _text(value: str | None) -> str:
     if value is None:
         return "NULL"
-    return printable(value if len(value) <= 60 else f"{value[:57]}...")
+    return value if len(value) <= 60 else f"{value[:57]}..."

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
+from tailrace.printable import printable
 from tailrace.spark.report import SourceMoment
 from tailrace.spark.stream_offset import Offset
 
@@ -138,7 +139,7 @@ def listener(on_moment: Callable[[StreamMoment], None] | None = None) -> BinlogL
 
 
 def _print(moment: StreamMoment) -> None:
-    print(moment, file=sys.stderr, flush=True)  # noqa: T201 - what was asked for
+    print(printable(str(moment)), file=sys.stderr, flush=True)  # noqa: T201 - what was asked for
 
 
 class _Rate:
