@@ -54,8 +54,8 @@ class _Numpy:
         return array
 
 
-def _take(self: pool.Pool, size: int) -> Array:  # noqa: ARG001 - it stands in for a method
-    return guarded(size + PADDING)
+def _take(self: pool.Pool, size: int) -> pool.Lease:
+    return pool.Lease(guarded(size + PADDING), self)
 
 
 def _keep(self: Walker, plain: bytes | bytearray) -> Array:
@@ -71,4 +71,5 @@ def install() -> None:
     for module in (arena, blocks, table):
         module.np = _Numpy()  # type: ignore[attr-defined]
     pool.Pool.take = _take  # type: ignore[method-assign]
+    pool.Pool.give_back = lambda _self, _memory: None  # type: ignore[method-assign]
     walk.Walker._keep = _keep  # type: ignore[method-assign]  # noqa: SLF001

@@ -54,8 +54,12 @@ RELEASES: dict[str, Release] = {
 }
 NAMES: tuple[str, ...] = tuple(RELEASES)
 """The database servers."""
-TOOLS: dict[str, Download] = {"go": Download("go", "unstable", ("golang-go",))}
-"""What else tests need: `tools.s3` builds an S3 server with it."""
+TOOLS: dict[str, Download] = {
+    "go": Download("go", "unstable", ("golang-go",)),
+    "python-3.14": Download("python-3.14", "unstable", ("python3.14", "patchelf")),
+}
+"""What else tests need: `tools.s3` builds an S3 server with Go; CI runs unit tests on the newest
+Python too."""
 
 
 def root_folder() -> Path:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tailrace.columns.layout import PADDING
 
 if TYPE_CHECKING:
-    from tailrace.columns.pool import Pool
+    from tailrace.columns.pool import Lease, Pool
 
 Array = np.ndarray[Any, Any]
 
@@ -38,6 +38,7 @@ class Arena:
         self.rows = rows
         self._size = 0
         self._regions: list[Region] = []
+        self._lease: Lease | None = None
         self._memory: Array = np.empty(0, np.uint8)
         self._address = 0
         self._buffer: pa.Buffer = pa.py_buffer(b"")
@@ -63,7 +64,8 @@ class Arena:
 
     def open(self, pool: Pool) -> None:
         """Take the memory; bits are set and offsets begin at 0."""
-        self._memory = pool.take(self._size)
+        self._lease = pool.take(self._size)
+        self._memory = self._lease.memory
         self._address = int(self._memory.ctypes.data)
         for region in self._regions:
             if region.offsets is not None:
@@ -86,14 +88,18 @@ class Arena:
     def close(self, rows: int) -> None:
         """No more is written. Where less than half is used, it moves to memory of its size."""
         sizes = [self.used(region, rows) for region in self._regions]
-        if 2 * sum(sizes) < self._size:
-            old, at = self._memory, 0
-            self._memory = np.empty(sum((size + 63) & ~63 for size in sizes), np.uint8)
+        old, at = self._memory, 0
+        if self._lease is not None and 2 * sum(sizes) >= self._size:
+            self._buffer = self._lease.buffer()
+        else:
+            new = np.empty(sum((size + 63) & ~63 for size in sizes), np.uint8)
             for region, size in zip(self._regions, sizes, strict=True):
-                self._memory[at : at + size] = old[region.at : region.at + size]
+                new[at : at + size] = old[region.at : region.at + size]
                 region.at = at
                 at += (size + 63) & ~63
-        self._buffer = pa.py_buffer(self._memory)
+            self._buffer = pa.py_buffer(new)
+        self._memory = np.frombuffer(self._buffer, np.uint8)
+        self._lease = None  # the buffer holds it, where it is one of the lease's memory
 
     def buffer(self, region: Region, rows: int) -> pa.Buffer:
         """What is used of a region, as an Arrow buffer."""

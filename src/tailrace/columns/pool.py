@@ -1,44 +1,76 @@
 """Memory for the kernels' output that is used again once nobody holds the batch it was made for.
 
-Fresh memory costs a page fault for every 4 KiB, as much as decoding into it. So buffers are kept,
-and taken again when the Arrow arrays over them are gone, which their reference count tells.
+Fresh memory costs a page fault for every 4 KiB, as much as decoding into it. So memory is kept, and
+taken again when the last Arrow buffer over it is gone: such a buffer holds a `Lease`, and the end
+of the lease gives the memory back.
 """
 
 from __future__ import annotations
 
-import sys
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from tailrace.columns.layout import PADDING
 
-_FREE_REFERENCES: Final = 3
-"""References to a buffer that only the pool holds: its list, the loop's name, the argument."""
 _WASTE: Final = 4
-"""A buffer may be so many times as large as what was asked for."""
+"""Memory may be so many times as large as what was asked for."""
+
+Memory = np.ndarray[Any, Any]
 
 
 class Pool:
-    """Buffers, found again by size; ``limit`` bounds the bytes that are kept."""
+    """Memory that is free, found again by size; ``limit`` bounds the bytes that are kept."""
 
     def __init__(self, limit: int = 96 << 20) -> None:
         self._limit = limit
-        self._buffers: list[np.ndarray[Any, Any]] = []
+        self._free: list[Memory] = []
+        self._lock = Lock()
 
-    def take(self, size: int) -> np.ndarray[Any, Any]:
-        """A buffer of at least ``size`` bytes (uint8) and `PADDING` more; its content is stale."""
+    def take(self, size: int) -> Lease:
+        """Memory of at least ``size`` bytes (uint8) and `PADDING` more; its content is stale."""
         size += PADDING
-        for buffer in self._buffers:
-            if size <= len(buffer) <= _WASTE * size and sys.getrefcount(buffer) == _FREE_REFERENCES:
-                return buffer
-        fresh: np.ndarray[Any, Any] = np.empty(size + size // 4, np.uint8)
-        self._make_room(len(fresh))
-        self._buffers.append(fresh)
-        return fresh
+        with self._lock:
+            for index, memory in enumerate(self._free):
+                if size <= len(memory) <= _WASTE * size:
+                    return Lease(self._free.pop(index), self)
+        return Lease(np.empty(size + size // 4, np.uint8), self)
 
-    def _make_room(self, size: int) -> None:
-        """Let go of buffers, the oldest first; those in use are freed by their last user."""
-        kept = sum(map(len, self._buffers)) + size
-        while self._buffers and kept > self._limit:
-            kept -= len(self._buffers.pop(0))
+    def give_back(self, memory: Memory) -> None:
+        """Keep memory that nobody uses any more, and let go of the oldest beyond the limit.
+
+        A lease may end in any thread, at any time: in the garbage collector too, which may run
+        while this thread holds the lock. So it never waits for it; the memory is freed then.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._free.append(memory)
+            kept = sum(map(len, self._free))
+            while kept > self._limit:
+                kept -= len(self._free.pop(0))
+        finally:
+            self._lock.release()
+
+
+class Lease:
+    """The use of ``memory``, until nobody holds the lease or a buffer of it.
+
+    What outlives the lease is read through `buffer`, never through ``memory`` or a view of it:
+    these do not keep the memory from being given to the next who asks.
+    """
+
+    __slots__ = ("_pool", "memory")
+
+    def __init__(self, memory: Memory, pool: Pool) -> None:
+        self.memory = memory
+        self._pool = pool
+
+    def buffer(self) -> pa.Buffer:
+        """All of the memory as an Arrow buffer, which holds the lease, as its slices do."""
+        return pa.foreign_buffer(int(self.memory.ctypes.data), len(self.memory), self)
+
+    def __del__(self) -> None:
+        self._pool.give_back(self.memory)
