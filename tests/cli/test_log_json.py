@@ -115,8 +115,7 @@ def test_the_corpus(run, path):
     assert sequence == sorted(set(sequence))
     if expected.get("rows_complete") and not any(word in folder.name for word in BEYOND_ROWS):
         assert_same_tables(replay(found), expected["tables"])
-    if not folder.name.endswith("old-temporal-fractions"):  # the kernels refuse them
-        assert [place(record) for record in found] == [record[:7] for record in column_path(folder)]
+    assert [place(record) for record in found] == [record[:7] for record in column_path(folder)]
 
 
 def test_sequence_is_the_column_paths(run, shop):

@@ -17,7 +17,7 @@ FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
 
 
 # What neither path can decode: both say so.
-REFUSED = ("encrypted", "incident", "old-temporal-fractions", "json-partial-minimal")
+REFUSED = ("encrypted", "incident", "json-partial-minimal")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)

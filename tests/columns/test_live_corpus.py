@@ -22,7 +22,7 @@ from tests.columns.oracle import by_table
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
 FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
-REFUSED = ("encrypted", "incident", "old-temporal-fractions", "json-partial-minimal")
+REFUSED = ("encrypted", "incident", "json-partial-minimal")
 NO_STREAM = ("relay-log",)
 SIZES = (1, 3000, 100_000, 1 << 30)
 

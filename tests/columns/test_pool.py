@@ -99,7 +99,9 @@ def test_leases_end_in_other_threads():
                 if buffer.to_pybytes() != mark.to_bytes(4, "little") * (len(buffer) // 4):
                     wrong.append(mark)
 
-    threads = [threading.Thread(target=drop, args=each) for each in zip(handed, range(3))]
+    threads = [
+        threading.Thread(target=drop, args=each) for each in zip(handed, range(3), strict=True)
+    ]
     for thread in threads:
         thread.start()
     for mark in range(5_000):

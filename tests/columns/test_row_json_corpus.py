@@ -22,7 +22,7 @@ from tailrace.storage import find
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
-REFUSED = ("encrypted", "incident", "old-temporal-fractions", "json-partial-minimal")
+REFUSED = ("encrypted", "incident", "json-partial-minimal")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "examples" / "shop"
 CASES = sorted(path.parent for path in (ROOT / "tests" / "corpus").glob("*/expected.json"))
 
-UNREADABLE = ("encrypted", "incident", "json-partial-minimal", "old-temporal-fractions")
+UNREADABLE = ("encrypted", "incident", "json-partial-minimal")
 """Cases whose logs cannot be read to their end, for reasons that other tests look at."""
 
 # Where there can be no current state, and why; the words are of the reason that is given.

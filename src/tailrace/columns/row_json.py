@@ -16,6 +16,7 @@ from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.as_json import declared_json
+from tailrace.rows.declared import OLD_TEMPORAL_TYPES
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import unescaped
 
@@ -38,7 +39,11 @@ _FIXED: Final = {
     pa.timestamp("us", "UTC"): f.MOMENT,
     pa.duration("us"): f.SPAN,
 }
-_FRACTIONAL: Final = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
+_FRACTIONAL: Final = OLD_TEMPORAL_TYPES | {
+    ColumnType.TIME2,
+    ColumnType.DATETIME2,
+    ColumnType.TIMESTAMP2,
+}
 
 
 def images_to_json(

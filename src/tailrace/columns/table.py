@@ -64,9 +64,7 @@ class TableDecoder:
             if wanted is None or column.name in wanted
         ]
         self.schema = schema_of(table, [(c.name, p) for c, p in self.asked], source)
-        self.digits = [
-            column.metadata if column.type.name.endswith("2") else 0 for column in table.columns
-        ]
+        self.digits = [plan.argument for plan in plans]  # of temporal columns: only these ask
         self.template, self._names = self._columns_template(plans)
         self.row_bytes = float((len(plans) + 7) // 8 + sum(plan.least for plan in plans) + 1)
         """How many bytes an image takes, about; corrected as rows are seen."""

@@ -16,7 +16,9 @@ import pyarrow as pa
 from tailrace.columns import layout as k
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
+from tailrace.rows.old_temporal import old_datetime_size, old_time_size, old_timestamp_size
 from tailrace.rows.schema import Logical
+from tailrace.rows.temporal import fraction_size
 
 if TYPE_CHECKING:
     from tailrace.rows.schema import Column
@@ -70,16 +72,15 @@ _INTEGERS: Final = {
     T.LONG: (k.INT32, pa.int32(), k.UINT32, pa.int64(), 4),
     T.LONGLONG: (k.INT64, pa.int64(), k.UINT64, _UINT64, 8),
 }
-# type: (kind, Arrow type, bytes without a fraction, whether metadata is the fraction's digits)
+_DATES: Final = frozenset({T.DATE, T.NEWDATE})
+# type: (kind, Arrow type, bytes by the digits of the fraction)
 _TEMPORAL: Final = {
-    T.DATE: (k.DATE, pa.date32(), 3, False),
-    T.NEWDATE: (k.DATE, pa.date32(), 3, False),
-    T.TIME: (k.OLD_TIME, _DURATION, 3, False),
-    T.DATETIME: (k.OLD_DATETIME, _LOCAL, 8, False),
-    T.TIMESTAMP: (k.OLD_TIMESTAMP, _UTC, 4, False),
-    T.TIME2: (k.TIME, _DURATION, 3, True),
-    T.DATETIME2: (k.DATETIME, _LOCAL, 5, True),
-    T.TIMESTAMP2: (k.TIMESTAMP, _UTC, 4, True),
+    T.TIME: (k.OLD_TIME, _DURATION, old_time_size),
+    T.DATETIME: (k.OLD_DATETIME, _LOCAL, old_datetime_size),
+    T.TIMESTAMP: (k.OLD_TIMESTAMP, _UTC, old_timestamp_size),
+    T.TIME2: (k.TIME, _DURATION, lambda digits: 3 + fraction_size(digits)),
+    T.DATETIME2: (k.DATETIME, _LOCAL, lambda digits: 5 + fraction_size(digits)),
+    T.TIMESTAMP2: (k.TIMESTAMP, _UTC, lambda digits: 4 + fraction_size(digits)),
 }
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "ascii"})
 _MADE: Final = {
@@ -97,10 +98,11 @@ def plan_of(column: Column) -> Plan:
         if column.unsigned:
             return _fixed(large, unsigned, 0, size)
         return _fixed(small, signed, 0, size)
+    if kind in _DATES:
+        return _fixed(pa.date32(), k.DATE, 0, 3)
     if kind in _TEMPORAL:
-        code, arrow, size, fractional = _TEMPORAL[kind]
-        digits = column.metadata if fractional else 0
-        return _fixed(arrow, code, digits, size + (digits + 1) // 2)
+        code, arrow, size_of = _TEMPORAL[kind]
+        return _fixed(arrow, code, column.metadata, size_of(column.metadata))
     match kind:
         case T.FLOAT:
             return _fixed(pa.float32(), k.FLOAT32, 0, 4)

@@ -29,6 +29,7 @@ from tailrace.columns.kernels.numbers import (
     decimal_text,
     fraction,
     packed_time,
+    second_parts,
 )
 from tailrace.columns.kernels.text import (
     inet4_text,
@@ -37,6 +38,9 @@ from tailrace.columns.kernels.text import (
     set_text,
     uuid_text,
 )
+
+_TIME_ZERO = 839 * 3600
+"""Seconds: one more than the longest TIME."""
 
 
 @helper
@@ -111,8 +115,16 @@ def _temporal(frame, column, kind, argument, p, row, place):
     """One value of a date or time type that is not k.DATETIME; its size or a reason to stop."""
     out = get(column, k.C_VALUES) + row * 8
     if kind in (k.TIMESTAMP, k.OLD_TIMESTAMP):
-        seconds = be32(p) if kind == k.TIMESTAMP else u32(p)
-        part = fraction(p + 4, argument)
+        if kind == k.TIMESTAMP:
+            seconds, part = be32(p), fraction(p + 4, argument)
+        elif argument == 0:
+            seconds, part = u32(p), 0
+        else:
+            seconds, part = be32(p), big_endian(p + 4, (argument + 1) >> 1)
+            parts = second_parts(argument)
+            if part >= parts:
+                return k.BAD_VALUE
+            part *= 1_000_000 // parts
         if seconds == 0 and part == 0:
             _no_value(column, row)
             if not _odd(frame, row, place, 0, 0):
@@ -130,6 +142,23 @@ def _temporal(frame, column, kind, argument, p, row, place):
             return k.BAD_VALUE
         reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
         return 3 if reason == k.ALL_DECODED else reason
+    if argument:  # MariaDB's old types with a fraction: big-endian, a number of its units
+        parts = second_parts(argument)
+        unit = 1_000_000 // parts
+        longer = (argument > 2) + (argument > 5)
+        if kind == k.OLD_TIME:
+            value = big_endian(p, 4 + longer) - _TIME_ZERO * parts
+            if not -_TIME_ZERO * parts < value < _TIME_ZERO * parts:
+                return k.BAD_VALUE
+            put64(out, value * unit)
+            return 4 + longer
+        value = big_endian(p, 6 + longer)
+        days = value // (86_400 * parts)
+        if value < 0 or days // (32 * 13) > 9999:
+            return k.BAD_VALUE
+        time = (value - days * 86_400 * parts) * unit
+        reason = _date(frame, column, row, place, days >> 5, days & 31, time)
+        return 6 + longer if reason == k.ALL_DECODED else reason
     if kind == k.OLD_DATETIME:
         value = i64(p)
         clock, value = value % 1_000_000, value // 1_000_000

@@ -49,6 +49,15 @@ def packed_time(p, digits):
 
 
 @helper
+def second_parts(digits):
+    """How many units of a fraction of ``digits`` digits a second has."""
+    parts = 1
+    for _ in range(digits):
+        parts *= 10
+    return parts
+
+
+@helper
 def date_days(months, day, calendar):
     """Days since 1970-01-01 of a day of a month, or k.NO_DATE for one that is not in the calendar.
 
