@@ -5,6 +5,8 @@ when a test first asks; `server` gives a test all three in turn; `fresh_server` 
 options of its own. Without servers such tests are skipped with the reason; TAILRACE_REQUIRE_SERVERS=1
 makes that a failure. Global variables that the tests of a file set are put back behind the file:
 which files share a server differs from run to run.
+
+Tests that need a server are marked `server`, those that need Spark `spark`: see `_marks`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +25,43 @@ from tools.applied import gtid_mode
 from tools.servers import NAMES, Server, available
 
 FreshServer = Callable[..., Server]
+
+_SERVER_FIXTURES = {"mysql97", "mariadb118", "mariadb1011", "server", "fresh_server"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function):
+            for mark in _marks(item):
+                item.add_marker(mark)
+
+
+def _marks(item: pytest.Function) -> Iterator[str]:
+    """What a test needs, by its fixtures and by what its file or theirs imports.
+
+    A file that imports what starts a server, or a server's own programs, is taken to use it.
+    """
+    closure = item._fixtureinfo.name2fixturedefs
+    namespaces = [vars(item.module)]
+    for definitions in closure.values():
+        namespaces += [
+            each.func.__globals__ for each in definitions if each.func.__module__ != __name__
+        ]
+    origins = {
+        getattr(value, "__module__", None) or getattr(value, "__name__", "")
+        for namespace in namespaces
+        for value in namespace.values()
+        if callable(value) or isinstance(value, ModuleType)
+    }
+    if _SERVER_FIXTURES & closure.keys() or _any_below(origins, "tools.servers", "tools.s3"):
+        yield "server"
+    in_folder = Path(__file__).parent / "spark" in item.path.parents
+    if in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
+        yield "spark"
+
+
+def _any_below(origins: set[Any], *packages: str) -> bool:
+    return any(f"{each}.".startswith(f"{package}.") for each in origins for package in packages)
 
 
 def _require(name: str) -> None:

@@ -58,6 +58,10 @@ def _take(self: pool.Pool, size: int) -> pool.Lease:
     return pool.Lease(guarded(size + PADDING), self)
 
 
+def _give_back(self: pool.Pool, memory: Array) -> None:
+    """Nothing is used again: memory that is freed cannot be touched in silence."""
+
+
 def _keep(self: Walker, plain: bytes | bytearray) -> Array:
     data = guarded(len(plain) + PADDING)
     data[: len(plain)] = np.frombuffer(plain, np.uint8)
@@ -71,5 +75,5 @@ def install() -> None:
     for module in (arena, blocks, table):
         module.np = _Numpy()  # type: ignore[attr-defined]
     pool.Pool.take = _take  # type: ignore[method-assign]
-    pool.Pool.give_back = lambda _self, _memory: None  # type: ignore[method-assign]
+    pool.Pool.give_back = _give_back  # type: ignore[method-assign]
     walk.Walker._keep = _keep  # type: ignore[method-assign]  # noqa: SLF001

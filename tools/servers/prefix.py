@@ -56,7 +56,7 @@ NAMES: tuple[str, ...] = tuple(RELEASES)
 """The database servers."""
 TOOLS: dict[str, Download] = {
     "go": Download("go", "unstable", ("golang-go",)),
-    "python-3.14": Download("python-3.14", "unstable", ("python3.14", "patchelf")),
+    "python-3.14": Download("python-3.14", "unstable", ("python3.14",)),
 }
 """What else tests need: `tools.s3` builds an S3 server with Go; CI runs unit tests on the newest
 Python too."""
@@ -87,12 +87,13 @@ def command(tree: Path, *programs: str) -> list[str]:
     for program in programs:
         for folder in ("usr/sbin", "usr/bin"):
             if (file := tree / folder / program).is_file():
-                loader = _loader(tree)
-                return [str(loader), "--library-path", str(loader.parent), str(file)]
+                own = loader(tree)
+                return [str(own), "--library-path", str(own.parent), str(file)]
     raise FileNotFoundError(f"{tree} has no {' or '.join(programs)}")
 
 
-def _loader(tree: Path) -> Path:
+def loader(tree: Path) -> Path:
+    """The loader of a tree's programs; its libraries lie next to it."""
     return next((tree / "usr/lib").glob("*-linux-gnu*/ld-linux*.so.*"))
 
 
@@ -106,7 +107,7 @@ class Prefix:
     @property
     def libraries(self) -> Path:
         """The folder of its shared libraries."""
-        return _loader(self.path).parent
+        return loader(self.path).parent
 
     @property
     def share(self) -> Path:

@@ -43,7 +43,7 @@ def calendar() -> np.ndarray[Any, Any]:
     months = np.arange(_YEARS * 12)
     first = np.datetime64("0000-01-01", "M") + months
     begin = first.astype("datetime64[D]").astype(np.int64)
-    length = (first + 1).astype("datetime64[D]").astype(np.int64) - begin
+    length = (first + np.timedelta64(1, "M")).astype("datetime64[D]").astype(np.int64) - begin
     table = np.zeros((_YEARS, 13), np.int32)
     table[:, 1:] = (begin << 5 | length).reshape(_YEARS, 12)
     table[0] = 0
