@@ -104,7 +104,7 @@ def _mariadb(event):
     words = np.zeros(k.TRANSACTION_WORDS, np.int64)
     words[k.T_STAMP] = event.timestamp * 1_000_000
     words[k.T_KIND] = k.MARIADB_GTID
-    words[k.T_NUMBER] = event.gtid.seq_no
+    words[k.T_NUMBER : k.T_NUMBER + 1].view(np.uint64)[0] = event.gtid.seq_no
     words[k.T_DOMAIN] = event.gtid.domain_id
     words[k.T_SERVER] = event.gtid.server_id
     return words

@@ -110,6 +110,7 @@ MARIADB_GTID: Final = 2
 T_UUID: Final = 2
 """Two words: 16 bytes as logged."""
 T_NUMBER: Final = 4
+"""Without sign: MariaDB's sequence numbers go up to 2**64 - 1."""
 T_DOMAIN: Final = 5
 T_SERVER: Final = 6
 T_TAG_SIZE: Final = 7

@@ -87,7 +87,7 @@ def _gtid_text(transaction: np.ndarray[Any, Any]) -> str | None:
     kind = transaction[k.T_KIND]
     if kind == k.NO_GTID:
         return None
-    number = int(transaction[k.T_NUMBER])
+    number = int(transaction[k.T_NUMBER]) & 0xFFFF_FFFF_FFFF_FFFF  # unsigned in MariaDB
     if kind == k.MARIADB_GTID:
         return f"{transaction[k.T_DOMAIN]}-{transaction[k.T_SERVER]}-{number}"
     uuid = format_uuid(transaction[k.T_UUID : k.T_UUID + 2].tobytes())

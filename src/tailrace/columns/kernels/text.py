@@ -20,6 +20,17 @@ def decimal_digits(value, target):
 
 
 @helper
+def _unsigned_digits(value, target):
+    """A word, taken as a number without sign, in decimal at ``target``; the address behind it."""
+    if value >= 0:
+        return decimal_digits(value, target)
+    tens = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) // 5
+    target = decimal_digits(tens, target)
+    put8(target, 48 + value - tens * 10)
+    return target + 1
+
+
+@helper
 def hex_digit(value):
     """The character of 0 to 15."""
     return value + (48 if value < 10 else 87)
@@ -136,4 +147,4 @@ def gtid_text(transaction, target):
             copy32(target + 1, transaction + k.T_TAG * 8)
             target += size + 1
             put8(target, 58)
-    return decimal_digits(get(transaction, k.T_NUMBER), target + 1)
+    return _unsigned_digits(get(transaction, k.T_NUMBER), target + 1)
