@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tailrace.columns import text_output
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.errors import EventDecodeError
-from tailrace.rows.decimals import decimal_size
 from tailrace.rows.json import load_json
 from tests.columns.jsonb_log import logged_json
 from tests.columns.jsonb_made import jsonb, opaque
@@ -87,6 +86,12 @@ EXPRESSIONS = [
     "JSON_ARRAY(REPEAT(x'fa', 57), REPEAT(x'fb', 58), REPEAT(x'fc', 114), REPEAT(x'fd', 115))",
     "CAST(REPEAT(x'e1', 100000) AS JSON)",
     "JSON_ARRAY(CAST(2024 AS YEAR), POINT(1, 2.5))",
+    "JSON_ARRAY(122222222222222222222222222222222222.111111111111111111111111111111)",  # (66,30)
+    "JSON_ARRAY(-999999999999999999999999999999999999999999999999999999999999999999999999999999999)",
+    "JSON_ARRAY(0.1111111111111111111111111111111111111111, 1/3)",
+    "(SELECT JSON_ARRAY(AVG(122222222222222222222222222222222222.11111111111111111111111111)))",
+    "JSON_ARRAY(CONVERT('a\"b' USING utf16), CONVERT('x' USING utf32), CONVERT('' USING ucs2))",
+    "JSON_OBJECT('k', CONVERT(REPEAT('ab\\n', 50) USING ucs2))",
     r"""JSON_QUOTE('a\\b"\n/\t<>&''')""",
     "JSON_ARRAY(CONVERT(x'0001020305070809090a0b0c0d0e0f101f207f22' USING utf8mb4))",
     "JSON_ARRAY(true, false, null)",
@@ -247,11 +252,12 @@ class TestMalformed:
     def test_sql_types(self, field: int, data: bytes) -> None:
         self.check(opaque(field, data))
 
-    @given(st.integers(1, 65), st.integers(0, 30), st.binary(min_size=36, max_size=36))
+    @given(st.integers(1, 82), st.integers(0, 82), st.binary(min_size=40, max_size=40))
     @settings(max_examples=300, deadline=None)
     def test_decimals(self, precision: int, scale: int, data: bytes) -> None:
         precision = max(precision, scale)
-        size = decimal_size(precision, scale)
+        whole = precision - scale
+        size = 4 * (whole // 9 + scale // 9) + (whole % 9 + 1) // 2 + (scale % 9 + 1) // 2
         self.check(opaque(246, bytes([precision, scale]) + data[:size]))
         small = bytes(byte & 0x0F for byte in data[1:size])
         self.check(opaque(246, bytes([precision, scale]) + b"\x80" + small))
@@ -302,7 +308,8 @@ class TestMalformed:
             struct.pack("<Bd", 11, float("nan")),
             opaque(246, b"\x05"),
             opaque(246, b"\x05\x06\x80"),  # scale above precision
-            opaque(246, b"\x42\x00" + bytes(30)),  # precision above 65
+            opaque(246, b"\x52\x00" + bytes(37)),  # 82 digits
+            opaque(246, b"\x42\x01" + bytes(33)),  # ten groups
             opaque(246, b"\x02\x00\xff"),  # 127 in two digits
             opaque(10, b"\x00" * 7),
             opaque(12, struct.pack("<q", 25 << 36)),  # 25 o'clock

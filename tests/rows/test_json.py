@@ -60,7 +60,7 @@ def test_truncated(size: int) -> None:
         (b"\x0c\xff\xff\xff\xff\xff\x01", "longer than any"),
         (b"\x0c\x02\xc3\x28", "not utf8mb4"),
         (b"\x0f\xf6\x01\x05", "without precision"),
-        (b"\x0f\xf6\x03\x42\x00\x80", "does not exist"),
+        (b"\x0f\xf6\x03\x52\x00\x80", "no 82 digits"),
         (b"\x0f\x0c\x01\x05", "instead of 8"),
         (b"\x0f\x0c\x08" + b"\xff" * 8, "before year 0"),
         (b"\x02\xff\xff\x04\x00", "65535 values"),
@@ -143,6 +143,12 @@ EXPRESSIONS = [
     "CAST(CONCAT('[', REPEAT('1,100000,3000000000,', 5000), 'true]') AS JSON)",
     "CAST(CONCAT('[', REPEAT('[', 99), REPEAT(']', 99), ']') AS JSON)",
     "CAST(ST_GeomFromText('POINT(1 2)') AS JSON)",
+    "JSON_ARRAY(122222222222222222222222222222222222.111111111111111111111111111111)",  # (66,30)
+    "JSON_ARRAY(-999999999999999999999999999999999999999999999999999999999999999999999999999999999)",
+    "JSON_ARRAY(0.1111111111111111111111111111111111111111, 1/3)",
+    "(SELECT JSON_ARRAY(AVG(122222222222222222222222222222222222.11111111111111111111111111)))",
+    "JSON_ARRAY(CONVERT('a\"b' USING utf16), CONVERT('x' USING utf32), CONVERT('' USING ucs2))",
+    "JSON_OBJECT('k', CONVERT(REPEAT('ab\\n', 50) USING ucs2))",
     "CAST('null' AS JSON)",
 ]
 

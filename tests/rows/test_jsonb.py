@@ -97,6 +97,15 @@ VALUES: list[tuple[str, Any]] = [
         [Decimal("9" * 65), Decimal(f"1{'0' * 29}.{'1' * 30}"), Decimal(f"0.{'0' * 29}1")],
     ),
     (
+        f"JSON_ARRAY(1{'2' * 35}.{'1' * 30}, {'9' * 81}, 0.{'1' * 40}, -{'9' * 63}.{'1' * 18})",
+        [
+            Decimal(f"1{'2' * 35}.{'1' * 30}"),
+            Decimal("9" * 81),
+            Decimal(f"0.{'1' * 40}"),
+            Decimal(f"-{'9' * 63}.{'1' * 18}"),
+        ],
+    ),
+    (
         "JSON_OBJECT('b', 1.10, 'a', JSON_ARRAY(TRUE, NULL, 'x', 1e0, -5))",
         {"b": Decimal("1.10"), "a": (True, None, "x", 1.0, -5)},
     ),
@@ -123,9 +132,9 @@ def test_values_become_what_mysql_writes(mysql97: Server) -> None:
         (2**64, "64 bits"),
         ([float("nan")], "no number nan"),
         (["\ud800"], "surrogate"),
-        (Decimal("1E+70"), "more digits than a DECIMAL"),
-        (Decimal("1E-31"), "more digits than a DECIMAL"),
-        (Decimal("1E-999999"), "more digits than a DECIMAL"),
+        (Decimal("1E+81"), "more digits than MySQL's numbers"),
+        (Decimal("1E-73"), "more digits than MySQL's numbers"),
+        (Decimal("1E-999999"), "more digits than MySQL's numbers"),
         (Decimal("NaN"), "no number"),
         (timedelta(days=40), "838:59:59"),
     ],

@@ -146,11 +146,10 @@ def _ordered(value: Any) -> Any:
 
 
 def as_document(column: Declared, text: str | None) -> str | None:
-    """SELECT's text as `from_json` has it: JSON whatever its white space, its null like NULL."""
+    """SELECT's text as `from_json` has it: JSON whatever its white space."""
     if column.base != "json" or text is None:
         return text
-    value = parse(text)
-    return None if value is None else _json_text(value)
+    return _json_text(parse(text))
 
 
 def from_arrow(column: Declared) -> Writer:

@@ -50,7 +50,8 @@ def json_changes(lines: Iterable[str], columns: Columns) -> Iterator[Change]:
     for line in lines:
         record = selected.parse(line)
         table = f"{record['_db']}.{record['_table']}"
-        before, after = (images.texts(table, record[image]) for image in ("before", "after"))
+        raw = record.get("_raw", {})
+        before, after = (images.texts(table, record, raw, image) for image in ("before", "after"))
         yield table, record["_op"], before, after
 
 
@@ -61,12 +62,17 @@ class _JsonImages:
         self._columns = columns
         self._writers: dict[tuple[str, str], Writer] = {}
 
-    def texts(self, table: str, image: dict[str, Any] | None) -> Texts | None:
-        """An image's texts, by column."""
+    def texts(
+        self, table: str, images: dict[str, Any], raw: dict[str, str], which: str
+    ) -> Texts | None:
+        """An image's texts, by column; a document that is JSON's null stands in ``raw``."""
+        image = images[which]
         if image is None:
             return None
         return {
-            name: None if value is None else self._writer(table, name)(value)
+            name: None
+            if value is None and f"{which}.{name}" not in raw
+            else self._writer(table, name)(value)
             for name, value in image.items()
         }
 
@@ -86,12 +92,13 @@ def document_changes(batches: Iterable[pa.RecordBatch], columns: Columns) -> Ite
     for batch in batches:
         for record in batch.to_pylist():
             table = f"{record['_db']}.{record['_table']}"
-            before, after = (
-                None if record[image] is None else selected.parse(record[image])
+            parsed = {
+                image: None if record[image] is None else selected.parse(record[image])
                 for image in ("before", "after")
-            )
-            texts = images.texts(table, before), images.texts(table, after)
-            found.append((int(record["_seq"]), (table, record["_op"], *texts)))
+            }
+            raw = dict(record["_raw"] or ())
+            before, after = (images.texts(table, parsed, raw, image) for image in parsed)
+            found.append((int(record["_seq"]), (table, record["_op"], before, after)))
     return _in_order(found)
 
 

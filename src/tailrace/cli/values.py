@@ -36,7 +36,7 @@ def value_text(value: Any, column: Column) -> str:
         cut = value[: _LONGEST // 2]
         return f"0x{cut.hex()}{_rest(len(value) - len(cut))}" if value else "''"
     if isinstance(value, JsonDiffs):
-        return _cut("; ".join(map(str, value)))
+        return _cut(value.shown(column.name).replace("\n", " "))
     if isinstance(value, tuple):
         shown = value[: _LONGEST // 10]
         return f"[{','.join(map(float32_text, shown))}]{_rest(len(value) - len(shown), 'numbers')}"

@@ -61,10 +61,14 @@ def batch_of_rows(
     names = OPERATIONS.to_pylist()
     operations = pa.array([names.index(row.kind) for row in rows], pa.int8())
     raw: list[list[tuple[str, str]]] = [[] for _ in rows]
-    images = [
-        _images(table, [getattr(row, image) for row in rows], image, raw)
-        for image in ("before", "after")
-    ]
+    try:
+        images = [
+            _images(table, [getattr(row, image) for row in rows], image, raw)
+            for image in ("before", "after")
+        ]
+    except UnsupportedType as error:
+        where = f"{event.file} at {position}: {table.table.database}.{table.table.table}"
+        raise UnsupportedType(f"{where}.{error}") from None
     schema = table.schema
     arrays = [
         pa.DictionaryArray.from_arrays(operations, OPERATIONS),
@@ -129,7 +133,10 @@ def _images(
             if value is None or value is ABSENT:
                 values.append(None)
                 continue
-            converted, odd = arrow_value(value, plan)
+            try:
+                converted, odd = arrow_value(value, plan)
+            except UnsupportedType as error:
+                raise UnsupportedType(f"{column.name}: {error}") from None
             values.append(converted)
             if odd is not None:
                 raw[number].append((f"{which}.{column.name}", odd))
@@ -144,8 +151,9 @@ def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
     arrow = plan.type
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(
-            "a partial JSON update whose row image has not the document before: log with "
-            "binlog_row_image=FULL, or leave the column out"
+            "a partial JSON update without the document before, so the log has no value of it: "
+            "log with binlog_row_image=FULL or without binlog_row_value_options=PARTIAL_JSON, or "
+            "leave the column or its table out"
         )
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return _temporal(str(value), arrow)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
-from tailrace.columns.arrays import strings
+from tailrace.columns.arrays import OddText, odd_values, strings
+from tailrace.columns.layout import ODD_WORDS
 from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows.as_json import declared_json
+from tailrace.rows.as_json import JSON_SPACE, declared_json, is_document
 from tailrace.rows.declared import OLD_TEMPORAL_TYPES
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import unescaped
@@ -86,6 +88,27 @@ def images_to_json(
     except EventDecodeError as error:
         error.message = f"column {columns[frame[f.BAD_COLUMN]].column.name}: {error.message}"
         raise
+
+
+def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
+    """The JSON record's ``_raw``: which documents of each row are JSON's null, and not SQL's."""
+    names: list[str] = []
+    found: list[OddText] = []
+    for number, name in enumerate(("before", "after")):
+        images = batch.column(name)
+        names = [field.name for field in images.type]
+        if images.null_count == len(batch):
+            continue
+        for place, column in enumerate(names):
+            declared = schema.columns[_index(schema, column)]
+            if not is_document(declared):
+                continue
+            texts = images.field(place)
+            if declared.type is not ColumnType.JSON:
+                texts = pc.utf8_trim(texts, JSON_SPACE)
+            rows = pc.indices_nonzero(pc.fill_null(pc.equal(texts, "null"), False))
+            found += [OddText(row, number << 32 | place, "null") for row in rows.to_pylist()]
+    return odd_values(np.zeros((0, ODD_WORDS), np.int64), found, len(batch), names, ())
 
 
 def _index(schema: TableSchema, name: str) -> int:

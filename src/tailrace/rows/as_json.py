@@ -3,6 +3,10 @@
 Integers, YEAR and BIT are numbers; DECIMAL, dates and times are text as ``SELECT`` prints them;
 binary is base64; JSON columns stand as they are; floats have the fewest digits that tell them from
 all others of their width. A column that is absent from the image is left out.
+
+Two fields are there only where an image cannot say it: ``_raw`` has the text of a document that is
+JSON's ``null``, which in the image looks like SQL's NULL; ``_diff`` has what a partial update does
+to a document that the log has not.
 """
 
 from __future__ import annotations
@@ -14,14 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, LogError, UnsupportedType
+from tailrace.errors import EventDecodeError, LogError
 from tailrace.position import sequence
 from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
-from tailrace.rows.json_diff import JsonDiffs
+from tailrace.rows.json import load_json
+from tailrace.rows.json_diff import JsonDiff, JsonDiffs, Operation
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import in_json
 
@@ -79,7 +84,7 @@ def change_json(
         f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
         f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
-        f'"_server_id":{origin.server_id},"before":{before},'
+        f'"_server_id":{origin.server_id},{_beside(row, schema)}"before":{before},'
         f'"after":{after}}}'
     )
 
@@ -92,28 +97,79 @@ def image_json(image: Image | None) -> str:
 def _image(image: Image | None) -> str:
     if image is None:
         return "null"
+    known = _known(image.schema)
+    values = image.as_tuple()
+    if known.documents:  # of those that the log has not there is no value
+        values = tuple(ABSENT if isinstance(value, JsonDiffs) else value for value in values)
     parts = [
         f"{name}null" if value is None else name + write(value)
-        for (name, write), value in zip(_writers(image.schema), image.as_tuple(), strict=True)
+        for (name, write), value in zip(known.writers, values, strict=True)
         if value is not ABSENT
     ]
     return f"{{{','.join(parts)}}}"
 
 
+def _beside(row: Row, schema: TableSchema) -> str:
+    """``_raw`` and ``_diff``, each with a comma after it, where the record has them."""
+    documents = _known(schema).documents
+    if not documents:
+        return ""
+    nulls: list[str] = []
+    diffs: list[str] = []
+    for name, image in (("before", row.before), ("after", row.after)):
+        if image is None:
+            continue
+        values = image.as_tuple()
+        for column in documents:
+            value = values[column.index]
+            if isinstance(value, JsonDiffs):
+                each = ",".join(map(_diff, value))
+                diffs.append(f"{text_json(f'{name}.{column.name}')}:[{each}]")
+            elif isinstance(value, str) and value.strip(JSON_SPACE) == "null":
+                nulls.append(f'{text_json(f"{name}.{column.name}")}:"null"')
+    parts = zip(("_raw", "_diff"), (nulls, diffs), strict=True)
+    return "".join(f'"{field}":{{{",".join(each)}}},' for field, each in parts if each)
+
+
+def _diff(diff: JsonDiff) -> str:
+    head = f'{{"op":"{diff.operation.name.lower()}","path":{text_json(diff.path)}'
+    if diff.operation is Operation.REMOVE:
+        return f"{head}}}"
+    return f'{head},"value":{load_json(diff.value)}}}'
+
+
+class _Known(NamedTuple):
+    """What is worked out of a schema once: each column's key as JSON and its writer."""
+
+    schema: TableSchema
+    writers: list[tuple[str, Writer]]
+    documents: list[Column]
+
+
 _MAX_KEPT: Final = 1024
-_kept: Final[dict[int, tuple[TableSchema, list[tuple[str, Writer]]]]] = {}
+_kept: Final[dict[int, _Known]] = {}
 
 
-def _writers(schema: TableSchema) -> list[tuple[str, Writer]]:
-    """For each column its key as JSON and its writer; kept by the schema's identity."""
+def _known(schema: TableSchema) -> _Known:
+    """Kept by the schema's identity."""
     known = _kept.get(id(schema))
-    if known is not None and known[0] is schema:
-        return known[1]
+    if known is not None and known.schema is schema:
+        return known
     if len(_kept) >= _MAX_KEPT:
         _kept.clear()
     writers = [(f"{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
-    _kept[id(schema)] = schema, writers
-    return writers
+    documents = [column for column in schema.columns if is_document(column)]
+    known = _kept[id(schema)] = _Known(schema, writers, documents)
+    return known
+
+
+JSON_SPACE: Final = " \t\n\r"
+"""What may stand around a document."""
+
+
+def is_document(column: Column) -> bool:
+    """Whether a column's values stand as JSON in JSON."""
+    return column.logical is Logical.JSON or column.type is ColumnType.JSON
 
 
 def writer_of(column: Column) -> Writer:
@@ -161,16 +217,6 @@ def _vector(value: tuple[float, ...]) -> str:
     return f"[{','.join(map(_float32, value))}]"
 
 
-def _document(value: str | JsonDiffs) -> str:
-    if isinstance(value, JsonDiffs):
-        raise UnsupportedType(
-            "a JSON column was logged as a partial update without the document before, so the "
-            "log has no value of it; log with binlog_row_image=FULL, or without "
-            "binlog_row_value_options=PARTIAL_JSON, or leave the table out"
-        )
-    return value
-
-
 _LINE_ENDS: Final = re.compile(r"[\r\n]")
 
 
@@ -195,7 +241,7 @@ _BY_TYPE: Final[dict[ColumnType, Writer]] = {
     ColumnType.FLOAT: _float32,
     ColumnType.DOUBLE: _float64,
     ColumnType.NEWDECIMAL: _decimal,
-    ColumnType.JSON: _document,
+    ColumnType.JSON: str,
     **dict.fromkeys(
         (
             ColumnType.DATE,

@@ -19,13 +19,32 @@ _LEFTOVER_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 _MAX_PRECISION: Final = 65
 _MAX_SCALE: Final = 38  # MariaDB's; MySQL's is 30
+MOST_GROUPS: Final = 9
+"""Groups of nine digits that a server's number has at most, begun ones counted."""
 
 
 def decimal_size(precision: int, scale: int) -> int:
     """Bytes of a DECIMAL(precision, scale); `EventDecodeError` if there is no such type."""
-    whole = precision - scale
-    if not (0 < precision <= _MAX_PRECISION and 0 <= scale <= _MAX_SCALE and whole >= 0):
+    if not (0 < precision <= _MAX_PRECISION and 0 <= scale <= _MAX_SCALE and scale <= precision):
         raise EventDecodeError(f"DECIMAL({precision},{scale}) does not exist")
+    return _size(precision, scale)
+
+
+def holds_number(precision: int, scale: int) -> bool:
+    """Whether a number in a server's memory, and so in JSON, may have that many digits.
+
+    They may be more than a column's: 81 of them, or fewer where groups are begun.
+    """
+    whole = precision - scale
+    return (
+        precision > 0
+        and 0 <= scale <= precision
+        and ((whole + 8) // 9 + (scale + 8) // 9 <= MOST_GROUPS)
+    )
+
+
+def _size(precision: int, scale: int) -> int:
+    whole = precision - scale
     full = (whole // 9 + scale // 9) * 4
     return full + _LEFTOVER_BYTES[whole % 9] + _LEFTOVER_BYTES[scale % 9]
 
@@ -36,11 +55,20 @@ def decimal_text(data: bytes, precision: int, scale: int) -> str:
     ``data`` holds exactly `decimal_size` bytes. Raises `EventDecodeError` for any other length and
     for groups that hold more digits than they have.
     """
+    decimal_size(precision, scale)
+    return _texts(precision, scale)(data)
+
+
+def number_text(data: bytes, precision: int, scale: int) -> str:
+    """As `decimal_text`, of a number that need not fit a column (`holds_number`)."""
+    if not holds_number(precision, scale):
+        raise EventDecodeError(f"a number has no {precision} digits, {scale} behind the point")
     return _texts(precision, scale)(data)
 
 
 def decimal_loader(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     """The loader of a DECIMAL(precision, scale) column."""
+    decimal_size(precision, scale)
     text = _texts(precision, scale)
     return lambda data: Decimal(text(data))
 
@@ -61,7 +89,7 @@ def _groups(precision: int, scale: int) -> list[tuple[int, int, int]]:
 @lru_cache(maxsize=256)
 def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
     """The function from packed bytes to text of one DECIMAL type."""
-    size = decimal_size(precision, scale)
+    size = _size(precision, scale)
     groups = _groups(precision, scale)
     top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
     width = scale + 1
@@ -140,6 +168,7 @@ def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[A
 
     Nothing is rounded: `ValueRefused` for a digit that does not fit.
     """
+    decimal_size(precision, scale)
     pack = decimal_packer(precision, scale)
 
     def dump_decimal(value: Any) -> bytes:
@@ -153,8 +182,8 @@ def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[A
 
 @lru_cache(maxsize=256)
 def decimal_packer(precision: int, scale: int) -> Callable[[int], bytes]:
-    """The function from a number in units of its last digit to the bytes of a DECIMAL."""
-    size = decimal_size(precision, scale)
+    """The function from a number in units of its last digit to its packed bytes."""
+    size = _size(precision, scale)
     groups = _groups(precision, scale)[::-1]
     top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
 

@@ -7,6 +7,7 @@ makes us read are counted: a malformed one whose values share bytes cannot blow 
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from json.encoder import encode_basestring
 from math import isfinite
 from struct import Struct
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
-from tailrace.rows.decimals import decimal_text
+from tailrace.rows.decimals import number_text
 from tailrace.rows.floats import load_double
 from tailrace.rows.temporal import datetime_text, time_text
 
@@ -262,7 +263,7 @@ def _inlined(kind: int, field: int) -> str:
 def _opaque_decimal(data: bytes) -> str:
     if len(data) < 2:
         raise EventDecodeError("JSON: a DECIMAL without precision and scale")
-    return decimal_text(data[2:], data[0], data[1])
+    return number_text(data[2:], data[0], data[1])
 
 
 def _packed(data: bytes) -> int:
@@ -296,9 +297,17 @@ _OPAQUE_TEXT: Final[dict[int, Callable[[bytes], str]]] = {
 
 
 def opaque_text(field: int, data: bytes) -> str:
-    """A value of a type that JSON has not: numbers and times as such, others in base64."""
+    """A value of a type that JSON has not: numbers and times as such, others in base64.
+
+    VAR_STRING is what MySQL makes of text in utf16, utf16le, ucs2 and utf32: it keeps its bytes
+    without the set's name, and prints them as if they were utf8mb4. Those that are not are in
+    base64 here, as the server gives text that is cut there, or broken.
+    """
     if field in _OPAQUE_TEXT:
         return _OPAQUE_TEXT[field](data)
+    if field == ColumnType.VAR_STRING:
+        with suppress(UnicodeDecodeError):
+            return quoted(data.decode())
     encoded = base64.b64encode(data).decode("ascii")
     lines = [encoded[at : at + 76] for at in range(0, len(encoded), 76)]
     return f'"base64:type{field}:' + r"\n".join(lines) + '"'

@@ -8,10 +8,19 @@ from __future__ import annotations
 import json
 import re
 from enum import IntEnum
+from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias, Union
 
 from tailrace.errors import EventDecodeError
-from tailrace.rows.json import MAX_DEPTH, TEXT, JsonText, opaque_text, quoted, read_jsonb
+from tailrace.rows.json import (
+    MAX_DEPTH,
+    TEXT,
+    JsonText,
+    load_json,
+    opaque_text,
+    quoted,
+    read_jsonb,
+)
 
 Leg = str | int
 """One step of a path: a member's name, or an index (negative from the end, -1 the last)."""
@@ -66,6 +75,35 @@ class JsonDiffs(tuple[JsonDiff, ...]):
         Raises `EventDecodeError` for a diff that does not fit it, or for what is no JSON.
         """
         return _applied(_tree_of_text(document), self)
+
+    def shown(self, document: str) -> str:
+        """What they do to a document, as mysqlbinlog shows it; ``document`` is its name."""
+        text = document
+        for function, diffs in groupby(self, _function):
+            parts = [text]
+            for diff in diffs:
+                parts.append(_sql_string(diff.path))
+                if diff.operation is not Operation.REMOVE:
+                    parts.append(_sql_value(load_json(diff.value)))
+            text = f"{function}({', '.join(parts)})"
+        return text
+
+
+def _function(diff: JsonDiff) -> str:
+    """The function of SQL that does what a diff does."""
+    if diff.operation is Operation.INSERT and diff.path.endswith("]"):
+        return "JSON_ARRAY_INSERT"
+    return f"JSON_{diff.operation.name}"
+
+
+def _sql_value(document: str) -> str:
+    if document[:1] in {"[", "{"}:
+        return f"CAST({_sql_string(document)} AS JSON)"
+    return _sql_string(json.loads(document)) if document[:1] == '"' else document
+
+
+def _sql_string(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 class _TreeBuilder:

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
-from tailrace.rows.decimals import decimal_packer, given_decimal, unscaled
+from tailrace.rows.decimals import decimal_packer, given_decimal, holds_number, unscaled
 from tailrace.rows.given import shown
 from tailrace.rows.json import MAX_DEPTH
 from tailrace.rows.json_diff import Leaf, changed_tree
@@ -35,7 +35,6 @@ _MOST: Final = 0xFFFF
 _MOST_LARGE: Final = 0xFFFFFFFF
 _F64: Final = Struct("<d")
 _I64: Final = Struct("<q")
-_MOST_PRECISION, _MOST_SCALE = 65, 30
 
 Value = tuple[int, bytes]
 """A value's type and its bytes."""
@@ -235,10 +234,7 @@ def _decimal(value: Decimal) -> bytes:
     _, digits, exponent = number.as_tuple()
     scale = max(0, -int(exponent))
     precision = max(1, len(digits) + int(exponent)) + scale
-    if precision > _MOST_PRECISION or scale > _MOST_SCALE:
-        raise ValueRefused(
-            f"JSON: {shown(value)} has more digits than a DECIMAL, "
-            f"{_MOST_PRECISION} of which {_MOST_SCALE} behind the point"
-        )
+    if not holds_number(precision, scale):
+        raise ValueRefused(f"JSON: {shown(value)} has more digits than MySQL's numbers, 81 at most")
     packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
     return bytes([precision, scale]) + packed

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.row_json import images_to_json, null_documents
 from tailrace.spark.current.conform import conform
 from tailrace.spark.types import plain_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.rows.schema import TableSchema
 
 _TEXT: Final = pa.string()
@@ -28,11 +30,12 @@ RECORD_FIELDS: Final = (
 )
 """The change record's own fields, as Spark sees them."""
 _IMAGES: Final = (pa.field("before", _TEXT), pa.field("after", _TEXT))
-JSON_SCHEMA: Final = pa.schema([*RECORD_FIELDS, *_IMAGES])
-"""Changes of all tables, their images as JSON."""
+_RAW: Final = pa.field("_raw", pa.map_(pa.string(), pa.string()))
+JSON_SCHEMA: Final = pa.schema([*RECORD_FIELDS, _RAW, *_IMAGES])
+"""Changes of all tables, their images as JSON; ``_raw`` tells JSON's null from SQL's."""
 _IMAGE_FIELDS: Final = (
     pa.field("_present", pa.struct([("before", pa.binary()), ("after", pa.binary())])),
-    pa.field("_raw", pa.map_(pa.string(), pa.string())),
+    _RAW,
 )
 
 
@@ -47,11 +50,13 @@ def table_schema(columns: pa.Schema, images: Literal["row", "both"]) -> pa.Schem
 
 def as_json(batch: pa.RecordBatch, table: TableSchema, target: pa.Schema) -> pa.RecordBatch:
     """A batch with its images as JSON documents, in the fields of ``target``."""
+    made: dict[str, Callable[[], pa.Array]] = {
+        "before": lambda: images_to_json(batch, table, "before"),
+        "after": lambda: images_to_json(batch, table, "after"),
+        "_raw": lambda: null_documents(batch, table),
+    }
     columns = [
-        images_to_json(batch, table, field.name)
-        if field.name in {"before", "after"}
-        else _plain(batch, field)
-        for field in target
+        made[field.name]() if field.name in made else _plain(batch, field) for field in target
     ]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 

@@ -25,6 +25,9 @@ _CASTS: Final[dict[int, str]] = {
 }
 
 
+_MOST_DIGITS, _MOST_SCALE = 65, 30
+
+
 class _Part(NamedTuple):
     """A part of a document: its JSON text, and its expression where the text does not say all."""
 
@@ -62,7 +65,10 @@ class _Expressions:
 def _opaque(field: int, data: bytes) -> str:
     """A value that is no JSON, as SQL that a JSON function takes as such."""
     if field == ColumnType.NEWDECIMAL:
-        return f"CAST({opaque_text(field, data)} AS DECIMAL({data[0]},{data[1]}))"
+        text, precision, scale = opaque_text(field, data), data[0], data[1]
+        if precision > _MOST_DIGITS or scale > _MOST_SCALE:
+            return text  # a literal may have more digits than any type
+        return f"CAST({text} AS DECIMAL({precision},{scale}))"
     if field in _CASTS:
         text = opaque_text(field, data).strip('"')
         return f"CAST('{text}' AS {_CASTS[field]})"

@@ -12,7 +12,7 @@ from tailrace.events.status_vars import StatusVariable
 from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.rollbacks import without_start_transaction
 from tailrace.rows.collations import charset_of, collation_name
-from tailrace.rows.decimals import decimal_text
+from tailrace.rows.decimals import number_text
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, name, quoted
@@ -150,5 +150,5 @@ def _user_value(event: UserVarEvent) -> str:
             text = repr(value)
             return text if "e" in text else f"{text}e0"
         case UserVarType.DECIMAL:
-            return decimal_text(value[2:], value[0], value[1])
+            return number_text(value[2:], value[0], value[1])
     raise UnsupportedType(f"user variable {event.variable} of type {event.value_type}")

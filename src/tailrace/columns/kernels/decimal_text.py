@@ -5,6 +5,7 @@ from __future__ import annotations
 from tailrace.columns.kernels.digits import ZEROS, digits8, divide, put_unsigned
 from tailrace.columns.kernels.memory import helper, i64, put8, put64, u8, umulh
 from tailrace.columns.text_frames import BAD_NUMBER
+from tailrace.rows.decimals import MOST_GROUPS
 
 
 @helper
@@ -24,13 +25,16 @@ def _put_nine(out: int, value: int) -> int:
 
 @helper
 def put_packed_decimal(out: int, p: int, size: int, precision: int, scale: int) -> int:
-    """Write a packed DECIMAL of ``size`` bytes, all its fraction digits; 68 bytes at most.
+    """Write a packed number of ``size`` bytes, all its fraction digits; 84 bytes at most.
 
-    Gives `BAD_NUMBER` in place of an address where size and digits do not fit the type.
+    It may have more digits than a column's: as many as nine groups hold. Gives `BAD_NUMBER` in
+    place of an address where there are more, or where size and digits do not fit.
     """
-    if not (0 < precision <= 65 and 0 <= scale <= 30 and scale <= precision):
-        return BAD_NUMBER
     whole = precision - scale
+    if precision <= 0 or scale < 0 or whole < 0:
+        return BAD_NUMBER
+    if divide(whole + 8, 9) + divide(scale + 8, 9) > MOST_GROUPS:
+        return BAD_NUMBER
     first = whole - divide(whole, 9) * 9
     last = scale - divide(scale, 9) * 9
     if size != _bytes_of(first) + _bytes_of(last) + 4 * (divide(whole, 9) + divide(scale, 9)):

@@ -36,6 +36,7 @@ from tailrace.columns.text_frames import (
     DEPTH,
     FRAME_WORDS,
     MORE,
+    NOT_UTF8,
     OFFSETS,
     OVERLAP,
     STACK,
@@ -102,7 +103,7 @@ def _moment(out: int, field: int, packed: int) -> int:
 def _opaque(out: int, at: int, end: int, limit: int) -> int:
     """Write a value of a SQL type: decimal, date or time; others as base64.
 
-    Among them VAR_STRING (253), which only MySQL 5.7 wrote: as that prints it.
+    VAR_STRING (253) is text in a set that is not known: as UTF-8 where it is that.
     """
     length = _length(at + 1, end)
     if length < 0:
@@ -119,6 +120,10 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
         if length != 8:
             return BAD_TIME
         return _moment(out, field, i64(at))
+    if field == 253:
+        text = put_quick_string(out, at, length, end, limit)
+        if text != NOT_UTF8:
+            return text
     put64(out, 0x3A34366573616222)  # "base64:type
     put32(out + 8, 0x65707974)
     out = put_unsigned(out + 12, field)
