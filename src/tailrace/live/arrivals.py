@@ -68,12 +68,13 @@ class Arrivals:
     def fill(self, need: int, room: int, deadline: float | None) -> bool:
         """Read on until ``need`` bytes from READ on are there, and then what else is at hand.
 
-        The chunk in the buffer is given up. ``room`` is how many bytes the packet at READ will
-        take, as far as that is known. False where ``deadline`` (`time.monotonic`) has passed or
-        the reader was woken. Raises ConnectionLost, HeartbeatTimeout.
+        The chunk in the buffer is given up. ``room`` is how many bytes the packet at READ says it
+        will take, as far as that is known: the buffer grows towards it as bytes come. False where
+        ``deadline`` (`time.monotonic`) has passed or the reader was woken. Raises ConnectionLost,
+        HeartbeatTimeout.
         """
-        self._make_room(max(need, room))
         state = self.state
+        self._make_room(max(need, min(room, 2 * (state[END] - state[READ]))))
         if monotonic() - self._listened > self.silence / 2:
             self.heard_at = monotonic()  # it was we who did not listen
         try:

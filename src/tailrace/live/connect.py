@@ -1,19 +1,25 @@
-"""A connection to a server, by PyMySQL: how it is made, and typed errors where it is not."""
+"""A connection to a server, by PyMySQL: how it is made, and what it may cost.
+
+PyMySQL parses what a server sends as if it came from a friend. So bytes come to it through a fence:
+`ServerConnection` counts them, waits for them no longer than was allowed, and makes a typed error
+of whatever the parsing raises.
+"""
 
 from __future__ import annotations
 
 import ssl
-import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
-    ProtocolError,
+    MalformedPacket,
     TailraceError,
     TlsError,
     UsageError,
 )
+from tailrace.live.bounded import Incoming, Patience, dial, secure, send
 from tailrace.live.refusals import refusal
 from tailrace.live.tls import TlsMode
 
@@ -21,106 +27,354 @@ try:
     from pymysql import err
     from pymysql.connections import Connection
     from pymysql.constants import CLIENT
+    from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+
+    from tailrace.live.login import read_public_key, ways
 except ModuleNotFoundError as error:
     raise UsageError(
         "servers are read by the package PyMySQL: pip install 'tailrace[live]'"
     ) from error
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+    from typing import Self
+
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
     from pymysql.cursors import Cursor
 
     from tailrace.live.url import Host, Source
 
-    _Base = Connection[Cursor]
+    class _Base(Connection[Cursor]):
+        """The private parts of PyMySQL that are used here; a test tells when they change."""
+
+        ctx: Any
+        protocol_version: int
+        salt: bytes
+        server_capabilities: int
+        server_version: str
+        _connect_attrs: dict[str, str]
+        _read_timeout: float | None
+        _rfile: Any
+        _sock: Any
+        _write_timeout: float | None
+
+        def __init__(self, **settings: Any) -> None: ...
+        def _execute_command(self, command: int, sql: Any) -> None: ...
+        def _force_close(self) -> None: ...
+        def _get_server_information(self) -> None: ...
+        def _read_packet(self, packet_type: Any = ...) -> Any: ...
 else:
     _Base = Connection
 
 _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "tailrace"}
 """What the server's performance schema says of us, as of any replica."""
-_IN_CLEAR: Final = frozenset({b"mysql_clear_password", b"dialog", b"mysql_old_password"})
-"""Ways of authentication that give the password to whoever listens."""
+_PROTOCOL: Final = 10
+_LOGIN: Final = 256 << 10
+"""Bytes that a server may send before it has let us in; it needs some hundreds."""
+_ANSWER: Final = 32 << 20
+"""Bytes of an answer that is held in memory."""
+_COLUMNS: Final = 4096
+"""Columns of an answer: as many as a table may have."""
+_VALUES: Final = 1_000_000
+"""Values of an answer that is held in memory: names and sizes of 300,000 logs."""
 
 
-def connect(source: Source, host: Host) -> Connection[Cursor]:
+def connect(source: Source, host: Host, *, wake: socket.socket | None = None) -> ServerConnection:
     """A connection to one of a source's hosts, authenticated, to be closed by the caller.
 
-    utf8mb4, autocommit, TLS as the source says; the server has ``source.answer_timeout`` seconds
-    for each answer. Raises ConnectionLost where the host is not known, not there or says nothing in
-    time; AccessDenied; TlsError; ProtocolError where it is no such server; UsageError for files of
-    certificates.
+    utf8mb4, autocommit, TLS as the source says; it is made within ``source.connect_timeout``, and
+    then the server has ``source.answer_timeout`` seconds for each answer. ``wake`` is readable when
+    nobody waits any longer. Raises ConnectionLost where the host is not known, not there or says
+    nothing in time, and where it was woken; AccessDenied; TlsError; ProtocolError where it is no
+    such server; UsageError for files of certificates and keys.
     """
     name = source.name_at(host)
     mode = source.tls.mode_for(local=host.is_local)
-    context = source.tls.context(mode)
-    connection = _Connection(
-        name=name,
-        mode=mode,
-        host=host.name,
-        port=host.port,
-        unix_socket=host.socket,
-        user=source.user,
-        password=source.password().encode("utf-8", "surrogateescape"),
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=source.connect_timeout,
-        read_timeout=source.answer_timeout,
-        write_timeout=source.answer_timeout,
-        ssl=context,
-        ssl_disabled=context is None,
-        defer_connect=True,
-    )
+    connection = ServerConnection(source, host, mode, wake)
     try:
         connection.connect()
     except TailraceError:
         raise
     except err.MySQLError as error:
         raise _refused(error, name, mode, source) from error
+    except (OSError, EOFError) as error:
+        raise _unreached(error, name) from error
     except UnicodeError as error:
         raise UsageError(f"{name}: the host's name is none") from error
-    except (OSError, EOFError) as error:
-        raise ConnectionLost(f"{name}: cannot be reached: {error}") from error
     except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
         raise AccessDenied(
             f"{name}: the account's way of authentication needs a package that is not there:"
             f" {error}"
         ) from error
-    except (ValueError, IndexError, AssertionError, TypeError, struct.error) as error:
-        raise ProtocolError(f"{name}: no MySQL or MariaDB server answers there") from error
     return connection
 
 
-class _Connection(_Base):
-    """PyMySQL's, strict about what goes over the line before TLS is there."""
+class _Tls:
+    """What PyMySQL takes for an SSL context: TLS within the time of the connection."""
 
-    def __init__(self, *, name: str, mode: TlsMode, **settings: Any) -> None:
-        self._name = name
+    def __init__(self, context: ssl.SSLContext, patience: Patience) -> None:
+        self._context = context
+        self._patience = patience
+
+    def wrap_socket(self, sock: socket.socket, *, server_hostname: str) -> ssl.SSLSocket:
+        return secure(sock, self._context, server_hostname, self._patience)
+
+
+class ServerConnection(_Base):
+    """PyMySQL's connection, behind a fence.
+
+    Until the server has let us in, all that it sends is bounded together, in time and in bytes;
+    then each answer is. Answers that are read row by row (`SSCursor`) are bounded by silence alone.
+    Whatever the parsing of an answer raises is a MalformedPacket.
+
+    ``name`` is what errors call the server.
+    """
+
+    def __init__(
+        self, source: Source, host: Host, mode: TlsMode, wake: socket.socket | None
+    ) -> None:
+        self.name = source.name_at(host)
+        self.public_key: RSAPublicKey | None = None
+        """The server's, by which a password may go to it without TLS."""
+        if source.server_public_key_path is not None:
+            self.public_key = read_public_key(source.server_public_key_path)
+        self._host = host
         self._mode = mode
-        super().__init__(**settings)
-        self._connect_attrs.update(_ATTRIBUTES)  # type: ignore[attr-defined]  # no setting for it
+        self._patience = Patience(wake)
+        self._left: int | None = None
+        self._columns = self._values = 0
+        self._entering = False
+        self._held = True
+        self._context = context = source.tls.context(mode)
+        super().__init__(
+            host=host.name,
+            port=host.port,
+            unix_socket=host.socket,
+            user=source.user,
+            password=source.password().encode("utf-8", "surrogateescape"),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=source.connect_timeout,
+            read_timeout=source.answer_timeout,
+            write_timeout=source.answer_timeout,
+            ssl=context,
+            ssl_disabled=context is None,
+            auth_plugin_map=ways(verified=mode.verifies),
+            defer_connect=True,
+        )
+        self._connect_attrs.update(_ATTRIBUTES)
+        self._guard_tls()
+
+    def _guard_tls(self) -> None:
+        if self._context is not None:
+            self.ctx = _Tls(self._context, self._patience)
+
+    def __copy__(self) -> Self:
+        """Another like it, not connected; nothing wakes it."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._sock = other._rfile = None
+        other._patience = Patience()
+        other._guard_tls()
+        return other
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether it goes through TLS."""
+        return isinstance(self._sock, ssl.SSLSocket)
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it goes through a socket of this machine, by its path."""
+        return self._host.socket is not None
+
+    # --- entering --------------------------------------------------------------------------------
+
+    def connect(self, sock: Any = None) -> None:
+        self._patience.allow(self.connect_timeout)
+        self._entering, self._left = True, _LOGIN
+        try:
+            sock = sock or dial(self._host, self._patience)
+            with self._parsed():
+                super().connect(sock)
+        finally:
+            self._entering = False
+        self._rest()
+
+    def exchange(self, answer: bytes | None) -> Any:
+        """Answer the server during the login, where there is something to say; its next packet."""
+        if answer is not None:
+            self.write_packet(answer)
+        packet = self._read_packet()
+        packet.check_error()
+        return packet
 
     def _get_server_information(self) -> None:
-        super()._get_server_information()  # type: ignore[misc]  # not in the stubs
+        try:
+            super()._get_server_information()
+            check_version(self.server_version, self.name)
+            self._check_protocol()
+        except (ConnectionLost, err.MySQLError):
+            raise
+        except Exception as error:
+            self._force_close()
+            text = " ".join(str(error).split())[:200]
+            raise MalformedPacket(
+                f"{self.name}: no MySQL or MariaDB server answers there: {text}"
+            ) from error
         if self._mode is TlsMode.DISABLED or self._offers_tls:
             return
         if self._mode is not TlsMode.PREFERRED:
             raise TlsError(
-                f"{self._name}: the server offers no TLS, and ssl-mode is {self._mode}: turn TLS on"
+                f"{self.name}: the server offers no TLS, and ssl-mode is {self._mode}: turn TLS on"
                 " there, or say ssl-mode=DISABLED where the network is to be trusted"
             )
         self.ssl = False
         self.client_flag &= ~CLIENT.SSL
 
+    def _check_protocol(self) -> None:
+        if self.protocol_version != _PROTOCOL:
+            raise MalformedPacket(f"{self.name}: it greets as of protocol {self.protocol_version}")
+
     @property
     def _offers_tls(self) -> bool:
-        return bool(self.server_capabilities & CLIENT.SSL)  # type: ignore[attr-defined]
+        return bool(self.server_capabilities & CLIENT.SSL)
 
-    def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
-        if plugin_name in _IN_CLEAR and not self._secure:  # type: ignore[attr-defined]
-            raise AccessDenied(
-                f"{self._name}: the server asks for the password in clear"
-                f" ({plugin_name.decode()}), which is not sent without TLS: ssl-mode=REQUIRED"
+    # --- asking ----------------------------------------------------------------------------------
+
+    def query(self, sql: Any, unbuffered: bool = False) -> Any:
+        self._held = not unbuffered
+        with self._parsed():
+            done = super().query(sql, unbuffered)
+        if not unbuffered:
+            self._rest()
+        return done
+
+    def next_result(self, unbuffered: bool = False) -> Any:
+        del unbuffered
+        raise self._malformed("one statement was asked, and it has several results")
+
+    def _execute_command(self, command: int, sql: Any) -> None:
+        super()._execute_command(command, sql)
+        if not self._entering:
+            self._rest()
+            if self._held:
+                self._patience.allow(self._read_timeout)
+            else:
+                self._left = None
+
+    def _rest(self) -> None:
+        """Nothing is asked: what comes next is bounded by itself."""
+        self._patience.allow(None)
+        self._left, self._columns, self._values = _ANSWER, 0, 0
+        self._held = True
+
+    # --- the fence -------------------------------------------------------------------------------
+
+    @contextmanager
+    def _parsed(self) -> Iterator[None]:
+        """Whatever is raised inside by bytes that are no answer is a MalformedPacket."""
+        try:
+            yield
+        except (TailraceError, err.MySQLError, OSError, EOFError):
+            raise
+        except Exception as error:
+            if self._entering and isinstance(error, RuntimeError):  # a package is not there
+                raise
+            raise self._malformed(str(error) or type(error).__name__) from error
+
+    def parsed_rows(self, cursor: Any, count: int) -> Any:
+        """The next rows of a cursor that reads row by row."""
+        with self._parsed():
+            rows = cursor.fetchmany(count)
+            if any(len(row) != len(cursor.description) for row in rows):
+                raise ValueError("a row has fewer values than there are columns")
+        return rows
+
+    def _malformed(self, what: str) -> MalformedPacket:
+        """The error for what is no answer; the connection is closed, for nothing follows on it."""
+        self._force_close()
+        text = " ".join(what.split())[:200]
+        return MalformedPacket(f"{self.name}: what the server sent is no answer: {text}")
+
+    def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
+        if self._left is not None:
+            self._count(columns=packet_type is FieldDescriptorPacket)
+        try:
+            return super()._read_packet(packet_type)
+        except (TailraceError, OSError):
+            raise
+        except err.MySQLError as error:
+            if isinstance(error.args[0], int):
+                raise
+            raise self._malformed(str(error)) from error
+        except Exception as error:
+            raise self._malformed(str(error) or type(error).__name__) from error
+
+    def _count(self, *, columns: bool) -> None:
+        self._columns += columns
+        self._values += max(self._columns, 1)
+        if self._columns > _COLUMNS:
+            raise self._malformed(f"it has more than {_COLUMNS} columns")
+        if not columns and self._values > _VALUES:
+            raise self._malformed(f"it has more than {_VALUES} values")
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        if self._left is not None:
+            self._left -= num_bytes
+            if self._left < 0:
+                most = _LOGIN if self._entering else _ANSWER
+                raise self._malformed(f"it has more than {most} bytes")
+        if self._sock is None:
+            raise ConnectionLost(f"{self.name}: the connection is closed")
+        if not isinstance(self._rfile, Incoming):
+            self._rfile.close()
+            self._rfile = Incoming(self._sock, self._patience)
+        try:
+            data: bytes = self._rfile.read(num_bytes)
+        except TimeoutError as error:
+            self._force_close()
+            raise ConnectionLost(
+                f"{self.name}: the server did not answer in time: {error}"
+            ) from error
+        except ConnectionLost as error:
+            self._force_close()
+            raise ConnectionLost(f"{self.name}: {error}") from error
+        except OSError as error:
+            self._force_close()
+            if self._entering and isinstance(error, ssl.SSLError):
+                raise  # `_refused` knows what to say of it
+            raise ConnectionLost(f"{self.name}: the connection is gone: {error}") from error
+        except BaseException:
+            self._force_close()
+            raise
+        if len(data) < num_bytes:
+            self._force_close()
+            raise ConnectionLost(
+                f"{self.name}: the connection is gone: the server closed it without a word"
             )
-        return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]  # not in the stubs
+        return data
+
+    def _write_bytes(self, data: bytes) -> None:
+        if not self._entering:
+            self._patience.allow(self._write_timeout)
+        try:
+            send(self._sock, data, self._patience)
+        except (OSError, ConnectionLost) as error:
+            self._force_close()
+            if self._entering and isinstance(error, ssl.SSLError):
+                raise
+            raise ConnectionLost(f"{self.name}: cannot be written to: {error}") from error
+        finally:
+            if not self._entering:
+                self._patience.allow(None)
+
+
+def check_version(version: str, name: str) -> None:
+    """Raise MalformedPacket for what is no server's version."""
+    if not (version.isascii() and version.isprintable() and version[:1].isdigit()):
+        raise MalformedPacket(f"{name}: the server's version is {version[:40]!r}")
 
 
 def _refused(error: err.MySQLError, name: str, mode: TlsMode, source: Source) -> TailraceError:
@@ -139,18 +393,19 @@ def _refused(error: err.MySQLError, name: str, mode: TlsMode, source: Source) ->
         return TlsError(
             f"{name}: no TLS with this server: {reason}: look at tls-version, ssl-cert and ssl-key"
         )
-    if isinstance(cause, TimeoutError):
-        return ConnectionLost(f"{name}: the server did not answer in time: {cause}")
-    if isinstance(cause, UnicodeError):
-        return UsageError(f"{name}: the host's name is none")
     if isinstance(cause, OSError):
-        return ConnectionLost(f"{name}: cannot be reached: {cause.strerror or cause}")
+        return _unreached(cause, name)
     code, text = (*error.args, "", "")[:2]
     if isinstance(code, int) and code:
         return refusal(code, None, str(text), name)
-    if isinstance(error, err.InternalError):  # packets that are none
-        return ProtocolError(f"{name}: no MySQL or MariaDB server answers there: {error}")
-    return AccessDenied(f"{name}: the login failed: {error}")
+    text = " ".join(map(str, error.args))
+    return MalformedPacket(f"{name}: what the server sent is no login: {text[:200]}")
+
+
+def _unreached(error: OSError | EOFError, name: str) -> ConnectionLost:
+    if isinstance(error, TimeoutError):
+        return ConnectionLost(f"{name}: the server did not answer in time: {error}")
+    return ConnectionLost(f"{name}: cannot be reached: {getattr(error, 'strerror', None) or error}")
 
 
 def _certificate_advice(cause: ssl.SSLCertVerificationError, mode: TlsMode, source: Source) -> str:

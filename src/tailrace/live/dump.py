@@ -46,6 +46,14 @@ EVENTS: Final = 1 << 16
 """Events of a chunk at most."""
 
 
+def _framed(size: int) -> int:
+    """Bytes of an event's packets at most, with what semi-synchronous sources put before it."""
+    return size + (size // LARGEST + 2) * FRAME + 3
+
+
+_LONGEST: Final = _framed(MAX_EVENT_SIZE)
+
+
 class Dump:
     """Reads a dump that was requested. ``place`` follows it; ``source`` is what errors call it.
 
@@ -110,12 +118,21 @@ class Dump:
 
     def _room(self) -> int:
         """What the packets of the event at READ take, as far as its header is there."""
+        said = self._said()
+        return 0 if said is None else min(_framed(said), _LONGEST)
+
+    def _said(self) -> int | None:
+        """The length that the event at READ says it has; None where that is not known.
+
+        Observers may take off what a source puts before an event.
+        """
         state, data = self._state, self._arrivals.data
         at = state[READ] + FRAME + 1
-        if state[ARRIVED] < at + HEADER_SIZE:
-            return 0
-        size = min(int.from_bytes(data[at + 9 : at + 13], "little"), MAX_EVENT_SIZE)
-        return size + (size // LARGEST + 2) * FRAME + 3
+        if state[ARRIVED] < at + HEADER_SIZE or data[at - 1] != 0:
+            return None
+        if self._delegate is not None and not self._delegate.is_empty:
+            return None
+        return int.from_bytes(data[at + 9 : at + 13], "little")
 
     # --- chunks ----------------------------------------------------------------------------------
 
@@ -177,6 +194,8 @@ class Dump:
         state, data = self._state, self._arrivals.data
         at, sizes, size = state[READ], list[int](), LARGEST
         while size == LARGEST:
+            if sizes:
+                self._check_longest(at - state[READ])
             if state[ARRIVED] < at + FRAME:
                 state[NEED] = at + FRAME - state[READ]
                 return None
@@ -195,6 +214,16 @@ class Dump:
             read += size + FRAME
         state[READ] = at
         return data[start:end]
+
+    def _check_longest(self, size: int) -> None:
+        """Raise MalformedPacket where an event's packets have more bytes than it may have."""
+        said = self._said()
+        most = MAX_EVENT_SIZE if said is None else said
+        if most > MAX_EVENT_SIZE or size > _framed(most):
+            raise MalformedPacket(
+                f"{self._source}: at {self.place.position} comes an event that says it has {most}"
+                f" bytes, and {size} came: it may have {MAX_EVENT_SIZE}, and no more than it says"
+            )
 
     def _answer(self, packet: memoryview) -> End:
         if is_error(packet):

@@ -152,6 +152,11 @@ class Feed(Closing):
         link = self._link
         return self._heard[1] if link is None else link.arrivals.heard_at
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection with a dump on it; else it is made, or none yet."""
+        return self._link is not None
+
     def pending(self) -> bool:
         """Whether bytes have come that the next take would look at.
 
@@ -164,8 +169,9 @@ class Feed(Closing):
     def take(self, timeout: float | None = None) -> Item | None:
         """What comes next; None where nothing came in ``timeout`` seconds; END at the end.
 
-        Connects, and mends breaks. An attempt to connect may outlast the timeout by the source's
-        ``connect_timeout``. What was taken before is no longer valid.
+        Connects, and mends breaks. An attempt to connect may outlast the timeout, by the source's
+        ``connect_timeout`` and what its questions take; `close` ends it. What was taken before is
+        no longer valid.
         """
         deadline = None if timeout is None else monotonic() + timeout
         with self._lock:
@@ -242,6 +248,8 @@ class Feed(Closing):
             try:
                 link = open_link(self._request, host)
             except TailraceError as error:
+                if self._closing:
+                    return None
                 attempts.failed(error, monotonic())
                 _log.warning("%s; trying again", error)
                 continue
@@ -288,7 +296,7 @@ class Feed(Closing):
     def close(self) -> None:
         """Close the connection; a take that waits gives END, and so does each later one.
 
-        From any thread. Where a connection is being made, it waits for that.
+        From any thread. A connection that is being made is given up.
         """
         self._closing = True
         with suppress(OSError):

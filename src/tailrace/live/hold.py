@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pymysql.connections import Connection
 
+from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
 
 if TYPE_CHECKING:
     import socket
 
+_LONGEST: Final = MAX_EVENT_SIZE + 16
+"""Bytes of a record at most: an event, and what a server puts before it."""
 _GUARDED: Final = (
     "_execute_command",
     "_read_packet",
@@ -142,6 +145,9 @@ class Hold:
                 )
             number = after
             whole += self._bytes(size)
+            if len(whole) > _LONGEST:
+                self.drop()
+                raise MalformedPacket(f"{self.name}: a record of more than {MAX_EVENT_SIZE} bytes")
         return whole
 
     def _header(self) -> tuple[int, int]:

@@ -78,7 +78,7 @@ class Link:
 
 def open_link(request: Request, host: Host) -> Link:
     """Connect to a host and ask for the dump. Raises what `Session` and observers raise."""
-    session = Session.open(request.source, host, request.identity)
+    session = Session.open(request.source, host, request.identity, wake=request.wake)
     try:
         wanted = request.mode.begin(session)
         behind, asked = 0, wanted
@@ -137,7 +137,7 @@ def explained(request: Request, host: Host, error: ServerError) -> ServerError:
     if _NO_SUCH_LOG not in error.message or asked.number is None:
         return error
     try:
-        with Session.open(request.source, host, request.identity) as session:
+        with Session.open(request.source, host, request.identity, wake=request.wake) as session:
             oldest = session.oldest_log()
     except TailraceError:
         return error

@@ -185,7 +185,16 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "ssl_cert": ("cert", _file),
     "ssl_key": ("key", _file),
     "tls_version": ("versions", lambda _, value: versions_named(str(value))),
+    "server_public_key_path": ("server_public_key_path", _file),
 }
 """An option's field of `Source` or `Tls`, and what reads its text."""
-_FILED: Final = {"user", "host", "port", "socket", "connect_timeout", *_TLS}
+_FILED: Final = {
+    "user",
+    "host",
+    "port",
+    "socket",
+    "connect_timeout",
+    "server_public_key_path",
+    *_TLS,
+}
 """Options that all MySQL programs share."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _HEADER: Final = Struct("<IBIIIH").unpack_from
 _WRAP: Final = 1 << 32
+_FARTHEST: Final = 1 << 62
+"""An offset up to which a file may go: as far as file systems do; counting on from it is safe."""
 _U64: Final = Struct("<Q").unpack_from
 _V2_NAME: Final = 1
 _V2_POSITION: Final = 2
@@ -180,6 +182,12 @@ class Place:
                 " under it"
             ) from None
 
+    def _offset(self, said: int) -> int:
+        """An offset that an event says."""
+        if said > _FARTHEST:
+            raise self.error(f"no file has an offset of {said}")
+        return said
+
     def _wide(self, low: int) -> int:
         """The 64-bit offset, at or behind ours, whose low 32 bits these are."""
         return self.offset + (low - self.offset) % _WRAP
@@ -189,7 +197,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        file, offset = self._log_name(body[8:]), int(_U64(body)[0])
+        file, offset = self._log_name(body[8:]), self._offset(_U64(body)[0])
         if self._next is not None and self._next != Position(file, offset):
             raise self.error(f"ROTATE named {self._next}, {Position(file, offset)} comes")
         if self._state is _S.ASKED:
@@ -218,7 +226,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        self._next = Position(self._log_name(body[8:]), int(_U64(body)[0]))
+        self._next = Position(self._log_name(body[8:]), self._offset(_U64(body)[0]))
         return Verdict.KEPT
 
     def _heartbeat(self, event: memoryview) -> None:
@@ -235,7 +243,7 @@ class Place:
         """MariaDB past 4 GiB: the offset u64 before the name."""
         if len(body) < 9:
             raise self.error("a heartbeat without an offset")
-        return int(_U64(body)[0])
+        return self._offset(_U64(body)[0])
 
     def _heartbeat_v2(self, event: memoryview) -> tuple[str, int]:
         """Layout: type, length, value, one after the other; type 0 ends them (facts sheet 2.1)."""
@@ -247,7 +255,7 @@ class Place:
             if kind == _V2_NAME:
                 file = self._log_name(value)
             elif kind == _V2_POSITION:
-                offset = Cursor(value).lenenc("the offset")
+                offset = self._offset(Cursor(value).lenenc("the offset"))
         return file, offset
 
     def _stands_at(self, file: str, offset: int, what: str) -> None:

@@ -175,6 +175,7 @@ def refusal(
     needs, where a denial does not name them; ``asked`` is what was asked for, where the text is to
     tell it. ConnectionLost is worth a retry, nothing else.
     """
+    code &= 0xFFFF  # PyMySQL takes it as signed
     text = f"{source_name}: {' '.join(message.split())}"
     if asked:
         text += f" (asked for {asked})"

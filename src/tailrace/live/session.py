@@ -19,12 +19,14 @@ from tailrace.errors import (
     ConnectionLost,
     DuplicateServerId,
     GtidsAhead,
+    MalformedPacket,
     ProtocolError,
     ServerError,
     UsageError,
 )
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live.connect import connect
+from tailrace.live.answers import Answer
+from tailrace.live.connect import check_version, connect
 from tailrace.live.identity import free_server_id
 from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.stream import RPL_GTID, BinlogStream
@@ -33,6 +35,8 @@ from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag, RegisterReplica
 
 if TYPE_CHECKING:
+    import socket
+
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
@@ -47,6 +51,7 @@ _CAPABILITY: Final = 4
 """MariaDB: GTIDs are understood; with less its events are rewritten."""
 _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG MONITOR"}
 _OWNED: Final = re.compile(r"#\d+")
+_VERSION: Final = re.compile(r"(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?")
 _ROTATE_NAME: Final = HEADER_SIZE + 8
 
 Gtids = GtidSet | GtidList
@@ -81,9 +86,19 @@ class Session(Closing):
         self.clock_ahead = 0.0
 
     @classmethod
-    def open(cls, source: Source, host: Host, identity: Identity) -> Self:
-        """Connect, and find out who answers. Raises what `connect` raises."""
-        session = cls(source, host, identity, connect(source, host))
+    def open(
+        cls,
+        source: Source,
+        host: Host,
+        identity: Identity,
+        *,
+        wake: socket.socket | None = None,
+    ) -> Self:
+        """Connect, and find out who answers. Raises what `connect` raises.
+
+        Where ``wake`` becomes readable, this and what is asked later is given up: ConnectionLost.
+        """
+        session = cls(source, host, identity, connect(source, host, wake=wake))
         try:
             session._identify()
         except BaseException:
@@ -107,6 +122,10 @@ class Session(Closing):
         except err.MySQLError as error:
             raise self._refusal(error, needs) from error
 
+    def ask(self, sql: str, width: int = 1, *, needs: str = "") -> Answer:
+        """The same, each row with so many columns at least. Raises MalformedPacket."""
+        return Answer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
+
     def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
         code, text = (*error.args, "", "")[:2]
         if not isinstance(code, int) or not code:
@@ -114,20 +133,21 @@ class Session(Closing):
         advice = f"GRANT {needs} ON *.* TO the user" if needs else ""
         return refusal(code, None, str(text), self.name, needs=advice)
 
-    def _variable(self, name: str) -> Any:
+    def _variable(self, name: str) -> str | None:
         """A global variable, None where the server has none of that name."""
         try:
-            return self.query(f"SELECT @@GLOBAL.{name}")[0][0]
+            return self.ask(f"SELECT @@GLOBAL.{name}").text_or_none()
         except ServerError as error:
             if error.code != UNKNOWN_VARIABLE:
                 raise
             return None
 
     def _identify(self) -> None:
-        row = self.query("SELECT VERSION(), UNIX_TIMESTAMP(NOW(6)), @@GLOBAL.server_id")[0]
-        self.server_version = str(row[0])
-        self.clock_ahead = float(row[1]) - time.time()
-        self.server_id = int(row[2])
+        found = self.ask("SELECT VERSION(), UNIX_TIMESTAMP(NOW(6)), @@GLOBAL.server_id", 3)
+        self.server_version = found.text(0)
+        check_version(self.server_version, self.name)
+        self.clock_ahead = found.number(1) - time.time()
+        self.server_id = found.whole(2)
         if "mariadb" in self.server_version.lower():
             self.flavour = Flavour.MARIADB
             self.has_gtids = True
@@ -140,20 +160,22 @@ class Session(Closing):
     @property
     def version(self) -> tuple[int, int, int]:
         """The version's three numbers."""
-        numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", self.server_version)
+        numbers = _VERSION.match(self.server_version)
         if numbers is None:
             raise ProtocolError(f"{self.name}: {self.server_version[:40]!r} is no version")
         return int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)
 
     def logs(self) -> list[tuple[LogName, int]]:
         """The source's logs, oldest first, with their sizes in bytes. Raises BadLogName."""
-        rows = self.query("SHOW BINARY LOGS", needs=_MONITOR[self.flavour])
-        return [(self._log_name(row[0]), int(row[1])) for row in rows]
+        found = self.ask("SHOW BINARY LOGS", 2, needs=_MONITOR[self.flavour])
+        return [
+            (self._log_name(found.text(0, row)), found.whole(1, row)) for row in range(len(found))
+        ]
 
-    def _log_name(self, name: object) -> LogName:
+    def _log_name(self, name: str) -> LogName:
         """A log's name as the source gave it. Raises BadLogName."""
         try:
-            return LogName(str(name))
+            return LogName(name)
         except BadLogName as error:
             raise BadLogName(f"{self.name}: {error}") from None
 
@@ -161,27 +183,29 @@ class Session(Closing):
         """Where the source's log ends now."""
         new = self.flavour is Flavour.MYSQL and self.version >= (8, 2, 0)
         sql = "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
-        rows = self.query(sql, needs=_MONITOR[self.flavour])
-        if not rows:
+        found = self.ask(sql, 2, needs=_MONITOR[self.flavour])
+        if not len(found):
             raise ServerError(
                 f"{self.name}: the server writes no binary log: start it with log_bin"
             )
-        return Position(self._log_name(rows[0][0]), int(rows[0][1]))
+        return Position(self._log_name(found.text(0)), found.whole(1))
 
     def executed(self) -> Gtids:
         """The GTIDs that the source's log holds, or held."""
         if self.flavour is Flavour.MARIADB:
-            return GtidList.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0]))
-        return GtidSet.parse(str(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
+            return GtidList.parse(self.ask("SELECT @@GLOBAL.gtid_binlog_state").text())
+        return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_executed").text())
 
     def purged(self) -> Gtids:
         """The GTIDs that the source's logs no longer hold."""
         if self.flavour is Flavour.MARIADB:
-            oldest = self.logs()[0][0]
-            quoted = oldest.replace("'", "''")  # no name holds a backslash
-            state = self.query(f"SELECT BINLOG_GTID_POS('{quoted}', 4)")[0][0]
-            return GtidList.parse(str(state or ""))
-        return GtidSet.parse(str(self.query("SELECT @@GLOBAL.gtid_purged")[0][0]))
+            logs = self.logs()
+            if not logs:
+                raise MalformedPacket(f"{self.name}: SHOW BINARY LOGS was answered with no log")
+            quoted = logs[0][0].replace("'", "''")  # no name holds a backslash
+            state = self.ask(f"SELECT BINLOG_GTID_POS('{quoted}', 4)").text_or_none()
+            return GtidList.parse(state or "")
+        return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_purged").text())
 
     def lacking(self, gtids: Gtids) -> Gtids:
         """Those of the GTIDs that the source never had, nor is about to commit.
@@ -192,8 +216,8 @@ class Session(Closing):
             known = self.executed()
             domains = known.position if isinstance(known, GtidList) else {}
             return GtidList(gtid for gtid in gtids if gtid.domain_id not in domains)
-        owned, executed = self.query("SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed")[0]
-        held = GtidSet.parse(str(executed)) | GtidSet.parse(_OWNED.sub("", str(owned)))
+        found = self.ask("SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed", 2)
+        held = GtidSet.parse(found.text(1)) | GtidSet.parse(_OWNED.sub("", found.text(0)))
         return gtids - held
 
     # --- the dump --------------------------------------------------------------------------------
@@ -290,11 +314,14 @@ class Session(Closing):
         """
         new = self.flavour is Flavour.MYSQL and self.version >= (8, 0, 22)
         try:
-            rows = self.query("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
+            found = self.ask("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
         except AccessDenied:
             return {}
         uuids = self.flavour is Flavour.MYSQL
-        return {int(row[0]): str(row[-1]) if uuids else None for row in rows}
+        return {
+            found.whole(0, row): found.text_or_none(-1, row) if uuids else None
+            for row in range(len(found))
+        }
 
     def _claim_server_id(self) -> None:
         identity = self.identity
@@ -341,7 +368,7 @@ class Session(Closing):
             if error.code != UNKNOWN_VARIABLE:
                 raise
             return  # a server from before checksums
-        self.checksum = str(self.query("SELECT @master_binlog_checksum")[0][0])
+        self.checksum = self.ask("SELECT @master_binlog_checksum").text()
 
     def _register(self) -> None:
         assert self.identity.server_id is not None  # noqa: S101 - claimed before

@@ -67,6 +67,8 @@ class Source:
     ``start`` None is not said. ``heartbeat``, ``connect_timeout`` and ``retry`` are in seconds;
     ``retry`` is how long a connection that broke is tried again, None for ever. ``server_id`` None
     is one that is free. ``defaults_file`` is the option file, None for ``~/.my.cnf``, "" for none.
+    ``server_public_key_path`` is the file of the server's RSA public key, by which a password goes
+    to it without TLS; a key that the server sends is not believed.
 
     No repr, name or message holds the password. Pickled, a source looks for its password where it
     is unpickled; one that was given with the URL is not pickled (UsageError).
@@ -81,6 +83,7 @@ class Source:
     connect_timeout: float = 10.0
     retry: float | None = None
     tls: Tls = field(default_factory=Tls)
+    server_public_key_path: str | None = None
     defaults_file: str | None = None
     given_password: Secret | None = field(default=None, repr=False)
 
@@ -91,10 +94,10 @@ class Source:
         Options: ``position`` (``binlog.000003:1234``), ``gtid`` (a set of either flavour; empty:
         from the start), ``start`` (``oldest``, ``now``), ``server_id``, ``heartbeat``,
         ``connect_timeout``, ``retry`` (seconds), ``socket``, ``defaults_file``; ``ssl_mode``,
-        ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``; with underscores or
-        dashes. ``overrides`` are the same by name, and ``user``, ``password``; they win, and are
-        text or what the text means (``start`` also a position or GTIDs). What neither says is
-        looked up in the option file.
+        ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
+        ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same by name,
+        and ``user``, ``password``; they win, and are text or what the text means (``start`` also a
+        position or GTIDs). What neither says is looked up in the option file.
 
         Raises UsageError, GtidError. No message quotes what may be part of a password.
         """

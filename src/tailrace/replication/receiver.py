@@ -111,14 +111,15 @@ class Receiver:
     def stop(self, *, at_once: bool = False) -> None:
         """End at the next end of a transaction, or ``at_once``; `run` returns then, and for good.
 
-        A source that says nothing for ten seconds in mid-transaction is not waited for any longer:
-        the copy goes on there when it is started again.
+        A source that says nothing for ten seconds in mid-transaction is not waited for any longer,
+        nor one that is not connected: the copy goes on there when it is started again.
         """
         self._stop.set()
+        feed = self._feed
         if at_once:
             self._at_once.set()
-            if self._feed is not None:
-                self._feed.close()
+        if feed is not None and (at_once or not feed.connected):
+            feed.close()
 
     def run(self) -> Progress:
         """Receive until `stop`, or the source's present end; gives how far it came.

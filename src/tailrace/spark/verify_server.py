@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pymysql import err
 from pymysql.cursors import SSCursor
 
-from tailrace.errors import ConnectionLost, PipelineError
+from tailrace.errors import ConnectionLost, MalformedPacket, PipelineError
+from tailrace.live.answers import Answer
 from tailrace.live.connect import connect
 from tailrace.live.refusals import refusal
 from tailrace.spark.verify_values import expression, from_server, quoted
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
 
+    from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.spark.verify_values import Values
 
@@ -106,7 +106,7 @@ def _above(columns: Sequence[ServerColumn], bound: Bound) -> str:
 
 
 @contextmanager
-def reading(source: Source) -> Iterator[Connection[Cursor]]:
+def reading(source: Source) -> Iterator[ServerConnection]:
     """A connection that gives bytes as the server sends them. Raises what `connect` raises."""
     failed: Exception | None = None
     for host in source.hosts:
@@ -135,7 +135,7 @@ def reading(source: Source) -> Iterator[Connection[Cursor]]:
             connection.close()
 
 
-def columns_of(connection: Connection[Cursor], database: str, table: str) -> list[ServerColumn]:
+def columns_of(connection: ServerConnection, database: str, table: str) -> list[ServerColumn]:
     """The columns of a table, none where there is no such table."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -144,13 +144,14 @@ def columns_of(connection: Connection[Cursor], database: str, table: str) -> lis
             (database, table),
         )
         rows: Any = cursor.fetchall()
+    found = Answer(rows, 3, server=connection.name, asked="information_schema.columns")
     return [
-        ServerColumn(name.decode(), kind.decode().lower(), yes == b"YES")
-        for name, kind, yes in rows
+        ServerColumn(found.text(0, row), found.text(1, row).lower(), found.text(2, row) == "YES")
+        for row in range(len(found))
     ]
 
 
-def ranges(connection: Connection[Cursor], table: ServerTable, size: int) -> list[Range]:
+def ranges(connection: ServerConnection, table: ServerTable, size: int) -> list[Range]:
     """Cut a table into ranges of the key with about ``size`` rows each."""
     columns = table.ordered
     if not columns:
@@ -168,6 +169,8 @@ def ranges(connection: Connection[Cursor], table: ServerTable, size: int) -> lis
             row: Any = cursor.fetchone()
         if row is None:
             return [*found, Range(len(found), low)]
+        if len(row) != len(columns) or None in row:
+            raise MalformedPacket(f"{connection.name}: {table.name} has no such key: {row!r:.80}")
         high = tuple(_literal(value, column) for value, column in zip(row, columns, strict=True))
         found.append(Range(len(found), low, high))
         low = high
@@ -181,7 +184,7 @@ def _literal(value: bytes, column: ServerColumn) -> str:
     return f"{'_utf8mb4 ' if column.type in _TEXTS else ''}X'{value.hex()}'"
 
 
-def rows(connection: Connection[Cursor], table: ServerTable, part: Range) -> Iterator[list[Values]]:
+def rows(connection: ServerConnection, table: ServerTable, part: Range) -> Iterator[list[Values]]:
     """The rows of a range, by column, some thousands at a time, all as of one moment.
 
     Raises `PipelineError`, naming the column, for a value that the lake's type cannot hold.
@@ -195,7 +198,7 @@ def rows(connection: Connection[Cursor], table: ServerTable, part: Range) -> Ite
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     with connection.cursor(SSCursor) as cursor:
         cursor.execute(f"SELECT {wanted} FROM {table.name}{part.where(table.ordered)}")  # noqa: S608 - quoted
-        while batch := cursor.fetchmany(_BATCH):
+        while batch := connection.parsed_rows(cursor, _BATCH):
             found = []
             for cells, column, kind in zip(
                 zip(*batch, strict=True), table.columns, table.types, strict=True

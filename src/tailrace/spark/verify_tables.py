@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pymysql.constants import ER
 from pymysql.err import MySQLError
 
+from tailrace.live.answers import Answer
 from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
-
+    from tailrace.live.connect import ServerConnection
     from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest, TableState
 
@@ -37,7 +36,7 @@ class Candidate:
 
 
 def candidates(
-    connection: Connection[Cursor],
+    connection: ServerConnection,
     manifest: Manifest,
     source: str,
     asked: TableFilter,
@@ -70,7 +69,7 @@ def candidates(
     return sorted(found, key=lambda each: each.name)
 
 
-def _unseen(connection: Connection[Cursor], name: str, state: TableState) -> Candidate:
+def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candidate:
     """A table that the server does not list: it has none, or the account may not know of it."""
     quoted = ServerTable(state.database, state.table, (), (), ()).name
     try:
@@ -84,7 +83,7 @@ def _unseen(connection: Connection[Cursor], name: str, state: TableState) -> Can
     return Candidate(name, state, reason=reason, compared=state.current is not None)
 
 
-def _candidate(connection: Connection[Cursor], state: TableState) -> Candidate:
+def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
     """A table that both have."""
     name = f"{state.database}.{state.table}"
     current = state.current
@@ -116,18 +115,19 @@ def _candidate(connection: Connection[Cursor], state: TableState) -> Candidate:
     return Candidate(name, state, table, notes=notes)
 
 
-def _tables(connection: Connection[Cursor]) -> list[tuple[str, str]]:
+def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
         )
         rows: Any = cursor.fetchall()
-    names = [(database.decode(), table.decode()) for database, table in rows]
+    found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
+    names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
     return [name for name in names if name[0].lower() not in _SYSTEM]
 
 
-def _has_rows(connection: Connection[Cursor], database: str, table: str) -> bool:
+def _has_rows(connection: ServerConnection, database: str, table: str) -> bool:
     name = ServerTable(database, table, (), (), ()).name
     with connection.cursor() as cursor:
         return bool(cursor.execute(f"SELECT 1 FROM {name} LIMIT 1"))  # noqa: S608 - quoted

@@ -177,10 +177,10 @@ def _create(options: Mapping[str, str], flavour: Flavour) -> str:
             raise UsageError(
                 f"{source.name} is a server of {session.flavour}, the log of {flavour}"
             )
-        rows = session.query(
-            f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}", needs="SELECT"
+        found = session.ask(
+            f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}", 2, needs="SELECT"
         )
-    return str(rows[0][1])
+        return found.text(1)
 
 
 @dataclass

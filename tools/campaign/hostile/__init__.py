@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tools.campaign.hostile import server
 from tools.campaign.hostile.scenario import Outcome, Scenario, attempt
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Module(Protocol):
         """Those of a size; which inputs are drawn depends on ``seed`` only."""
 
 
-MODULES: Final[dict[str, Module]] = {}
+MODULES: Final[dict[str, Module]] = {"server": server}
 
 
 def scenarios(size: str, seed: int) -> Iterator[Scenario]:

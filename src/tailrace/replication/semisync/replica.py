@@ -15,6 +15,7 @@ from tailrace.errors import (
     SemisyncError,
     ServerError,
 )
+from tailrace.live.answers import Answer
 from tailrace.live.refusals import UNKNOWN_VARIABLE
 from tailrace.observers import RelayFlag, RelayIo, RelayIoObserver
 from tailrace.position import Position
@@ -84,7 +85,9 @@ class SemisyncReplica(RelayIoObserver):
         self._forget()
         if io.connection is None:
             raise SemisyncError(f"{_name(io)}: there is no connection to ask on")
-        self._mariadb = "mariadb" in str(io.connection.query("SELECT VERSION()")[0][0]).lower()
+        asked = "SELECT VERSION()"
+        version = Answer(io.connection.query(asked), 1, server=_name(io), asked=asked).text()
+        self._mariadb = "mariadb" in version.lower()
         if not _offers(io.connection, mariadb=self._mariadb):
             if not self._warned:
                 _log.warning(

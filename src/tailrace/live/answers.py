@@ -1,0 +1,72 @@
+"""Values of a server's answers, looked at with care: what is not as it must be is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import MalformedPacket
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LONGEST_NUMBER = 40
+
+
+class Answer:
+    """The rows that ``server`` gave to the question ``asked``, each of ``width`` columns or more.
+
+    Every method raises MalformedPacket where the value is missing or of another kind.
+    """
+
+    def __init__(
+        self, rows: Sequence[Sequence[Any]], width: int, *, server: str, asked: str
+    ) -> None:
+        self._rows = rows
+        self._server = server
+        self._asked = asked
+        if any(len(row) < width for row in rows):
+            raise self._malformed(f"with a row of fewer than {width} columns")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def text(self, column: int = 0, row: int = 0) -> str:
+        """A value that must be text."""
+        value = self.text_or_none(column, row)
+        if value is None:
+            raise self._malformed(f"with NULL in column {column + 1}")
+        return value
+
+    def text_or_none(self, column: int = 0, row: int = 0) -> str | None:
+        """A value that must be text or NULL."""
+        value = self._value(column, row)
+        if isinstance(value, bytes):
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise self._malformed(f"with bytes that are no text: {value[:40]!r}") from None
+        return None if value is None else str(value)
+
+    def whole(self, column: int = 0, row: int = 0) -> int:
+        """A value that must be a whole number, not negative."""
+        text = self.text(column, row)
+        if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
+            raise self._malformed(f"with {text[:40]!r}, which is no number")
+        return int(text)
+
+    def number(self, column: int = 0, row: int = 0) -> float:
+        """A value that must be a number."""
+        text = self.text(column, row)
+        try:
+            return float(text)
+        except ValueError:
+            raise self._malformed(f"with {text[:40]!r}, which is no number") from None
+
+    def _value(self, column: int, row: int) -> Any:
+        if row >= len(self._rows):
+            raise self._malformed(f"with {len(self._rows)} rows")
+        found = self._rows[row]
+        return found[column]
+
+    def _malformed(self, what: str) -> MalformedPacket:
+        return MalformedPacket(f"{self._server}: {self._asked} was answered {what}")
