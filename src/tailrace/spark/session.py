@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.native import cache_folder
+from tailrace.columns.native import own_cache, passing_cache
 from tailrace.errors import PipelineError
 from tailrace.spark.fit import is_submitted
 from tailrace.spark.java import java_home
@@ -87,7 +87,6 @@ def _submitted(sessions: type[SparkSession]) -> SparkSession:
 
 
 def _settings(cores: int | None, logging: Path) -> dict[str, str]:
-    scratch = str(Path(tempfile.gettempdir()) / "tailrace-warehouse")
     return {
         "spark.master": f"local[{cores or '*'}]",
         "spark.ui.enabled": "false",
@@ -101,24 +100,26 @@ def _settings(cores: int | None, logging: Path) -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores or os.cpu_count() or 1),
-        "spark.sql.warehouse.dir": scratch,
+        "spark.sql.warehouse.dir": str(passing_cache("warehouse")),
     }
 
 
 def _log_settings(level: str) -> Path:
     """A file that tells Log4j the level: it reads its settings before Spark could change them."""
     content = _LOGGING.format(level=level)
-    path = cache_folder() / "java" / f"log4j2-{level}.properties"
-    with contextlib.suppress(OSError):
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-                file.write(content)
-            Path(file.name).replace(path)
-        return path.resolve()
-    with tempfile.NamedTemporaryFile("w", suffix=".properties", delete=False) as file:
-        file.write(content)
-    return Path(file.name)
+    try:
+        return _kept_settings(own_cache("java"), level, content)
+    except OSError:  # somebody else's, which may be read
+        return _kept_settings(passing_cache("java"), level, content)
+
+
+def _kept_settings(folder: Path, level: str, content: str) -> Path:
+    path = folder / f"log4j2-{level}.properties"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    return path
 
 
 @contextlib.contextmanager

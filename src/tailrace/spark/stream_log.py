@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tailrace.columns.native import cache_folder
+from tailrace.columns.native import own_cache
 from tailrace.errors import StorageError, UsageError
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
@@ -124,7 +124,7 @@ class FileLog:
             return SavedIndices(folder)
         log = self._find().files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
-        return SavedIndices(cache_folder() / "index" / name)
+        return SavedIndices(own_cache("index") / name)
 
     def close(self) -> None:
         """Nothing is open."""
