@@ -160,6 +160,20 @@ def test_a_file_in_between_that_is_none_of_the_copy(source, left):
         run(source, left)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "it is not JSON"),
+        ('{"version": 1, "uuid": "x", "encrypted": false, "base": "../x"}', "base is '../x'"),
+        ('{"version": 1, "uuid": "x", "encrypted": false, "mark": {"file": 1}}', "mark is"),
+    ],
+)
+def test_a_state_that_somebody_made(source, left, text, said):
+    (left / "receiver.json").write_text(text)
+    with pytest.raises(StorageError, match=f"receiver.json: {said}"):
+        run(source, left)
+
+
 def test_a_state_that_is_damaged(source, left):
     (left / "receiver.json").write_text('{"version": 1, "uuid": 5}')
     with pytest.raises(StorageError, match=r"receiver\.json: uuid is 5"):

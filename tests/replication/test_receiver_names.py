@@ -32,7 +32,7 @@ def test_plain_names(events: list[bytes], tmp_path: Path) -> None:
     """The server is one that is received from, where its names are plain."""
     names = Names(rotate=b"binlog.000002", heartbeat=b"binlog.000001", listed=b"binlog.000001")
     with NamingServer(events, names) as server:
-        receive(server.url, tmp_path / "copy", follow=False)
+        receive(server.address, tmp_path / "copy", follow=False)
     written = sorted(path.name for path in (tmp_path / "copy").glob("binlog.*"))
     assert written == ["binlog.000001", "binlog.000002", "binlog.index"]
 
@@ -46,7 +46,7 @@ def test_names_that_are_paths(events: list[bytes], tmp_path: Path, where: str, g
         NamingServer(events, Names(**{where: name})) as server,
         pytest.raises(BadLogName, match="log file"),
     ):
-        receive(f"{server.url}&start=now", tmp_path / "copy", follow=False)
+        receive(f"{server.address}&start=now", tmp_path / "copy", follow=False)
     assert list((tmp_path / "outside").iterdir()) == []
     held = {path.name for path in (tmp_path / "copy").iterdir()}
     assert held <= {"receiver.lock", "receiver.json", "binlog.000001", "binlog.index"}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 STATE_NAME: Final = "receiver.json"
 _VERSION: Final = 1
+_LARGEST: Final = 1 << 20
 _OPTIONAL: Final = frozenset({"source_uuid", "source_id", "flavour", "base", "server_id", "mark"})
 
 
@@ -47,10 +48,10 @@ class ReceiverState:
         if STATE_NAME not in folder.names():
             return None
         path = folder.path(STATE_NAME)
-        raw = folder.read(STATE_NAME, 0, folder.size(STATE_NAME))
+        raw = folder.read(STATE_NAME, 0, _LARGEST)
         try:
             found = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise StorageError(f"{path}: it is not JSON; {_WAY_OUT}") from None
         if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
             raise StorageError(f"{path}: no receiver's state, version {_VERSION}; {_WAY_OUT}")

@@ -61,7 +61,10 @@ def json_object(raw: bytes, path: Path) -> dict[str, Any]:
     """A JSON file's object. Raises StorageError."""
     try:
         content = json.loads(raw)
-    except ValueError as error:  # its text may be part of a key: only the place is told
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # its text may be part of a key: only the place is told
         line = getattr(error, "lineno", None)
         where = f" (line {line})" if line else ""
         raise StorageError(f"{path}: this is not whole JSON{where}") from None
