@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -210,7 +211,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     given = parser.parse_args()
     print(f"seed {given.seed}")
-    failed = 0
+    failed, folder = 0, None
     with Server(given.server) as server:
         workload = Workload(server)
         for number in range(given.first, given.first + given.schemas):
@@ -222,9 +223,10 @@ def main():
                     print(
                         f"{number}: {recorded.settings}: {type(error).__name__}: {str(error)[:3000]}"
                     )
-                    Path(f"/tmp/sqlg/failed-{given.server}-{number}.sql").write_text(
-                        "\n".join(recorded.statements), errors="replace"
-                    )
+                    folder = folder or Path(tempfile.mkdtemp(prefix="tailrace-sql-"))
+                    written = folder / f"failed-{given.server}-{number}.sql"
+                    written.write_text("\n".join(recorded.statements), errors="replace")
+                    print(f"{number}: its statements are in {written}")
                 else:
                     print(f"{number}: {done}")
     print(f"{failed} of {given.schemas} failed")
