@@ -16,11 +16,7 @@ from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
 from tests.columns.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.columns.oracle import assert_equal_paths
-from tools.campaign import characters
 from tools.campaign.witnesses import json_lines
-
-CODES = 60
-SEED = 20261122
 
 MARIADB = {
     "v": ("VARCHAR(40) CHARACTER SET utf8mb4", "_utf8mb4 x'61EDA0BDEDB88062'"),
@@ -41,13 +37,6 @@ MYSQL = {
     "g": ("VARCHAR(10) CHARACTER SET ujis", "_ujis x'A4A28EA0'"),
     "d": ("DATE", "'0000-00-00'"),
 }
-
-
-def test_every_character_set(server) -> None:
-    report = characters.run(server, SEED, CODES)
-    assert not report.failures, "\n".join(report.failures)
-    assert len(report.values) >= 39
-    assert report.surrogates > 10
 
 
 @pytest.fixture(scope="module", params=["mysql97", "mariadb118", "mariadb1011"])

@@ -1,6 +1,7 @@
 """Campaigns from the command line.
 
 ./run python -m tools.campaign differential --schemas 500 --seed 1 [--spark-every 50]
+./run python -m tools.campaign differential --schemas 0 --values full --seed 1
 ./run python -m tools.campaign badinput --minutes 5 --seed 1
 ./run python -m tools.campaign written --size full --seed 1
 ./run python -m tools.campaign killed --size full --seed 1
@@ -21,7 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from tools.campaign import (
     badinput,
+    characters,
     differential,
+    documents,
     hostile,
     killed,
     live,
@@ -43,6 +46,9 @@ _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "zeroloss": zeroloss,
 }
 
+_VALUES: Final[dict[str, tuple[int | None, int]]] = {"small": (60, 2), "full": (None, 500)}
+"""Codes of each character set (None: all), and rounds of documents."""
+
 
 def main() -> int:
     """Run a campaign; gives 1 where something failed."""
@@ -58,6 +64,8 @@ def main() -> int:
     differ.add_argument("--seed", type=int, default=1)
     differ.add_argument("--server", action="append", choices=NAMES, help="only this one")
     differ.add_argument("--spark-every", type=int, default=0, help="read every n-th by Spark, too")
+    sizes = sorted(_VALUES)
+    differ.add_argument("--values", choices=sizes, default="small", help="character sets, JSON")
     bad = commands.add_parser("badinput", help="broken logs")
     bad.add_argument("--minutes", type=float, default=5)
     bad.add_argument("--seed", type=int, default=1)
@@ -90,14 +98,25 @@ def _first_line(module: ModuleType) -> str:
 
 def _differential(given: argparse.Namespace) -> int:
     plan = differential.Plan(given.schemas, given.seed, given.first, spark_every=given.spark_every)
+    codes, rounds = _VALUES[given.values]
     reports = []
+    values: list[characters.Report | documents.Report] = []
     for name in given.server or NAMES:
         with Server(name) as server:
             reports.append(differential.run(server, plan))
+            values.append(characters.run(server, given.seed, codes))
+            values.append(documents.run(server, given.seed, rounds))
     print(differential.HEADER)
     for report in reports:
         print(report.lines())
-    return int(any(report.failures for report in reports))
+    for kind in (characters, documents):
+        print(f"\n{kind.HEADER}")
+        for each in values:
+            if isinstance(each, kind.Report):
+                print(each.line())
+                for failure in each.failures:
+                    print(f"FAILED {each.server}: {failure}")
+    return int(any(report.failures for report in [*reports, *values]))
 
 
 def _written(given: argparse.Namespace) -> int:

@@ -12,28 +12,22 @@ import random
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.columns import changes
 from tailrace.columns.row_json import images_to_json
 from tailrace.errors import ValueRefused
-from tailrace.events import QueryEvent, RowsEvent
-from tailrace.log import Log
 from tailrace.rows.as_json import image_json
 from tailrace.rows.charsets import encode
 from tailrace.rows.row import RowSet
-from tailrace.rows.surrogates import unescaped
-from tailrace.schema.catalogue import Catalogue
-from tailrace.storage import LogSeries
-from tailrace.storage.file import LogFile
+from tailrace.rows.surrogates import has_surrogates, unescaped
+from tools.campaign.recording import recording, rows_events
 from tools.campaign.witnesses import json_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pymysql.cursors import Cursor
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.storage import LogSeries
     from tools.servers import Server
 
 DATABASE: Final = "characters"
@@ -123,147 +117,144 @@ def run(server: Server, seed: int, most: int | None) -> Report:
     report = Report(f"{server.name} ({server.version})", seed)
     began = time.monotonic()
     names = server.query("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")
-    for (charset,) in sorted(names):
-        if charset == "binary":
-            continue
-        codes = codes_of(charset, random.Random(f"{seed}/{charset}"), most)
-        with Stored(server, charset, codes) as stored:
+    charsets = sorted(charset for (charset,) in names if charset != "binary")
+    for group in [charsets] if most is not None else [[charset] for charset in charsets]:
+        with recording(server, DATABASE) as (cursor, series):
+            stored = Stored(cursor, group)
+            for charset in group:
+                stored.add(charset, codes_of(charset, random.Random(seed), most))
             try:
-                stored.check()
+                stored.check(series())
             except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
                 text = str(error).encode("ascii", "backslashreplace").decode()
-                report.failures.append(f"{charset}: {type(error).__name__}: {text[:500]}")
-            report.values[charset] = len(stored.rows)
-            report.surrogates += sum(
-                text.encode("utf-8", "ignore").decode() != text for _, text in stored.rows.values()
-            )
+                report.failures.append(f"{type(error).__name__}: {text[:500]}")
+        for charset, rows in stored.rows.items():
+            report.values[charset] = len(rows)
+            report.surrogates += sum(has_surrogates(text) for _, text in rows.values())
     report.seconds = time.monotonic() - began
     return report
 
 
 class Stored:
-    """What a server stores of codes: a table of it that is logged; gone when the block ends."""
+    """What a server stores of codes: ``rows`` by character set and number.
 
-    def __init__(self, server: Server, charset: str, codes: list[bytes]) -> None:
-        self._server = server
-        self.charset = charset
-        first = server.rotate().name
-        connection = server.connect(use_unicode=False, autocommit=True)
-        with connection, connection.cursor() as cursor:
-            self.rows = self._store(cursor, codes)
-        last = server.rotate().name
-        paths = [path for path in server.binlogs() if first < path.name <= last]
-        self.series = LogSeries("characters", tuple(LogFile.at(path) for path in paths))
+    One table has two columns of each set (making a table takes a server longer than all else), of
+    which a row has those of one set.
+    """
 
-    def _store(self, cursor: Cursor, codes: list[bytes]) -> dict[int, Row]:
+    def __init__(self, cursor: Cursor, charsets: list[str]) -> None:
+        self.rows: dict[str, dict[int, Row]] = {}
+        self._cursor = cursor
+        short = ", ".join(f"v_{name} VARCHAR(20) CHARACTER SET {name}" for name in charsets)
+        long = ", ".join(f"w_{name} TEXT CHARACTER SET {name}" for name in charsets)
+        cursor.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {short}, {long})")
         cursor.execute("SET sql_mode = '', sql_log_bin = 0")
-        cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        cursor.execute(f"CREATE DATABASE {DATABASE}")
-        cursor.execute(f"USE {DATABASE}")
-        kind = f"VARCHAR(20) CHARACTER SET {self.charset}"
-        cursor.execute(f"CREATE TABLE given (id INT PRIMARY KEY, code VARBINARY(40), v {kind})")
+        cursor.execute(f"CREATE TABLE given (id INT PRIMARY KEY, code VARBINARY(40), {short})")
+
+    def add(self, charset: str, codes: list[bytes]) -> None:
+        """Give codes to the server; those that it stores go into the table that is logged."""
+        cursor, short, long = self._cursor, f"v_{charset}", f"w_{charset}"
+        base = len(self.rows) << 24
+        cursor.execute("SET sql_log_bin = 0")
         for start in range(0, len(codes), _SLICE):
             rows = ",".join(
                 f"({number},0x{code.hex()},0x{code.hex()})"
-                for number, code in enumerate(codes[start : start + _SLICE], start)
+                for number, code in enumerate(codes[start : start + _SLICE], base + start)
             )
-            cursor.execute(f"INSERT INTO given VALUES {rows}")
+            cursor.execute(f"INSERT INTO given (id, code, {short}) VALUES {rows}")
         cursor.execute("SET sql_log_bin = 1")
-        text = f"TEXT CHARACTER SET {self.charset}"
-        cursor.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v {kind}, w {text})")
         cursor.execute(
-            "INSERT INTO t SELECT id, v, CONCAT(v, v) FROM given WHERE HEX(v) = HEX(code)"
+            f"INSERT INTO t (id, {short}, {long}) SELECT id, {short}, CONCAT({short}, {short}) "
+            f"FROM given WHERE id >= {base} AND HEX({short}) = HEX(code)"
         )
-        cursor.execute("SELECT id, HEX(v), v FROM t")
-        return {
+        cursor.execute(f"SELECT id, HEX({short}), {short} FROM t WHERE id >= {base}")
+        self.rows[charset] = {
             int(number): (bytes.fromhex(code.decode()), value.decode("utf-8", "surrogatepass"))
             for number, code, value in cursor.fetchall()
         }
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.execute("SET sql_log_bin = 0")
-        self._server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        self._server.execute("SET sql_log_bin = 1")
-        self._server.execute(f"PURGE BINARY LOGS TO '{self._server.binlogs()[-1].name}'")
-
-    def check(self) -> None:
+    def check(self, series: LogSeries) -> None:
         """Hold all ways of reading against SELECT. Raises AssertionError, and what they raise."""
-        documents = self._objects()
-        self._arrow(documents)
-        self._command()
+        self._expected = {
+            number: (charset, *row)
+            for charset, rows in self.rows.items()
+            for number, row in rows.items()
+        }
+        documents = self._objects(series)
+        self._arrow(series, documents)
+        self._command(series)
 
     def _expect(self, way: str, number: int, found: Any, expected: Any) -> None:
         if found != expected:
-            code = self.rows[number][0].hex()
-            raise AssertionError(f"{way} {self.charset} 0x{code}: {found!a}, SELECT {expected!a}")
+            charset, code, _ = self._expected[number]
+            raise AssertionError(f"{way} {charset} 0x{code.hex()}: {found!a}, SELECT {expected!a}")
 
-    def _objects(self) -> dict[int, str]:
-        """The object path, and its images as JSON."""
+    def _objects(self, series: LogSeries) -> dict[int, str]:
+        """The object path; gives its images as JSON."""
         documents = {}
-        for schema, event in rows_events(self.series):
+        for schema, event in rows_events(series):
+            places = {column.name: column.index for column in schema.columns}
             for row in RowSet(event, schema):
-                assert row.after is not None
-                number, text, twice = row.after.as_tuple()
-                data, expected = self.rows[number]
-                self._expect("object", number, text, expected)
-                self._expect("object", number, twice, expected * 2)
-                self._expect("bytes", number, row.after.raw(1), data)
-                self._again(number, text, data)
-                documents[number] = image_json(row.after)
-        if len(documents) != len(self.rows):
-            raise AssertionError(f"{len(documents)} rows, SELECT {len(self.rows)}")
+                image = row.after
+                assert image is not None
+                number = image.at(0)
+                charset, data, expected = self._expected[number]
+                place = places[f"v_{charset}"]
+                values = {
+                    name: value
+                    for name, value in zip(places, image.as_tuple(), strict=True)
+                    if value is not None
+                }
+                self._expect("object", number, values, _values(number, charset, expected))
+                self._expect("bytes", number, image.raw(place), data)
+                self._again(charset, number, image.at(place), data)
+                documents[number] = image_json(image)
+        if len(documents) != len(self._expected):
+            raise AssertionError(f"{len(documents)} rows, SELECT {len(self._expected)}")
         return documents
 
-    def _again(self, number: int, text: str, data: bytes) -> None:
-        """What is written of a text is read as it; in Unicode sets it is the same bytes."""
+    def _again(self, charset: str, number: int, text: str, data: bytes) -> None:
+        """What is written of a text; in Unicode sets it is the same bytes."""
         try:
-            again = encode(self.charset, text)
+            again = encode(charset, text)
         except ValueRefused:
-            if self.charset in _EXACT:
+            if charset in _EXACT:
                 raise
             return  # a character that nothing is converted to
-        if self.charset in _EXACT:
+        if charset in _EXACT:
             self._expect("written", number, again, data)
 
-    def _arrow(self, documents: dict[int, str]) -> None:
+    def _arrow(self, series: LogSeries, documents: dict[int, str]) -> None:
         """`tailrace.changes`, and the images as JSON that Spark gets."""
-        schemas = {schema.table: schema for schema, _ in rows_events(self.series)}
-        for batch in changes(self.series):
+        schema = next(schema for schema, _ in rows_events(series))
+        for batch in changes(series):
             images = batch.column("after").to_pylist()
-            texts = images_to_json(batch, schemas["t"], "after").to_pylist()
+            texts = images_to_json(batch, schema, "after").to_pylist()
             for image, raw, text in zip(
                 images, batch.column("_raw").to_pylist(), texts, strict=True
             ):
-                beside = {name: unescaped(value) for name, value in raw or ()}
                 number = image["id"]
-                found = beside.get("after.v", image["v"]), beside.get("after.w", image["w"])
-                expected = self.rows[number][1]
-                self._expect("arrow", number, found, (expected, expected * 2))
+                charset, _, expected = self._expected[number]
+                found = {name: value for name, value in image.items() if value is not None}
+                for name, value in raw or ():
+                    found[name.removeprefix("after.")] = unescaped(value)
+                self._expect("arrow", number, found, _values(number, charset, expected))
                 self._expect("arrow JSON", number, text, documents.pop(number))
         if documents:
             raise AssertionError(f"{len(documents)} rows are not in the batches")
 
-    def _command(self) -> None:
+    def _command(self, series: LogSeries) -> None:
         """``tailrace log --as json``, as readers of JSON have it: two halves are a pair."""
-        for line in json_lines(self.series, None):
+        for line in json_lines(series, None):
             image = json.loads(line)["after"]
-            expected = _PAIR.sub(_joined, self.rows[image["id"]][1])
-            self._expect("json", image["id"], image["v"], expected)
+            charset, _, expected = self._expected[image["id"]]
+            found = image[f"v_{charset}"]
+            self._expect("json", image["id"], found, _PAIR.sub(_joined, expected))
+
+
+def _values(number: int, charset: str, text: str) -> dict[str, Any]:
+    return {"id": number, f"v_{charset}": text, f"w_{charset}": text * 2}
 
 
 def _joined(pair: re.Match[str]) -> str:
     return pair[0].encode("utf-16-be", "surrogatepass").decode("utf-16-be")
-
-
-def rows_events(series: LogSeries) -> Iterator[tuple[TableSchema, RowsEvent]]:
-    """The rows events of a log with their tables."""
-    known = Catalogue()
-    log = Log(series)
-    for event in log:
-        if isinstance(event, QueryEvent):
-            known.apply_event(event, log.format.flavour)
-        elif isinstance(event, RowsEvent) and not event.is_dummy:
-            yield known.resolve(event.table_map, log.format.flavour), event
