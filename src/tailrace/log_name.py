@@ -8,7 +8,6 @@ would read otherwise, is rejected before anything is done with it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final, Self
 
 from tailrace.errors import BadLogName
@@ -20,19 +19,14 @@ _LONGEST: Final = 255
 _MOST: Final = 0x7FFFFFFF
 """The servers' own limit."""
 _SHOWN: Final = 80
-_REJECTED: Final = {
-    "Cc": "a control character",
-    "Cf": "an invisible character",
-    "Zl": "a line separator",
-    "Zp": "a line separator",
-}
 
 
 class LogName(str):
     r"""A log file's name: ``base.digits``, in one folder and of at most 255 bytes of UTF-8.
 
-    It holds no separator of paths (``/`` or ``\\``), no ``..``, no control or invisible character,
-    does not begin with a blank, and its number is at most 2147483647. Raises BadLogName.
+    It holds no separator of paths (``/`` or ``\\``), no ``..`` and no character that cannot be
+    printed (controls, invisible ones), does not begin with a blank, and its number is at most
+    2147483647. Raises BadLogName.
     """
 
     __slots__ = ()
@@ -92,12 +86,6 @@ def shown(name: str) -> str:
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
 
 
-def unprintable(text: str) -> str:
-    """What a text has that a terminal or a reader of lines would act upon; empty for nothing."""
-    found = (_REJECTED.get(unicodedata.category(character)) for character in text)
-    return next((reason for reason in found if reason), "")
-
-
 def _reason(name: str) -> str:
     """What makes a text no plain file name; empty where nothing does."""
     if len(name) > _LONGEST:
@@ -108,10 +96,6 @@ def _reason(name: str) -> str:
         return "'..'"
     if name[:1].isspace():
         return "a blank in front"
-    if reason := unprintable(name):
-        return reason
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        return "a byte that is not UTF-8"
-    return f"more than {_LONGEST} bytes" if size > _LONGEST else ""
+    if not name.isprintable():
+        return "a character that cannot be printed"
+    return f"more than {_LONGEST} bytes" if len(name.encode()) > _LONGEST else ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import BadLogName, StorageError, UsageError
-from tailrace.log_name import LogName, plain_name, shown, unprintable
+from tailrace.log_name import LogName, plain_name, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,8 @@ class Entry(NamedTuple):
 def entries(raw: bytes, path: str) -> list[Entry]:
     """The entries of an index; ``path`` is what errors call it.
 
-    Raises BadLogName for a line that lists no log file, or names a folder by control characters.
+    Raises BadLogName for a line that lists no log file, or names a folder by characters that
+    cannot be printed.
     """
     found = []
     for line in raw.decode("utf-8", "surrogateescape").split("\n"):
@@ -68,12 +69,11 @@ def entries(raw: bytes, path: str) -> list[Entry]:
         if not text:
             continue
         folder, slash, name = text.replace("\\", "/").rpartition("/")
-        log, reason = LogName.parse(name), unprintable(folder)
-        if log is None or reason:
+        log = LogName.parse(name)
+        if log is None or not folder.isprintable():
             raise BadLogName(
-                f"{path}: it lists {shown(text)}{f' (it has {reason})' if reason else ''}; each"
-                " line of an index ends in a log file's plain name: this one is damaged, or is not"
-                " a log's"
+                f"{path}: it lists {shown(text)}; each line of an index ends in a log file's plain"
+                " name: this one is damaged, or is not a log's"
             )
         found.append(Entry(line.rstrip("\r"), folder + slash, log))
     return found

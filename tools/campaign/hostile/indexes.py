@@ -76,7 +76,7 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
     for link in _LINKS:
         yield Scenario(f"a link: {link}", partial(_linked, link), seconds=20)
     yield Scenario("an index of 100 MB", _large, seconds=20)
-    for number in range(2000 if size == "full" else 12):
+    for number in range(800 if size == "full" else 12):
         file = _FILES[number % len(_FILES)]
         yield Scenario(
             f"{file}, drawn {number}", partial(_drawn, file, seed * 1_000_003 + number), seconds=20
