@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
+from tailrace.selection import TableFilter
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.lake import hidden
 from tailrace.spark.splits import SplitJob, write_split
@@ -41,7 +42,7 @@ def current_states(source, folder, statements="skip", **planning):
         place.mkdir(parents=True)
         splits = plan_splits(series, **planning)
         files = {}
-        jobs = [SplitJob(split, None, statements, place / "changelog") for split in splits]
+        jobs = [SplitJob(split, TableFilter(), statements, place / "changelog") for split in splits]
         for written in run(write_split, jobs):
             for file in sorted(written, key=lambda each: each.first):
                 files.setdefault(file.name, []).append(file)

@@ -8,6 +8,7 @@ import pytest
 
 import tailrace.spark.current.plan as planning
 from tailrace.columns import plan_splits
+from tailrace.selection import TableFilter
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
@@ -47,7 +48,7 @@ def batches(source, folder, keys=None, shard=None, every=True, patches=None):
         place = folder / str(number)
         place.mkdir(parents=True)
         files = {}
-        jobs = [SplitJob(split, None, "error", place / "changelog") for split in some]
+        jobs = [SplitJob(split, TableFilter(), "error", place / "changelog") for split in some]
         for written in run(write_split, jobs):
             for file in sorted(written, key=lambda each: each.first):
                 files.setdefault(file.name, []).append(file)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
+from tailrace.selection import TableFilter
 from tailrace.spark.current.build import SourceChanges
 from tailrace.spark.history.build import build_history
 from tailrace.spark.splits import SplitJob, write_split
@@ -47,7 +48,9 @@ class Histories:
     def take_splits(self, splits):
         def changes(place, committed):
             files = {}
-            jobs = [SplitJob(split, None, "error", place / "changelog") for split in splits]
+            jobs = [
+                SplitJob(split, TableFilter(), "error", place / "changelog") for split in splits
+            ]
             for written in run(write_split, jobs):
                 for file in sorted(written, key=lambda each: each.first):
                     files.setdefault(file.name, []).append(file)
