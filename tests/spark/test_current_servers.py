@@ -149,3 +149,24 @@ def test_what_the_log_cannot_tell_is_refused(server, story, tmp_path):
     logs = tell(server, statements, "FULL", tmp_path / "logs")
     states = current_states(logs, tmp_path / "states", "error")
     assert reason in states[f"{DATABASE}.t"].current.refused
+
+
+OVERLAPS = """
+    CREATE TABLE t (room INT, s DATE, e DATE, v INT, PERIOD FOR p (s, e),
+        PRIMARY KEY (room, p WITHOUT OVERLAPS));
+    INSERT INTO t VALUES (1, '2024-01-01', '2024-02-01', 1), (1, '2024-02-01', '2024-03-01', 2),
+        (2, '2024-01-01', '2024-03-01', 3);
+    UPDATE t SET v = 9 WHERE room = 1 AND s = '2024-02-01';
+    DELETE FROM t FOR PORTION OF p FROM '2024-01-10' TO '2024-01-20' WHERE room = 2;
+"""
+
+
+@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
+@pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
+def test_each_period_is_a_row(server, image, tmp_path):
+    """The key is the room with both bounds, not the room, which several rows have."""
+    logs = tell(server, OVERLAPS, image, tmp_path / "logs")
+    states = current_states(logs, tmp_path / "states", "error")
+    wanted = dump_databases(server, DATABASE)[f"{DATABASE}.t"]
+    assert states[f"{DATABASE}.t"].current.refused is None
+    assert differences(rows_of(states[f"{DATABASE}.t"]), wanted) == []

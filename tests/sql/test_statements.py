@@ -185,10 +185,13 @@ def test_triggers_fire_for_statements_but_not_for_rows():
 def test_undo_reads_all_first_and_gives_the_last_change_first(corpus, case):
     changes = Changes(Reader(find(corpus / case)[0]), statements="skip")
     back = [each for each in undo(changes) if each.text]
+    guards = [each for each in back if "information_schema.triggers" in each.text]
+    assert back[: len(guards)] == guards
+    back = back[len(guards) :]
     forward = [
         each
         for each in statements(Changes(Reader(find(corpus / case)[0])))
-        if each.text and not each.logged
+        if each.text and not each.logged and "information_schema" not in each.text
     ]
     places = [each.group.start for each in forward]
     assert [each.group.start for each in back] == places[::-1]

@@ -69,4 +69,4 @@ def _heading(reader: Reader, how: str) -> Iterator[str]:
     client = f"{reader.format.flavour} --binary-mode"
     yield f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}"
     yield f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}"
-    yield "rows that triggers made are in it: the tables must have none while it runs"
+    yield "rows that triggers made are in it: it stops before rows of a table that has triggers"

@@ -136,7 +136,9 @@ class TableSchema:
     """A table as its rows are decoded: hashable, picklable, the same for all equal table maps.
 
     ``primary_key`` holds column indexes, in key order; it is empty where it is unknown.
-    ``names_from`` says where the column names come from.
+    ``names_from`` says where the column names come from. ``key_is_whole`` is False where only the
+    beginning of some key column counts: two rows differ in the bytes of the whole columns, but
+    those may compare as equal.
     """
 
     database: str
@@ -144,6 +146,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     primary_key: tuple[int, ...] = ()
     names_from: NamesFrom = "none"
+    key_is_whole: bool = True
 
     @classmethod
     def resolve(
@@ -172,12 +175,20 @@ class TableSchema:
             names_from = "log"
         elif definition is not None:
             names_from = definition_source
-        key = table_map.primary_key
+        key, prefixes = table_map.primary_key, table_map.primary_key_prefixes
         if key is None and definition is not None:
             key = _key_of(definition.primary_key, columns, where)
+            prefixes = definition.key_prefixes
         if key is not None and any(not 0 <= index < len(columns) for index in key):
             raise SchemaError(f"{where}: the primary key names a column that the table has not")
-        return cls(table_map.database, table_map.table, columns, key or (), names_from)
+        return cls(
+            table_map.database,
+            table_map.table,
+            columns,
+            key or (),
+            names_from,
+            key_is_whole=not any(prefixes or ()),
+        )
 
     def index_of(self, name: str) -> int | None:
         """The index of a column, as written or else in any case; None where there is none."""

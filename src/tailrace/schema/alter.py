@@ -92,7 +92,7 @@ def apply_clauses(
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
     )
     if versioned:
-        altered = altered.version(state.row_end if own else None)
+        altered = altered.version((None, state.row_end) if own and state.row_end else None)
     return Altered(altered, renamed)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.columns import WrittenColumn, parse_column
-from tailrace.schema.hidden import UniqueKey
+from tailrace.schema.hidden import UniqueKey, prefixes_of
 from tailrace.schema.tables import (
     MOST_COLUMNS,
     Charset,
@@ -215,7 +215,11 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
 
 
 def _keys(key: Key) -> list[Clause]:
-    return [PrimaryKey(key.columns, key.prefixes)] if key.primary else list(key.unique)
+    """A primary key on a period is taken for none: its columns may be of another statement."""
+    if key.primary is None:
+        return [unique.on_columns() for unique in key.unique]
+    parts = key.primary.on_columns().parts
+    return [PrimaryKey(tuple(part.column for part in parts), prefixes_of(parts))]
 
 
 def _drop(cursor: Cursor) -> list[Clause]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tailrace.constants import ColumnType
 from tailrace.rows.collations import BINARY, longest_character
@@ -26,10 +27,14 @@ SYSTEM_PERIOD: Final = tuple(
 
 
 class KeyPart(NamedTuple):
-    """A column of a key ("" for an expression), and how many characters of it (None: all)."""
+    """A column of a key ("" for an expression), and how many characters of it (None: all).
+
+    ``period``: it is no column but a period of MariaDB's, ``WITHOUT OVERLAPS``.
+    """
 
     column: str
     prefix: int | None = None
+    period: bool = False
 
 
 def prefixes_of(parts: Iterable[KeyPart]) -> tuple[int, ...]:
@@ -43,6 +48,23 @@ class UniqueKey(NamedTuple):
 
     parts: tuple[KeyPart, ...]
     hashed: bool = False
+
+    def on_columns(self, periods: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> Self:
+        """The key with the columns of its period instead of it, as the server keeps it.
+
+        ``periods`` are the bounds of the table's periods by case-folded name. What is not known to
+        be unique on columns, for a period that is not among them or an expression, has no parts.
+        """
+        parts: list[KeyPart] = []
+        for part in self.parts:
+            bounds = periods.get(part.column.casefold()) if part.period else None
+            if bounds is not None:
+                parts += [KeyPart(bounds[1]), KeyPart(bounds[0])]
+            elif part.period or not part.column:
+                return self._replace(parts=())
+            else:
+                parts.append(part)
+        return self._replace(parts=tuple(parts))
 
 
 _SHORTEST_LIMIT: Final = 767

@@ -52,8 +52,8 @@ class WrittenTable:
     versioned: bool = False
     period: tuple[str, ...] = ()
     """The columns of MariaDB's PERIOD FOR: they hold no NULL."""
-    row_end: str | None = None
-    """The second column of PERIOD FOR SYSTEM_TIME, where it is declared."""
+    system_period: tuple[str, str] | None = None
+    """The columns of PERIOD FOR SYSTEM_TIME, where it is declared."""
     sequence: bool = False
     filled: bool = False
     """A query follows: it may add columns of its own."""
@@ -67,7 +67,7 @@ class WrittenTable:
         columns = not_null(columns, (*key, *self.period))
         definition = TableDefinition(database, table, columns, key, self.key_prefixes)
         state = TableState(definition, collation, hidden=hidden)
-        return state.version(self.row_end) if self.versioned else state
+        return state.version(self.system_period) if self.versioned else state
 
 
 def not_null(
@@ -108,19 +108,24 @@ class TableState:
     row_end: str | None = None
     hidden: int = 0
 
-    def version(self, row_end: str | None) -> TableState:
+    def version(self, bounds: tuple[str | None, str] | None) -> TableState:
         """The same table WITH SYSTEM VERSIONING.
 
-        Where no column is declared for it (``row_end`` is None), two are added at the end, which
-        the log has and SELECT does not show. The primary key, if any, is longer by ``row_end``.
+        ``bounds`` are the columns where a row begins and ends. Where none are declared for it
+        (None), two are added at the end, which the log has and SELECT does not show. The primary
+        key, if any, is longer by where a row ends, unless one of the two is in it already.
         """
         definition = self.definition
         columns = definition.columns
-        if row_end is None:
+        if bounds is None:
             columns += SYSTEM_PERIOD
-            row_end = ROW_END
-        key = definition.primary_key and (*definition.primary_key, row_end)
-        prefixes = definition.key_prefixes and (*definition.key_prefixes, 0)
+        row_start, row_end = bounds or (None, ROW_END)
+        key, prefixes = definition.primary_key, definition.key_prefixes
+        if key and not {name.casefold() for name in key} & {
+            name.casefold() for name in (row_start, row_end) if name
+        }:
+            key = (*key, row_end)
+            prefixes = prefixes and (*prefixes, 0)
         definition = replace(definition, columns=columns, primary_key=key, key_prefixes=prefixes)
         return replace(self, definition=definition, row_end=row_end)
 
@@ -139,22 +144,23 @@ class TableState:
 def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
     """What stands between the parentheses of CREATE TABLE, the parentheses included."""
     columns: list[WrittenColumn] = []
-    key = Key()
+    primary = UniqueKey(())
     uniques: list[UniqueKey] = []
-    period: tuple[str, ...] = ()
-    row_end: str | None = None
+    periods: dict[str, tuple[str, str]] = {}
+    system: tuple[str, str] | None = None
     cursor.expect("(")
     while True:
         found = parse_key(cursor)
         if found is not None:
-            key = found if found.primary else key
+            primary = found.primary or primary
             uniques += found.unique
-        elif cursor.sees("PERIOD", "FOR"):
-            cursor.accept("PERIOD", "FOR")
-            system = cursor.name().upper() == "SYSTEM_TIME"
+        elif cursor.accept("PERIOD", "FOR"):
+            name = cursor.name()
             bounds = tuple(part.column for part in _key_parts(cursor).parts)
-            period += bounds
-            row_end = bounds[-1] if system else row_end
+            if len(bounds) != 2:
+                raise cursor.error("a period without its two columns stands")
+            periods[name.casefold()] = bounds
+            system = bounds if name.upper() == "SYSTEM_TIME" else system
         else:
             columns.append(parse_column(cursor, session))
             if len(columns) > MOST_COLUMNS:
@@ -165,23 +171,22 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
             break
     cursor.expect(")")
     versioned = any(column.versioned for column in columns)
+    key = primary.on_columns(periods).parts
     return WrittenTable(
         tuple(columns),
-        key.columns,
-        key.prefixes,
-        tuple(uniques),
+        tuple(part.column for part in key),
+        prefixes_of(key),
+        tuple(unique.on_columns(periods) for unique in uniques),
         versioned=versioned,
-        period=period,
-        row_end=row_end,
+        period=tuple(name for bounds in periods.values() for name in bounds),
+        system_period=system,
     )
 
 
 class Key(NamedTuple):
     """An index or constraint, as far as it matters: the primary key, a unique key or neither."""
 
-    primary: bool = False
-    columns: tuple[str, ...] = ()
-    prefixes: tuple[int, ...] = ()
+    primary: UniqueKey | None = None
     unique: tuple[UniqueKey, ...] = ()
 
 
@@ -193,9 +198,7 @@ def parse_key(cursor: Cursor) -> Key | None:
     match cursor.token.key:
         case "PRIMARY":
             cursor.expect("PRIMARY", "KEY")
-            parts = _key_parts(cursor).parts
-            columns, prefixes = tuple(part.column for part in parts), prefixes_of(parts)
-            return Key(primary=True, columns=columns, prefixes=prefixes)
+            return Key(primary=_key_parts(cursor))
         case "UNIQUE":
             cursor.next()
             cursor.accept_any("INDEX", "KEY")
@@ -251,8 +254,7 @@ def _key_parts(cursor: Cursor) -> UniqueKey:
             if cursor.accept("("):
                 prefix = cursor.number()
                 cursor.expect(")")
-            if not cursor.accept("WITHOUT", "OVERLAPS"):  # a MariaDB period, not a column
-                parts.append(KeyPart(name, prefix))
+            parts.append(KeyPart(name, prefix, cursor.accept("WITHOUT", "OVERLAPS")))
         cursor.accept_any("ASC", "DESC")
         if not cursor.accept(","):
             break

@@ -9,6 +9,7 @@ from tailrace.errors import LogError
 from tailrace.records import Change, Ended
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
+from tailrace.sql.guard import Guard
 from tailrace.sql.logged import is_half, statement_of
 from tailrace.sql.rows import TableSql
 from tailrace.sql.settings import of_rows
@@ -57,15 +58,17 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
     (StatementChange; with ``changes.statements == "skip"`` left out, and counted).
 
     Triggers that the log makes are made at the end, so that they do not fire for rows that they
-    made already (`tailrace.sql.triggers`); those that the copy has must be dropped before.
+    made already (`tailrace.sql.triggers`). At those that the copy has, the statements stop before
+    the first row of their table (`tailrace.sql.guard`).
 
     Raises SchemaError where the log does not tell what is needed: a table's column names, or the
     key of a row; and what reading raises.
     """
-    tables, triggers = Tables(), Triggers()
+    tables, triggers, guard = Tables(), Triggers(), Guard()
     for item in changes.with_statements():
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
+            yield from guard.before_rows(item)
             yield from _rows(item, tables)
         elif isinstance(item, Ended):
             yield END
@@ -74,6 +77,8 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
             if statement.text and not statement.alone:
                 yield from triggers.before_statement()
             yield from triggers.take(statement, item.event)
+            if statement.alone:
+                guard.forget()
     yield from triggers.before_statement()
 
 
@@ -105,10 +110,10 @@ def placed(error: LogError, change: Change) -> LogError:
     return error.at(event.file, event.offset, event.name)
 
 
-def row_statement(change: Change, sql: RowSql) -> Statement:
-    """A row's statement, with what its event says of the session."""
+def row_statement(change: Change, sql: RowSql, *, restores: bool = False) -> Statement:
+    """A row's statement, with what its event says of the session; `of_rows` for ``restores``."""
     event = change.event
-    settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient)
+    settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient, restores=restores)
     return Statement(sql.text, settings, change.group)
 
 

@@ -62,23 +62,57 @@ class _Expressions:
         return _Part(text, f"JSON_OBJECT({', '.join(pairs)})")
 
 
+_BYTES: Final[dict[int, str]] = {
+    ColumnType.TINY_BLOB: "TINYBLOB",
+    ColumnType.MEDIUM_BLOB: "MEDIUMBLOB",
+    ColumnType.LONG_BLOB: "LONGBLOB",
+    ColumnType.BLOB: "BLOB",
+    ColumnType.STRING: "BINARY",
+}
+"""Types of bytes that only a column has."""
+_SAFE_YEARS: Final = range(1971, 2038)
+
+
 def _opaque(field: int, data: bytes) -> str:
-    """A value that is no JSON, as SQL that a JSON function takes as such."""
+    """A value that is no JSON, as SQL that a JSON function takes as such.
+
+    What only a column can hold is taken out of one of JSON_TABLE's. Raises UnsupportedType for what
+    no server makes.
+    """
     if field == ColumnType.NEWDECIMAL:
         text, precision, scale = opaque_text(field, data), data[0], data[1]
         if precision > _MOST_DIGITS or scale > _MOST_SCALE:
             return text  # a literal may have more digits than any type
         return f"CAST({text} AS DECIMAL({precision},{scale}))"
+    if field == ColumnType.TIMESTAMP:
+        text = opaque_text(field, data).strip('"')
+        if int(text[:4]) in _SAFE_YEARS:
+            return _of_column(f"'{text}'", "TIMESTAMP(6)")
     if field in _CASTS:
         text = opaque_text(field, data).strip('"')
         return f"CAST('{text}' AS {_CASTS[field]})"
     if field == ColumnType.VARCHAR:
         return hexadecimal(data)
+    if field == ColumnType.VAR_STRING and len(data) % 2 == 0:
+        return f"_ucs2 {hexadecimal(data)}"  # text of ucs2, utf16 or utf32: the bytes are kept
+    if field == ColumnType.BIT and 1 <= len(data) <= 8:
+        return _of_column(str(int.from_bytes(data, "big")), f"BIT({8 * len(data)})")
+    if field in _BYTES:
+        size = f"({len(data)})" if field == ColumnType.STRING else ""
+        return _of_column(hexadecimal(data), f"{_BYTES[field]}{size}")
     known = {int(code): code.name for code in ColumnType}
     raise UnsupportedType(
-        f"a JSON document holds bytes of the type {known.get(field, field)}, of which no statement "
-        "can make JSON; leave the table out with --exclude, or write the log with --as raw"
+        f"a JSON document holds {len(data)} bytes of the type {known.get(field, field)}, which no "
+        "server puts into one, so no statement can make it; leave the table out with --exclude, or "
+        "write the log with --as raw"
     )
+
+
+def _of_column(literal: str, declared: str) -> str:
+    """A value as that of a column of a type, which JSON then keeps; an error where it cannot be."""
+    column = f"v {declared} PATH '$' ERROR ON ERROR"
+    rows = f"JSON_TABLE(JSON_ARRAY({literal}), '$[*]' COLUMNS ({column}))"
+    return f"(SELECT CAST(v AS JSON) FROM {rows} AS t)"  # noqa: S608 - literals of our own
 
 
 _EXPRESSIONS: Final = _Expressions()
@@ -92,6 +126,33 @@ def document(data: bytes) -> str:
     if part.text[:1] in {"[", "{"}:
         return part.sql
     return f"JSON_EXTRACT(JSON_ARRAY({part.sql}), '$[0]')"  # a column takes text as JSON's text
+
+
+class _WideText:
+    """Finds out whether a document holds text of ucs2, utf16 or utf32."""
+
+    def leaf(self, _text: str) -> bool:
+        return False
+
+    def opaque(self, field: int, _data: bytes) -> bool:
+        return field == ColumnType.VAR_STRING
+
+    def array(self, values: list[bool]) -> bool:
+        return any(values)
+
+    def object(self, members: list[tuple[str, bool]]) -> bool:
+        return any(value for _, value in members)
+
+
+_WIDE_TEXT: Final = _WideText()
+
+
+def is_printed(data: bytes) -> bool:
+    """Whether a server can print a document: bytes of ucs2, utf16 and utf32 it prints as they are.
+
+    Raises what `read_jsonb` does.
+    """
+    return ColumnType.VAR_STRING not in data or not read_jsonb(data, _WIDE_TEXT)
 
 
 def changed(column: str, diffs: JsonDiffs) -> str:

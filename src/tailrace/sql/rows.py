@@ -42,9 +42,9 @@ class RowSql(NamedTuple):
 class TableSql:
     """Writes the statements of one table. Generated columns are never given a value.
 
-    A row is found by its primary key where the table has one. Else it is found by all columns that
-    the image has, byte by byte, and the statement is limited to one row: of rows that are alike,
-    any may be taken.
+    A row is found by its primary key where the table has one; by the bytes of its columns, too,
+    where only the beginning of one counts. Else it is found by all columns that the image has, byte
+    by byte, and the statement is limited to one row: of rows that are alike, any may be taken.
 
     Raises SchemaError for a table whose column names nobody tells.
     """
@@ -64,11 +64,12 @@ class TableSql:
         hidden |= set(() if self.period is None else self.period.columns)
         self._columns = [column_sql(column) for column in columns]
         self._writable = [column.index for column in columns if column.index not in hidden]
-        self._key = [
-            index
-            for index in schema.primary_key
-            if self.period is None or index not in self.period.columns
-        ]
+        self._key = list(schema.primary_key)
+        if self.period is not None:
+            if self.period.start in self._key:  # rows of now may differ in nothing else of the key
+                self._key = []
+            self._key = [index for index in self._key if index != self.period.end]
+        self._whole_key = schema.key_is_whole
         self._enums = [index for index in self._writable if columns[index].type is ColumnType.ENUM]
         self.is_sequence = tuple(column.name for column in columns) == _SEQUENCE
 
@@ -79,9 +80,23 @@ class TableSql:
             self._lacks(set(self._writable) - set(given), "the row as it was")
         names = ", ".join(self._columns[index].name for index in given)
         literals = ", ".join(self._columns[index].literal(image) for index in given)
+        if self.is_sequence and len(given) < len(self._writable):
+            return self._sequence(image)
         lenient = any(_is_error(image, index) for index in self._enums)
         text = f"INSERT INTO {self.target} ({names}) VALUES ({literals})"  # noqa: S608 - quoted
         return RowSql(text, lenient)
+
+    def _sequence(self, image: Image) -> RowSql:
+        """A sequence's row: what the image lacks stays as it is, for no column has a default."""
+        columns = [self._columns[index] for index in self._writable]
+        names = ", ".join(column.name for column in columns)
+        values = ", ".join(
+            column.name if image.at(index) is ABSENT else column.literal(image)
+            for index, column in zip(self._writable, columns, strict=True)
+        )
+        target = self.target
+        text = f"INSERT INTO {target} ({names}) SELECT {values} FROM {target}"  # noqa: S608 - quoted
+        return RowSql(text, lenient=False)
 
     def delete(self, image: Image, *, whole: bool = False) -> RowSql:
         """The row of an image goes; with ``whole`` the image must tell it from all others."""
@@ -130,9 +145,12 @@ class TableSql:
             missing = {index for index, image in found if image is None}
             if missing:
                 self._lacks(missing, "the primary key")
-            return " AND ".join(
-                self._columns[index].key(image) for index, image in found if image is not None
-            )
+            parts = [self._columns[index].key(image) for index, image in found if image is not None]
+            if not self._whole_key:  # the whole columns may compare as equal, not their bytes
+                parts += [
+                    self._columns[index].exact(image) for index, image in found if image is not None
+                ]
+            return " AND ".join(dict.fromkeys(parts))
         known = [
             (index, image)
             for index in self._writable

@@ -26,22 +26,24 @@ _WITHOUT_OLD: Final = {"timestamp": "DEFAULT"}
 
 
 @cache
-def of_rows(flavour: Flavour, flags: int, *, lenient: bool) -> Settings:
+def of_rows(flavour: Flavour, flags: int, *, lenient: bool, restores: bool = False) -> Settings:
     """What rows need: modes that take every value as it is, and the checks that were on.
 
-    The checks of foreign keys are off where the log itself has what they do to other tables.
+    The checks of foreign keys are off where the log itself has what they do to other tables, and
+    with ``restores``, for a row that was there before and may have come without checks; an insert
+    makes them do nothing else. CHECK constraints are off for the same reason, where a session can
+    have that (MariaDB).
     """
     unchecked = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
     settings = (
         ("sql_mode", _LENIENT if lenient else _STRICT),
         *_COMMON,
-        ("foreign_key_checks", "0" if flags & unchecked else "1"),
+        ("foreign_key_checks", "0" if restores or flags & unchecked else "1"),
         ("unique_checks", "0" if flags & RowsFlag.RELAXED_UNIQUE_CHECKS else "1"),
     )
     if flavour is Flavour.MYSQL:
         return settings
-    checked = "0" if flags & RowsFlag.NO_CHECK_CONSTRAINTS else "1"
-    return (*settings, ("check_constraint_checks", checked))
+    return (*settings, ("check_constraint_checks", "0"))
 
 
 class SessionState:

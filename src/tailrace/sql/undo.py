@@ -18,6 +18,7 @@ from tailrace.sql.forward import (
     row_statement,
     shown,
 )
+from tailrace.sql.guard import Guard
 from tailrace.sql.logged import is_half
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def undo(
     """The statements that take the changes back, the last change first.
 
     All of the log is read before the first statement comes; what is found is kept in a temporary
-    file (in ``folder``), not in memory. Rows are looked at as `statements` does; a statement of the
+    file (in ``folder``), not in memory. First come statements that fail where one of the tables has
+    triggers (`tailrace.sql.guard`). Rows are looked at as `statements` does; a statement of the
     log cannot be taken back: it raises UndoError, or, with ``changes.statements == "skip"``, is
     left out with a note. ``wants`` as for `statements`: definitions of other tables do not matter.
 
@@ -52,14 +54,16 @@ def undo(
 
     Raises SchemaError where a row image lacks what was there before.
     """
-    tables = Tables()
+    tables, guard = Tables(), Guard()
     with Backwards(folder) as pile:
         for item in changes.with_statements():
             if isinstance(item, Change):
+                guard.meet(item)
                 for statement in _rows(item, tables):
                     pile.push(statement)
             elif isinstance(item, Logged) and (note := _logged(item, changes, wants)) is not None:
                 pile.push(note)
+        yield from guard.all()
         yield from pile
 
 
@@ -72,7 +76,7 @@ def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
         except LogError as error:
             raise placed(error, change) from None
         if sql is not None:
-            yield row_statement(change, sql)
+            yield row_statement(change, sql, restores=row.after is None)
 
 
 def _reverse(table: TableSql, row: Row) -> RowSql | None:

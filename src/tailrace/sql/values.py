@@ -17,7 +17,7 @@ from tailrace.rows.compressed import uncompress
 from tailrace.rows.floats import float32_text
 from tailrace.rows.json_diff import JsonDiffs
 from tailrace.rows.schema import Logical
-from tailrace.sql.json import changed, document
+from tailrace.sql.json import changed, document, is_printed
 from tailrace.sql.text import hexadecimal, name, plain, quoted, string
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ def _by_bytes(column: Column) -> Literal | None:
     index, kind, logical = column.index, column.type, column.logical
     bytes_of = f"CAST({name(column.name)} AS BINARY)"
     if kind is ColumnType.JSON:
-        printed = f"CAST(CAST({name(column.name)} AS CHAR) AS BINARY)"
-        return lambda image: f"{printed} = {_binary(_printed(image, index))}"
+        return _json_by_text(column)
     if logical is Logical.BINARY:
         return lambda image: f"{bytes_of} = {hexadecimal(image.at(index))}"
     if logical in {Logical.GEOMETRY, Logical.VECTOR}:
@@ -233,6 +232,20 @@ def _by_bytes(column: Column) -> Literal | None:
     if logical in {Logical.TEXT, Logical.JSON}:
         return lambda image: f"{bytes_of} = {_binary(_stored(image, index))}"
     return None
+
+
+def _json_by_text(column: Column) -> Literal:
+    """A comparison of a document as it is printed; as JSON where no server can print it."""
+    index, name_ = column.index, name(column.name)
+    printed = f"CAST(CAST({name_} AS CHAR) AS BINARY)"
+
+    def compare(image: Image) -> str:
+        raw = image.raw(index)
+        if raw is None or image.diffs(index) is not None or is_printed(raw):
+            return f"{printed} = {_binary(_printed(image, index))}"
+        return f"{name_} = {document(raw)}"
+
+    return compare
 
 
 def _printed(image: Image, index: int) -> bytes:

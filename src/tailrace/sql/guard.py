@@ -1,0 +1,103 @@
+"""Triggers of the tables that statements run on: the statements stop before they can fire.
+
+What a trigger did for a logged row is in the log, too, so it must not do it again. No session of a
+server can switch triggers off (MariaDB's ``slave_run_triggers_for_rbr`` and MySQL's rules for
+replicas are for events of rows, not for statements). So a statement goes before the first row of
+each table that fails where the table has a trigger: clients stop at it, and the transaction that it
+stands in is rolled back when they go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import Flavour
+from tailrace.sql.settings import of_rows
+from tailrace.sql.statement import Statement
+from tailrace.sql.text import string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.records import Change
+    from tailrace.sql.definitions import Table
+    from tailrace.sql.settings import Settings
+
+OVERRIDE: Final = "@tailrace_without_triggers"
+"""The user variable by which the user vouches that no trigger will fire, where MySQL hides them."""
+_GRANTEE: Final = "REPLACE(grantee, '''', '') = CURRENT_USER()"
+_GRANTED: Final = "privilege_type = 'TRIGGER'"
+
+
+class Guard:
+    """Gives the guards of the tables that are met."""
+
+    def __init__(self) -> None:
+        self._guarded: dict[Table, tuple[Flavour, Settings]] = {}
+
+    def before_rows(self, change: Change) -> Iterator[Statement]:
+        """What goes before rows of a table, in their transaction; nothing where it went before."""
+        if self.meet(change):
+            table = change.schema.database, change.schema.table
+            flavour, settings = self._guarded[table]
+            yield Statement(guard(table, flavour), settings, change.group)
+
+    def meet(self, change: Change) -> bool:
+        """Take in the table of a change; whether it is a new one."""
+        table = change.schema.database, change.schema.table
+        if table in self._guarded:
+            return False
+        flavour = change.event.form.flavour
+        self._guarded[table] = flavour, of_rows(flavour, 0, lenient=False)
+        return True
+
+    def all(self) -> Iterator[Statement]:
+        """The guards of all tables that were met, outside of transactions."""
+        for table, (flavour, settings) in self._guarded.items():
+            yield Statement(guard(table, flavour), settings, None, alone=True)
+
+    def forget(self) -> None:
+        """A statement may have given tables triggers, or other names: all are looked at again."""
+        self._guarded.clear()
+
+
+def guard(table: Table, flavour: Flavour) -> str:
+    """A statement that fails, and says why, where a table has a trigger; else it changes nothing.
+
+    It gives ``sql_mode`` the value that it has, or a text that is none. MariaDB shows a table's
+    triggers to all who may use the table, MySQL to those with the privilege TRIGGER: without it
+    the statement fails as well, unless the user vouches for it (`OVERRIDE`).
+    """
+    database, name = table
+    # No comma: the servers quote a wrong mode up to the first one.
+    found = f"drop the triggers of {database}.{name} first: what they did is in the log"
+    seen = (
+        "EXISTS (SELECT 1 FROM information_schema.triggers "  # noqa: S608 - literals of our own
+        f"WHERE event_object_schema = {string(database)} AND event_object_table = {string(name)})"
+    )
+    cases = f"WHEN {seen} THEN {string(found)}"
+    if flavour is Flavour.MYSQL:
+        hidden = (
+            f"no privilege to see triggers of {database}.{name}: "
+            f"GRANT TRIGGER or SET {OVERRIDE} = 1"
+        )
+        cases += f" WHEN {OVERRIDE} IS NULL AND NOT {_may_see(table)} THEN {string(hidden)}"
+    return f"SET @@session.sql_mode = CASE {cases} ELSE @@session.sql_mode END"
+
+
+def _may_see(table: Table) -> str:
+    """Whether the session's own account has TRIGGER on a table (what roles give is not shown)."""
+    database, name = map(string, table)
+    on_table = f"table_schema = {database} AND table_name = {name}"
+    places = {
+        "user_privileges": "",
+        "schema_privileges": f" AND {database} LIKE table_schema",
+        "table_privileges": f" AND {on_table}",
+    }
+    return "({})".format(
+        " OR ".join(
+            f"EXISTS (SELECT 1 FROM information_schema.{place} "  # noqa: S608 - literals of our own
+            f"WHERE {_GRANTED} AND {_GRANTEE}{where})"
+            for place, where in places.items()
+        )
+    )
