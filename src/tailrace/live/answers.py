@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import MalformedPacket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LONGEST_NUMBER = 40
+_LONGEST_NUMBER: Final = 40
 
 
 class Answer:
@@ -58,9 +59,12 @@ class Answer:
         """A value that must be a number."""
         text = self.text(column, row)
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
-            raise self._malformed(f"with {text[:40]!r}, which is no number") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._malformed(f"with {text[:40]!r}, which is no number")
+        return number
 
     def _value(self, column: int, row: int) -> Any:
         if row >= len(self._rows):

@@ -72,12 +72,14 @@ _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "ta
 _PROTOCOL: Final = 10
 _LOGIN: Final = 256 << 10
 """Bytes that a server may send before it has let us in; it needs some hundreds."""
-_ANSWER: Final = 32 << 20
-"""Bytes of an answer that is held in memory."""
+_ANSWER: Final = 4 << 20
+"""Bytes of an answer that is held in memory: names and sizes of 100,000 logs. A set of GTIDs takes
+thirty times its text.
+"""
 _COLUMNS: Final = 4096
 """Columns of an answer: as many as a table may have."""
 _VALUES: Final = 1_000_000
-"""Values of an answer that is held in memory: names and sizes of 300,000 logs."""
+"""Values of an answer that is held in memory."""
 
 
 def connect(source: Source, host: Host, *, wake: socket.socket | None = None) -> ServerConnection:
@@ -284,10 +286,10 @@ class ServerConnection(_Base):
                 raise
             raise self._malformed(str(error) or type(error).__name__) from error
 
-    def parsed_rows(self, cursor: Any, count: int) -> Any:
-        """The next rows of a cursor that reads row by row."""
+    def parsed_rows(self, cursor: Any, count: int | None = None) -> Any:
+        """The next rows of a cursor that reads row by row, all of them by default."""
         with self._parsed():
-            rows = cursor.fetchmany(count)
+            rows = cursor.fetchall() if count is None else cursor.fetchmany(count)
             if any(len(row) != len(cursor.description) for row in rows):
                 raise ValueError("a row has fewer values than there are columns")
         return rows

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
-from tailrace.errors import LogPurged, LogReset, TailraceError, UsageError
+from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError, UsageError
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
@@ -100,6 +101,7 @@ class Receiver:
         self._stop = Event()
         self._at_once = Event()
         self._feed: Feed | None = None
+        self._asking: socket.socket | None = None
         self._next_purge = 0.0
         self.state = "new"
         """``new``, ``running``, ``stopped`` (asked to, or at the source's end), ``failed``."""
@@ -115,7 +117,10 @@ class Receiver:
         nor one that is not connected: the copy goes on there when it is started again.
         """
         self._stop.set()
-        feed = self._feed
+        feed, asking = self._feed, self._asking
+        if asking is not None:
+            with suppress(OSError):  # it has its answer just now
+                asking.send(b"\0")
         if at_once:
             self._at_once.set()
         if feed is not None and (at_once or not feed.connected):
@@ -175,7 +180,13 @@ class Receiver:
         """One feed; a second where the file is purged that was copied to its end."""
         follows: Follows | None = None
         while True:
-            feed = self._new_feed(copy, state, identity, follows)
+            try:
+                feed = self._new_feed(copy, state, identity, follows)
+            except ConnectionLost:
+                if not self._stop.is_set():
+                    raise
+                copy.close()
+                return
             try:
                 self._loop(feed, copy, writer, meter, state, follows)
             except (LogPurged, LogReset) as error:
@@ -195,7 +206,7 @@ class Receiver:
         self, copy: Copy, state: ReceiverState, identity: Identity, follows: Follows | None
     ) -> Feed:
         description = copy.last.description if copy.last is not None else None
-        start = copy.position or begin_of(self.source, identity)
+        start = copy.position or self._begin(identity)
         if follows is not None:
             start, description = follows.start, None
         expected = Expected(uuid=state.source_uuid, description=description or None)
@@ -210,6 +221,18 @@ class Receiver:
         if self._at_once.is_set():
             self._feed.close()
         return self._feed
+
+    def _begin(self, identity: Identity) -> Position | Literal["oldest"]:
+        """Where a new copy begins; `stop` ends the question."""
+        woken, wake = socket.socketpair()
+        with woken, wake:
+            self._asking = wake
+            try:
+                if self._stop.is_set():
+                    wake.send(b"\0")
+                return begin_of(self.source, identity, wake=woken)
+            finally:
+                self._asking = None
 
     def _end(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
         """Sync, acknowledge as long as there is a connection, and let go of both."""

@@ -11,17 +11,21 @@ from tailrace.live.session import Session
 from tailrace.position import Position
 
 if TYPE_CHECKING:
+    import socket
+
     from tailrace.live.identity import Identity
     from tailrace.live.url import Source
 
 
-def begin_of(source: Source, identity: Identity) -> Position | Literal["oldest"]:
+def begin_of(
+    source: Source, identity: Identity, *, wake: socket.socket | None = None
+) -> Position | Literal["oldest"]:
     """Where the copy of a source begins, by what its URL says: the begin of a file.
 
     A description event that a server makes up for who enters a file in its midst is not that of
     the file: such a copy could never be what the source has. So a position means the begin of its
     file, ``now`` that of the file that the source writes. Raises UsageError for GTIDs: files and
-    not transactions are copied.
+    not transactions are copied; what `Session.open` raises, ConnectionLost where it was woken.
     """
     start = source.start
     if isinstance(start, (GtidSet, GtidList)):
@@ -33,7 +37,7 @@ def begin_of(source: Source, identity: Identity) -> Position | Literal["oldest"]
         return "oldest"
     if isinstance(start, Position):
         return Position(start.file, len(MAGIC))
-    session = Session.open(source, source.hosts[0], identity)
+    session = Session.open(source, source.hosts[0], identity, wake=wake)
     try:
         return Position(session.end().file, len(MAGIC))
     finally:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pymysql.constants import ER
+from pymysql.cursors import SSCursor
 from pymysql.err import MySQLError
 
 from tailrace.live.answers import Answer
@@ -116,12 +117,12 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
 
 
 def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
-    with connection.cursor() as cursor:
+    with connection.cursor(SSCursor) as cursor:
         cursor.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
         )
-        rows: Any = cursor.fetchall()
+        rows = connection.parsed_rows(cursor)
     found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
     names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
     return [name for name in names if name[0].lower() not in _SYSTEM]

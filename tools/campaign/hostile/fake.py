@@ -58,6 +58,7 @@ class Talk:
         self.server = server
         self.sock = sock
         self.sequence = 0
+        self.semisync = False
         self.asked = b""
         """The last payload that the client sent."""
 
@@ -245,6 +246,7 @@ class FakeServer:
                 talk.result(names, [] if row is None else [row])
                 return
         if sql.startswith(("SET", "KILL")):
+            talk.semisync |= "@rpl_semi_sync" in sql
             talk.send(OK)
         else:
             talk.send(error(1193, "HY000", f"Unknown system variable in {sql}"))
@@ -289,7 +291,8 @@ class FakeServer:
     @staticmethod
     def event(talk: Talk, event: bytes) -> None:
         """Send an event."""
-        talk.send(b"\0" + event)
+        before = b"\xef\x01" if talk.semisync else b""  # an acknowledgement is asked for
+        talk.send(b"\0" + before + event)
 
 
 class _Ended(Exception):

@@ -24,7 +24,7 @@ from tools.campaign.hostile.fake import END, NONCE, OK, PASSWORD, FakeServer, Ta
 from tools.campaign.hostile.scenario import Scenario, command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tools.campaign.hostile.fake import Turn
@@ -50,6 +50,13 @@ _POINTS: Final = (
 )
 """Statements that a reader by position asks, whatever comes of them."""
 _BY_GTID: Final = ("SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_owned")
+_OF_MARIADB: Final = (
+    "SHOW BINARY LOGS",
+    "SHOW SLAVE HOSTS",
+    "SELECT BINLOG_GTID_POS",
+    "SELECT @@GLOBAL.gtid_binlog_state",
+    "SET @slave_connect_state",
+)
 _RESULTS: Final = (
     "SELECT VERSION()",
     "SELECT @@GLOBAL.server_uuid",
@@ -656,7 +663,7 @@ def _scenario(
     turns: dict[str, Turn],
     reader: Reader,
     *,
-    options: dict[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
     seconds: float = 20,
 ) -> Scenario:
     def run(folder: Path) -> None:
@@ -710,6 +717,12 @@ def _asking(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
             reader = _now if "STATUS" in point else _by_gtid if "gtid" in point else _events
             yield _scenario(f"{point}: {name}", {point: turn}, reader)
     if full:
+        for name, turn in _ROWS.items():
+            for point in (*_OF_MARIADB, *_RESULTS):
+                options = {"flavour": "mariadb"}
+                yield _scenario(
+                    f"mariadb: {point}: {name}", {point: turn}, _by_gtid, options=options
+                )
         for point in ("SELECT @@global.rpl", "SHOW BINARY LOGS"):
             for name, turn in _ROWS.items():
                 yield _scenario(f"{point}: {name}", {point: turn}, _semisync)
@@ -723,7 +736,9 @@ def _dumping(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
     for number in range(100 if full else 4):
         turn = _mutated(draw.randrange(1 << 30))
         reader = _READERS[number % len(_READERS)]
-        yield _scenario(f"dump: mutation {number}", {"dump": turn}, reader)
+        for flavour in fake.VERSIONS if full else ("mysql",):
+            name = f"dump: mutation {number} of {flavour}"
+            yield _scenario(name, {"dump": turn}, reader, options={"flavour": flavour})
 
 
 def _through_commands(*, full: bool) -> Iterator[Scenario]:
