@@ -256,6 +256,7 @@ def test_it_stops_at_a_transaction_s_end(source, folder, receiving):
     run = receiving(source, folder, options="?start=now")
     for _ in range(3):
         insert(source, [200_000] * 10)
+        wait_for(lambda run=run: run.receiver.position)  # one that connects is stopped at once
         run.stop()
         file = run.receiver.position.file
         parser = BoundaryParser()
