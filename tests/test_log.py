@@ -16,6 +16,7 @@ from tailrace.errors import (
     EventDecodeError,
     LogError,
     StorageError,
+    TruncatedEvent,
     UnknownEvent,
     UsageError,
 )
@@ -137,7 +138,7 @@ def test_the_first_event_must_be_a_format_description(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="begins with a format description event"):
         open_log(rotate)
     torn = write(tmp_path / "b.3", raw_format(flags=1)[:60])
-    with pytest.raises(StorageError, match="ends inside its first event"):
+    with pytest.raises(TruncatedEvent, match="ends inside its first event"):
         open_log(torn)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tailrace.errors import LogError
 from tailrace.log import Log
 from tailrace.position import Position
 from tailrace.rollbacks import Rollbacks
@@ -33,14 +35,15 @@ class Ahead:
         log = Log(transport, start=start, verify_checksums=False, expand_payloads=False)
         end = start or Position("", 0)
         began = 0
-        for event in log:
-            inside = parser.inside
-            boundary = parser.feed(event)
-            if not inside:
-                began = event.offset or 0
-            rollbacks.feed(event, began)
-            if boundary is Boundary.END:
-                end = Position(event.file or "", event.end_offset or 0)
+        with suppress(LogError):  # damage further on, which whoever reads on meets
+            for event in log:
+                inside = parser.inside
+                boundary = parser.feed(event)
+                if not inside:
+                    began = event.offset or 0
+                rollbacks.feed(event, began)
+                if boundary is Boundary.END:
+                    end = Position(event.file or "", event.end_offset or 0)
         return cls(rollbacks, end)
 
     def takes_back(self, event: Event) -> bool:

@@ -38,6 +38,7 @@ _XA: Final = re.compile(
 )
 
 XaName = tuple[int, bytes, bytes]
+NO_SAVEPOINT: Final = "no savepoint of that name stands before it"
 
 
 class Rollbacks:
@@ -99,7 +100,7 @@ class Rollbacks:
         elif (name := savepoint_of_rollback(sql)) is not None:
             start = self._savepoints.get(name)
             if start is None:
-                raise event.error("no savepoint of that name stands before it", BoundaryError)
+                raise event.error(NO_SAVEPOINT, BoundaryError)
             self.ranges.append((file, start, offset))
         elif _ROLLBACK.match(sql) and self._group is not None:
             self.ranges.append((file, self._group.offset, offset))
@@ -169,6 +170,11 @@ def is_rollback(event: Event) -> bool:
     if isinstance(event, XaPrepareEvent):
         return not event.one_phase
     return isinstance(event, QueryEvent) and _ROLLBACK.match(event.sql) is not None
+
+
+def is_rollback_to(sql: str) -> bool:
+    """Whether a statement takes rows back up to a savepoint."""
+    return _ROLLBACK_TO.match(sql) is not None
 
 
 _ENDS: Final = re.compile(

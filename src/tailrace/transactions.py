@@ -82,7 +82,9 @@ class TransactionKind(StrEnum):
     STANDALONE = "standalone"
 
 
-class _Token(IntEnum):
+class Token(IntEnum):
+    """What an event is to the grammar."""
+
     CONTROL = auto()
     GTID = auto()
     GROUP = auto()
@@ -99,7 +101,9 @@ class _Token(IntEnum):
     INCIDENT = auto()
 
 
-class _State(IntEnum):
+class State(IntEnum):
+    """Where the events read so far leave the grammar's machine."""
+
     OUTSIDE = auto()
     GTID = auto()
     PREFIXED = auto()
@@ -108,76 +112,77 @@ class _State(IntEnum):
 
 
 _PLACES: Final = {
-    _State.OUTSIDE: "between transactions",
-    _State.GTID: "right after a GTID",
-    _State.PREFIXED: "before the statement that INTVAR, RAND or USER_VAR announced",
-    _State.OPEN: "inside a transaction",
-    _State.SINGLE: "inside a group of one statement",
+    State.OUTSIDE: "between transactions",
+    State.GTID: "right after a GTID",
+    State.PREFIXED: "before the statement that INTVAR, RAND or USER_VAR announced",
+    State.OPEN: "inside a transaction",
+    State.SINGLE: "inside a group of one statement",
 }
 _K = TransactionKind
-_Step = tuple[Boundary, _State, TransactionKind | None]
-_ENDED: Final = _State.OUTSIDE
+_Step = tuple[Boundary, State, TransactionKind | None]
+_ENDED: Final = State.OUTSIDE
 
 
 def _end(kind: TransactionKind) -> _Step:
     return Boundary.END, _ENDED, kind
 
 
-def _inside(state: _State) -> _Step:
+def _inside(state: State) -> _Step:
     return Boundary.INSIDE, state, None
 
 
-def _begin(state: _State) -> _Step:
+def _begin(state: State) -> _Step:
     return Boundary.BEGIN, state, None
 
 
-_TABLE: Final[dict[tuple[_State, _Token], _Step]] = {
-    (_State.OUTSIDE, _Token.GTID): _begin(_State.GTID),
-    (_State.OUTSIDE, _Token.BEGIN): _begin(_State.OPEN),
-    (_State.OUTSIDE, _Token.GROUP): _begin(_State.OPEN),
-    (_State.OUTSIDE, _Token.SINGLE): _begin(_State.SINGLE),
-    (_State.OUTSIDE, _Token.PREFIX): _begin(_State.PREFIXED),
-    (_State.OUTSIDE, _Token.STATEMENT): _end(_K.DDL),
-    (_State.OUTSIDE, _Token.PAYLOAD): _end(_K.COMMIT),
-    (_State.OUTSIDE, _Token.INCIDENT): _end(_K.STANDALONE),
-    (_State.GTID, _Token.BEGIN): _inside(_State.OPEN),
-    (_State.GTID, _Token.PREFIX): _inside(_State.PREFIXED),
-    (_State.GTID, _Token.STATEMENT): _end(_K.DDL),
-    (_State.GTID, _Token.PAYLOAD): _end(_K.COMMIT),
-    (_State.GTID, _Token.INCIDENT): _end(_K.STANDALONE),
-    (_State.PREFIXED, _Token.PREFIX): _inside(_State.PREFIXED),
-    (_State.PREFIXED, _Token.STATEMENT): _end(_K.STANDALONE),
-    (_State.OPEN, _Token.PREFIX): _inside(_State.OPEN),
-    (_State.OPEN, _Token.STATEMENT): _inside(_State.OPEN),
-    (_State.OPEN, _Token.ROWS): _inside(_State.OPEN),
-    (_State.OPEN, _Token.ROWS_END): _inside(_State.OPEN),
-    (_State.OPEN, _Token.INCIDENT): _inside(_State.OPEN),
-    (_State.OPEN, _Token.COMMIT): _end(_K.COMMIT),
-    (_State.OPEN, _Token.ROLLBACK): _end(_K.ROLLBACK),
-    (_State.OPEN, _Token.PREPARE): _end(_K.XA_PREPARE),
-    (_State.SINGLE, _Token.PREFIX): _inside(_State.SINGLE),
-    (_State.SINGLE, _Token.ROWS): _inside(_State.SINGLE),
-    (_State.SINGLE, _Token.ROWS_END): _end(_K.STANDALONE),
-    (_State.SINGLE, _Token.STATEMENT): _end(_K.STANDALONE),
-    (_State.SINGLE, _Token.INCIDENT): _end(_K.STANDALONE),
+GRAMMAR: Final[dict[tuple[State, Token], _Step]] = {
+    (State.OUTSIDE, Token.GTID): _begin(State.GTID),
+    (State.OUTSIDE, Token.BEGIN): _begin(State.OPEN),
+    (State.OUTSIDE, Token.GROUP): _begin(State.OPEN),
+    (State.OUTSIDE, Token.SINGLE): _begin(State.SINGLE),
+    (State.OUTSIDE, Token.PREFIX): _begin(State.PREFIXED),
+    (State.OUTSIDE, Token.STATEMENT): _end(_K.DDL),
+    (State.OUTSIDE, Token.PAYLOAD): _end(_K.COMMIT),
+    (State.OUTSIDE, Token.INCIDENT): _end(_K.STANDALONE),
+    (State.GTID, Token.BEGIN): _inside(State.OPEN),
+    (State.GTID, Token.PREFIX): _inside(State.PREFIXED),
+    (State.GTID, Token.STATEMENT): _end(_K.DDL),
+    (State.GTID, Token.PAYLOAD): _end(_K.COMMIT),
+    (State.GTID, Token.INCIDENT): _end(_K.STANDALONE),
+    (State.PREFIXED, Token.PREFIX): _inside(State.PREFIXED),
+    (State.PREFIXED, Token.STATEMENT): _end(_K.STANDALONE),
+    (State.OPEN, Token.PREFIX): _inside(State.OPEN),
+    (State.OPEN, Token.STATEMENT): _inside(State.OPEN),
+    (State.OPEN, Token.ROWS): _inside(State.OPEN),
+    (State.OPEN, Token.ROWS_END): _inside(State.OPEN),
+    (State.OPEN, Token.INCIDENT): _inside(State.OPEN),
+    (State.OPEN, Token.COMMIT): _end(_K.COMMIT),
+    (State.OPEN, Token.ROLLBACK): _end(_K.ROLLBACK),
+    (State.OPEN, Token.PREPARE): _end(_K.XA_PREPARE),
+    (State.SINGLE, Token.PREFIX): _inside(State.SINGLE),
+    (State.SINGLE, Token.ROWS): _inside(State.SINGLE),
+    (State.SINGLE, Token.ROWS_END): _end(_K.STANDALONE),
+    (State.SINGLE, Token.STATEMENT): _end(_K.STANDALONE),
+    (State.SINGLE, Token.INCIDENT): _end(_K.STANDALONE),
 }
+"""The machine; the kernels execute it, too (`tailrace.columns.grammar`)."""
 
-_TOKENS: Final[dict[int, _Token]] = {
-    _T.GTID: _Token.GTID,
-    _T.ANONYMOUS_GTID: _Token.GTID,
-    _T.GTID_TAGGED: _Token.GTID,
-    _T.XID: _Token.COMMIT,
-    _T.TRANSACTION_PAYLOAD: _Token.PAYLOAD,
-    _T.INCIDENT: _Token.INCIDENT,
+TOKENS: Final[dict[int, Token]] = {
+    _T.GTID: Token.GTID,
+    _T.ANONYMOUS_GTID: Token.GTID,
+    _T.GTID_TAGGED: Token.GTID,
+    _T.XID: Token.COMMIT,
+    _T.TRANSACTION_PAYLOAD: Token.PAYLOAD,
+    _T.INCIDENT: Token.INCIDENT,
     **dict.fromkeys(
         (_T.INTVAR, _T.RAND, _T.USER_VAR, _T.BEGIN_LOAD_QUERY, _T.APPEND_BLOCK, _T.CREATE_FILE),
-        _Token.PREFIX,
+        Token.PREFIX,
     ),
     **dict.fromkeys(
         (_T.EXECUTE_LOAD_QUERY, _T.DELETE_FILE, _T.LOAD, _T.NEW_LOAD, _T.EXEC_LOAD),
-        _Token.STATEMENT,
+        Token.STATEMENT,
     ),
-    **dict.fromkeys((_T.TABLE_MAP, _T.ROWS_QUERY, _T.ANNOTATE_ROWS, _T.VIEW_CHANGE), _Token.ROWS),
+    **dict.fromkeys((_T.TABLE_MAP, _T.ROWS_QUERY, _T.ANNOTATE_ROWS, _T.VIEW_CHANGE), Token.ROWS),
 }
 """Tokens of the types that are always the same."""
 
@@ -188,27 +193,27 @@ _ROLLBACK: Final = re.compile(rb"ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.IGNORECA
 _XA_END: Final = re.compile(rb"XA\s+(COMMIT|ROLLBACK)\b", re.IGNORECASE)
 
 
-def _query_token(sql: bytes) -> _Token:
+def _query_token(sql: bytes) -> Token:
     if sql == b"BEGIN" or _BEGIN.match(sql):
-        return _Token.BEGIN
+        return Token.BEGIN
     if _COMMIT.match(sql):
-        return _Token.COMMIT
-    return _Token.ROLLBACK if _ROLLBACK.match(sql) else _Token.STATEMENT
+        return Token.COMMIT
+    return Token.ROLLBACK if _ROLLBACK.match(sql) else Token.STATEMENT
 
 
-def _token(event: Event) -> _Token:
-    token = _TOKENS.get(event.header.type)
+def _token(event: Event) -> Token:
+    token = TOKENS.get(event.header.type)
     if token is not None:
         return token
     if isinstance(event, RowsEvent):
-        return _Token.ROWS_END if event.stmt_end else _Token.ROWS
+        return Token.ROWS_END if event.stmt_end else Token.ROWS
     if isinstance(event, QueryEvent):
         return _query_token(event.sql_bytes)
     if isinstance(event, MariadbGtidEvent):
-        return _Token.SINGLE if event.standalone else _Token.GROUP
+        return Token.SINGLE if event.standalone else Token.GROUP
     if isinstance(event, XaPrepareEvent):
-        return _Token.COMMIT if event.one_phase else _Token.PREPARE
-    return _Token.CONTROL
+        return Token.COMMIT if event.one_phase else Token.PREPARE
+    return Token.CONTROL
 
 
 class BoundaryParser:
@@ -216,15 +221,17 @@ class BoundaryParser:
 
     After an END, ``kind`` says how the transaction ended. ``control`` is true after an event that
     belongs to no transaction wherever it stands, ``discarded`` after a format description event
-    that made an unfinished transaction void. Events from inside a payload are INSIDE and change
-    nothing: the payload's own event is the transaction's END.
+    that made an unfinished transaction void. ``state`` is where the machine stands, ``rotated``
+    whether a ROTATE was the last event; who lets a kernel take some of the steps sets both. Events
+    from inside a payload are INSIDE and change nothing: the payload's own event is the
+    transaction's END.
     """
 
-    __slots__ = ("_ddl", "_rotated", "_state", "control", "discarded", "kind")
+    __slots__ = ("_ddl", "control", "discarded", "kind", "rotated", "state")
 
     def __init__(self) -> None:
-        self._state = _State.OUTSIDE
-        self._rotated = False
+        self.state = State.OUTSIDE
+        self.rotated = False
         self._ddl = False
         self.kind: TransactionKind | None = None
         self.control = False
@@ -233,25 +240,25 @@ class BoundaryParser:
     @property
     def inside(self) -> bool:
         """Whether a transaction has begun and not ended: no place to stop or to resume at."""
-        return self._state is not _State.OUTSIDE
+        return self.state is not State.OUTSIDE
 
     def feed(self, event: Event) -> Boundary:
         """Where the event stands. Raises BoundaryError where it cannot stand."""
         if event.inner_index is not None:
             return Boundary.INSIDE
         token = _token(event)
-        if token is _Token.CONTROL:
+        if token is Token.CONTROL:
             return self._control(event)
-        step = _TABLE.get((self._state, token))
+        step = GRAMMAR.get((self.state, token))
         if step is None:
             raise event.error(
-                f"it cannot come {_PLACES[self._state]}; reading must begin, and go on, where a"
+                f"it cannot come {_PLACES[self.state]}; reading must begin, and go on, where a"
                 " transaction ends",
                 BoundaryError,
             )
-        boundary, self._state, kind = step
-        self.control = self.discarded = self._rotated = False
-        if token is _Token.SINGLE:
+        boundary, self.state, kind = step
+        self.control = self.discarded = self.rotated = False
+        if token is Token.SINGLE:
             self._ddl = self._is_ddl(event)
         if boundary is Boundary.END:
             self.kind = self._refine(kind, event)
@@ -277,12 +284,12 @@ class BoundaryParser:
         self.control = True
         self.discarded = False
         if isinstance(event, FormatDescriptionEvent):
-            if self.inside and (event.created or not self._rotated):
+            if self.inside and (event.created or not self.rotated):
                 self.discarded = True
-                self._state = _State.OUTSIDE
-            self._rotated = False
+                self.state = State.OUTSIDE
+            self.rotated = False
         elif isinstance(event, RotateEvent):
-            self._rotated = True
+            self.rotated = True
         return Boundary.INSIDE if self.inside else Boundary.OUTSIDE
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from tailrace.columns.encode import encode_rows, present_of
 from tailrace.columns.pool import Pool
 from tailrace.columns.read import changes
-from tailrace.columns.splits import find_rollbacks
+from tailrace.columns.splits import find_undone
 from tailrace.columns.table import TableDecoder
 from tailrace.errors import ValueRefused
 from tailrace.events import QueryEvent, RowsEvent
@@ -23,7 +23,7 @@ def rows_events(series, catalogue=None):
     """Each rows event of a series, its table, and its change records as the kernels decode them."""
     known = catalogue or Catalogue()
     found = by_table(changes(series, statements="skip"))
-    undone = find_rollbacks(series).ranges
+    undone = find_undone(series)
     log = Log(series)
     at, keys = dict.fromkeys(found, 0), {}
     for event in log:

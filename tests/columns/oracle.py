@@ -11,7 +11,7 @@ from tailrace.columns import layout as k
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
 from tailrace.columns.read import changes
-from tailrace.columns.splits import find_rollbacks
+from tailrace.columns.splits import find_undone
 from tailrace.columns.table import TableDecoder
 from tailrace.events import (
     GtidEvent,
@@ -47,7 +47,7 @@ def object_batches(series, catalogue=None):
     transaction = np.zeros(k.TRANSACTION_WORDS, np.int64)
     transaction[k.T_STAMP] = -1
     decoders = {}
-    undone = find_rollbacks(series).ranges
+    undone = find_undone(series)
     for event in log:
         if isinstance(event, GtidEvent):
             transaction = _mysql(event)

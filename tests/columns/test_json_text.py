@@ -224,7 +224,7 @@ class TestArrays:
         monkeypatch.setattr(text_output, "_LARGEST", 10_000)
         small = jsonb("a" * 900)
         assert text(*[small] * 9)[8] == json.dumps("a" * 900)
-        with pytest.raises(EventDecodeError, match="up to row 10 of a batch take more than 2 GiB"):
+        with pytest.raises(EventDecodeError, match=r"row 10 of a batch: .* take more than 2 GiB"):
             text(*[small] * 12)
 
 

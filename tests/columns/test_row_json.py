@@ -325,7 +325,7 @@ def test_dates_from_year_zero() -> None:
     ],
 )
 def test_refused(kind: Kind, value: Any) -> None:
-    with pytest.raises(EventDecodeError, match=r"^column c: .* in row 1 of a batch"):
+    with pytest.raises(EventDecodeError, match=r"^column c: row 1 of a batch: "):
         one(kind, None, value)
 
 

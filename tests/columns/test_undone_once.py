@@ -33,9 +33,9 @@ def test_a_series_with_rollbacks_in_each_file(server, monkeypatch):
 
     def counted(series):
         looked.append(series)
-        return splits.find_rollbacks(series)
+        return splits.find_undone(series)
 
-    monkeypatch.setattr(read, "find_rollbacks", counted)
+    monkeypatch.setattr(read, "find_undone", counted)
     found = [
         row["after"]["id"]
         for batch in tailrace.changes(server.data)

@@ -3,6 +3,7 @@
 ./run python -m tools.campaign differential --schemas 500 --seed 1 [--spark-every 50]
 ./run python -m tools.campaign differential --schemas 0 --values full --seed 1
 ./run python -m tools.campaign badinput --minutes 5 --seed 1
+./run python -m tools.campaign badinput --verdicts 500000 --seed 1
 ./run python -m tools.campaign written --size full --seed 1
 ./run python -m tools.campaign killed --size full --seed 1
 ./run python -m tools.campaign live --size full --seed 1
@@ -18,6 +19,7 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign import (
@@ -30,6 +32,7 @@ from tools.campaign import (
     live,
     mirrored,
     received,
+    verdicts,
     written,
     zeroloss,
 )
@@ -69,6 +72,7 @@ def main() -> int:
     bad = commands.add_parser("badinput", help="broken logs")
     bad.add_argument("--minutes", type=float, default=5)
     bad.add_argument("--seed", type=int, default=1)
+    bad.add_argument("--verdicts", type=int, help="compare the two paths on so many small logs")
     bad.add_argument("--first", type=int, default=0, help="number of the first")
     writes = commands.add_parser("written", help="logs written anew, taken by real servers")
     writes.add_argument("--size", choices=written.SIZES, default="small")
@@ -146,7 +150,19 @@ def _killed(given: argparse.Namespace) -> int:
     return int(bool(failures))
 
 
+def _verdicts(given: argparse.Namespace) -> int:
+    say = partial(print, flush=True)
+    report = verdicts.run(given.seed, given.verdicts, first=given.first, say=say)
+    print(report.line())
+    for counts in (report.outcomes, report.kinds):
+        for what, count in counts.most_common():
+            print(f"{count:8} {what}")
+    return int(bool(report.differences))
+
+
 def _bad_input(given: argparse.Namespace) -> int:
+    if given.verdicts:
+        return _verdicts(given)
     report = badinput.run(given.seed, seconds=60 * given.minutes, first=given.first)
     for failure in report.failures:
         print(f"FAILED {failure}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.splits import find_rollbacks
+from tailrace.columns.splits import find_undone
 from tools.campaign import selected, source
 from tools.campaign.replay import Replayed
 from tools.campaign.witnesses import (
@@ -170,7 +170,7 @@ def witness(server: Server, recorded: Recorded, ways: Ways) -> int:
 
     Gives 0 where the two do not compare: rows that were taken back, types that it cannot print.
     """
-    if find_rollbacks(recorded.series).ranges:
+    if find_undone(recorded.series):
         return 0
     output = b""
     for file in recorded.series.files:

@@ -15,6 +15,7 @@ _HEADER: Final = 19
 _PAYLOAD: Final = 40
 _TABLE_MAP: Final = 19
 _COMPRESSED: Final = range(166, 172)
+_ROWS: Final = frozenset({23, 24, 25, 30, 31, 32, 39})
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _EXTREMES: Final = (0, 1, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _WIDE: Final = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x40000000, 0x3FFFFFFF)
@@ -29,10 +30,11 @@ class Parsed:
 
     @classmethod
     def of(cls, data: bytes) -> Parsed:
-        """Cut a sound log."""
+        """Cut a log; what follows an event of an impossible length counts as one."""
         events, at = [], 4
         while at < len(data):
             size = int.from_bytes(data[at + 9 : at + 13], "little")
+            size = size if _HEADER <= size <= len(data) - at else len(data) - at
             events.append(bytearray(data[at : at + size]))
             at += size
         return cls(events, 4 if events[0][-5] == 1 else 0)
@@ -175,6 +177,127 @@ def inside(rng: random.Random, log: bytes, other: bytes) -> bytes:
     return parsed.bytes()
 
 
+def end(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+    """Let an event end some bytes later or earlier; length and checksum follow."""
+    parsed = Parsed.of(log)
+    index = rng.randrange(len(parsed.events))
+    event = parsed.events[index]
+    last, count = len(event) - parsed.tail, rng.choice((1, 1, 2, 3, 4, 8, 17))
+    if rng.random() < 0.5:
+        event[last:last] = rng.choice((rng.randbytes(count), bytes(count)))
+    else:
+        del event[max(last - count, _HEADER) : last]
+    parsed.seal(index)
+    return parsed.bytes()
+
+
+def field_of_any(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+    """Change a byte near the begin of any event's body, where its fixed part is."""
+    parsed = Parsed.of(log)
+    index = rng.randrange(len(parsed.events))
+    event = parsed.events[index]
+    last = min(len(event) - parsed.tail, _HEADER + 60)
+    if last > _HEADER:
+        at = rng.randrange(_HEADER, last)
+        value = rng.choice((rng.choice(_EXTREMES), rng.randrange(256), event[at] ^ 1))
+        event[at] = value
+    parsed.seal(index, size=False)
+    return parsed.bytes()
+
+
+def form(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+    """Let the format description give a type another fixed part, or the log another version."""
+    parsed = Parsed.of(log)
+    event = parsed.events[0]
+    first = _HEADER + 57
+    codes = (
+        2,
+        2,
+        4,
+        5,
+        15,
+        16,
+        18,
+        19,
+        19,
+        *range(23, 27),
+        *range(30, 36),
+        39,
+        40,
+        *range(160, 172),
+    )
+    at = first + rng.choice(codes) - 1
+    if rng.random() < 0.2 or at >= len(event) - 5:
+        at = rng.randrange(_HEADER, len(event) - 4)
+    sizes = (
+        0,
+        4,
+        6,
+        6,
+        7,
+        8,
+        8,
+        9,
+        10,
+        10,
+        12,
+        13,
+        14,
+        16,
+        event[at] + 1 & 255,
+        event[at] - 1 & 255,
+    )
+    event[at] = rng.choice(sizes)
+    parsed.seal(0, size=False)
+    return parsed.bytes()
+
+
+def flags(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+    """Change an event's flags, in its header, or those of a rows event or GTID."""
+    parsed = Parsed.of(log)
+    index = rng.randrange(len(parsed.events))
+    event = parsed.events[index]
+    at = rng.choice((17, 17, 18, 25, 25, 31, 19))
+    if at < len(event) - parsed.tail:
+        event[at] ^= 1 << rng.randrange(8)
+    parsed.seal(index, size=False)
+    return parsed.bytes()
+
+
+def row_image(rng: random.Random, log: bytes, other: bytes) -> bytes:
+    """Change bytes of row images alone, put some in or take some out."""
+    parsed = Parsed.of(log)
+    rows = [n for n, event in enumerate(parsed.events) if event[4] in _ROWS]
+    if not rows:
+        return inside(rng, log, other)
+    index = rng.choice(rows)
+    event = parsed.events[index]
+    at = _HEADER + 8
+    if event[4] >= 30:
+        at += int.from_bytes(event[at : at + 2], "little")
+    at += 1 + (event[at] + 7) // 8 * (2 if event[4] in {24, 31, 39} else 1)
+    end = len(event) - parsed.tail
+    if at < end:
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            place = rng.randrange(at, end)
+            event[place] = rng.choice((rng.choice(_EXTREMES), rng.randrange(256)))
+        place, count = rng.randrange(at, end), rng.choice((1, 2, 4))
+        match rng.randrange(6):
+            case 0:
+                event[place:place] = rng.randbytes(count)
+            case 1:
+                del event[place : min(place + count, end)]
+    parsed.seal(index)
+    return parsed.bytes()
+
+
+def twice(rng: random.Random, log: bytes, other: bytes) -> bytes:
+    """Two mutations, one after the other."""
+    first = rng.choice((end, field_of_any, flags, row_image, reorder, map_column, flip_sealed))
+    second = rng.choice((end, field_of_any, flags, row_image, reorder, truncate, flip))
+    return second(rng, first(rng, log, other), other)
+
+
 def _broken_payload(rng: random.Random, event: bytearray, tail: int) -> bytes:
     start = event.find(_ZSTD)
     if start < 0:
@@ -183,7 +306,9 @@ def _broken_payload(rng: random.Random, event: bytearray, tail: int) -> bytes:
     plain = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
     parsed = Parsed.of(b"\xfebin" + plain)
     parsed.tail = 0
-    change = rng.choice((flip_sealed, extreme, resize, reorder, retype, map_column, truncate))
+    change = rng.choice(
+        (flip_sealed, extreme, resize, reorder, retype, map_column, truncate, end, field_of_any)
+    )
     try:
         broken = change(rng, parsed.bytes(), parsed.bytes())[4:]
     except (ValueError, IndexError):  # too small a payload for that
@@ -247,3 +372,21 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     inside,
     inside,
 )
+
+AIMED: Final[tuple[Mutation, ...]] = (
+    *MUTATIONS,
+    end,
+    end,
+    field_of_any,
+    field_of_any,
+    field_of_any,
+    form,
+    flags,
+    row_image,
+    row_image,
+    row_image,
+    reorder,
+    reorder,
+    twice,
+)
+"""For small logs: aimed at each event's fields, order and row images, too."""

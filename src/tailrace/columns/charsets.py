@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
-from tailrace.columns.text_output import layout, write
+from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.errors import EventDecodeError
 from tailrace.rows.charsets import SURROGATES, UTF8, decode, decoder
 from tailrace.rows.surrogates import escaped, has_surrogates
@@ -77,12 +77,12 @@ def without_surrogates(array: pa.Array, odd: dict[int, str] | None) -> pa.String
         try:
             plain = value.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise EventDecodeError(f"row {row} of a batch: text that is not UTF-8") from None
+            raise BadRow("text that is not UTF-8", row) from None
         if has_surrogates(plain):
             found[row] = escaped(plain)
     if odd is None:
         row = min(found)
-        raise EventDecodeError(f"row {row} of a batch: text with surrogates, which is not UTF-8")
+        raise BadRow("text with surrogates, which is not UTF-8", row)
     odd |= found
     held = np.ones(len(array), np.bool_)
     held[list(found)] = False
@@ -135,7 +135,7 @@ def _explain(array: pa.BinaryArray, charset: str) -> None:
             try:
                 decode(charset, value.as_py())
             except EventDecodeError as error:
-                raise EventDecodeError(f"row {row} of a batch: {error.message}") from None
+                raise BadRow(error.message, row) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Format descriptions, statements, transaction payloads, and rows that a statement
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -26,14 +27,17 @@ from tailrace.errors import (
     EventDecodeError,
     LogError,
     StatementChange,
+    TruncatedEvent,
     UnsupportedType,
 )
 from tailrace.events import DecodeContext
+from tailrace.events.header import EventHeader
 from tailrace.events.payload import PayloadFields, TransactionPayloadEvent, unpack
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
-from tailrace.rollbacks import is_rollback
+from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, is_rollback_to
 from tailrace.schema.classify import classify
+from tailrace.transactions import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator
@@ -66,6 +70,19 @@ _OLD_ROWS: Final = frozenset(
 _LOADED_FILES: Final = frozenset(
     {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
 )
+
+
+_OUTER: Final = [
+    k.CURSOR,
+    k.END,
+    k.BASE,
+    k.LIMIT,
+    k.FIXED_POSITION,
+    k.CHECKSUM_BYTES,
+    k.STATE,
+    k.SOUND_QUERY,
+]
+"""The words of the frame that a payload has its own of."""
 
 
 class LogDecoder(Walker):
@@ -101,6 +118,7 @@ class LogDecoder(Walker):
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
+        self._examine(event)
         if is_rollback(event):
             if kind in _STATEMENTS and self._frame[k.FIXED_POSITION] >= 0:
                 raise event.error(
@@ -108,6 +126,7 @@ class LogDecoder(Walker):
                 )
             if self._undone is None:
                 self._look_on()
+            self._check_savepoint(event)
         if kind in _STATEMENTS:
             self._statement(event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -128,12 +147,11 @@ class LogDecoder(Walker):
         self._frame[k.CURSOR] += len(raw)
 
     def _format_description(self) -> None:
+        self._take_types()
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
-        format_ = self.context.format
-        if format_ is not None and format_.post_header(EventType.TABLE_MAP, 8) == 6:
-            raise UnsupportedType(f"{self.file}: logs of MySQL before 5.1.16 cannot be decoded")
         self._known.clear()
+        self._known.attach(self._frame)
         self._frame[k.GENERATION] += 1
         self._no_transaction()
 
@@ -145,6 +163,7 @@ class LogDecoder(Walker):
         if kind.changes_schema:
             self.catalogue.apply_event(event, self.context.flavour)
             self._known.clear()
+            self._known.attach(self._frame)
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
 
@@ -162,8 +181,15 @@ class LogDecoder(Walker):
         if first and frame[k.CURSOR] - began <= _HELD_BACK:
             self._forget(slice(first, int(frame[k.ENTRY_COUNT])))
             frame[k.CURSOR] = began
+            frame[k.STATE] = State.OUTSIDE
         else:
             self._look_on()
+
+    def _discard(self) -> None:
+        """The transaction under way is void: its rows are none."""
+        frame = self._frame
+        if frame[k.FIRST_ENTRY] >= 0:
+            self._forget(slice(int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])))
 
     def _look_on(self) -> None:
         """Rows that are planned may be taken back further on: find out, and forget those."""
@@ -182,6 +208,13 @@ class LogDecoder(Walker):
             self._forget(np.flatnonzero((start <= places) & (places < end)))
         if payload:
             frame[k.MUTED] = self._is_undone(offset)
+
+    def _check_savepoint(self, event: Event) -> None:
+        """A statement that takes rows back has been found with what it takes back."""
+        if isinstance(event, QueryEvent) and is_rollback_to(event.sql):
+            ends = [end for _, end in self._undone or ()]
+            if event.offset not in ends:
+                raise event.error(NO_SAVEPOINT, BoundaryError)
 
     def _is_undone(self, offset: int) -> bool:
         return any(start <= offset < end for start, end in self._undone or ())
@@ -216,12 +249,16 @@ class LogDecoder(Walker):
         """
         tail = int(self._frame[k.CHECKSUM_BYTES])
         end = offset + size - tail
+        header = EventHeader.parse(b"".join(read(offset, offset + HEADER_SIZE)))
+        event = TransactionPayloadEvent(header, b"")
+        event.file, event.offset = self.file, offset
         try:
             if tail and self._verify:
                 check_large(read, offset, end)
             head = b"".join(read(offset + HEADER_SIZE, min(offset + _PAYLOAD_HEAD, end)))
             fields = PayloadFields.read(head)
             begin = offset + HEADER_SIZE + fields.payload_at
+            self._take_place(event)
             if fields.payload_size not in {None, end - begin}:
                 raise EventDecodeError(f"a payload of {fields.payload_size} bytes does not fit")
             yield from self._pieces(unpack(read(begin, end), fields.compression), offset)
@@ -236,9 +273,14 @@ class LogDecoder(Walker):
         self.context = DecodeContext(context.format)
         frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
+        frame[k.STATE] = k.IN_PAYLOAD
         frame[k.MUTED] = self._is_undone(offset)
         held, seen, large, wanted = bytearray(), 0, False, _SMALL_PAYLOAD
-        for piece in pieces:
+        damage: LogError | None = None
+        while (piece := self._piece(pieces)) is not None:
+            if isinstance(piece, LogError):
+                damage = piece
+                break
             held += piece
             if len(held) >= wanted:
                 if not large:
@@ -250,15 +292,24 @@ class LogDecoder(Walker):
                 seen += done
                 wanted = max(_PAYLOAD_BLOCK, min(_first_size(held), MAX_EVENT_SIZE))
         done = yield from self._inner(held, seen)
-        if done != len(held) or seen + done == 0:
-            raise EventDecodeError(
-                "the payload ends inside an event", file=self.file, offset=offset
-            )
+        if damage is not None:  # what came before it is read first, as it may hold another error
+            raise damage.at(self.file, offset)
+        if done != len(held):
+            raise TruncatedEvent("the payload ends inside an event", file=self.file, offset=offset)
+        if seen + done == 0:
+            raise EventDecodeError("the payload holds no event", file=self.file, offset=offset)
         if large:
             yield from self._flush()
-        for word in (k.CURSOR, k.END, k.BASE, k.LIMIT, k.FIXED_POSITION, k.CHECKSUM_BYTES):
-            frame[word] = saved[word]
+        frame[_OUTER] = saved[_OUTER]
         self.context = context
+
+    @staticmethod
+    def _piece(pieces: Iterator[bytes]) -> bytes | LogError | None:
+        """The next piece of a payload, the error that comes in its place, or None at the end."""
+        try:
+            return next(pieces, None)
+        except LogError as error:
+            return error
 
     def _inner(self, held: bytearray, seen: int) -> Generator[pa.RecordBatch, None, int]:
         """Plan what is whole of a piece of payload; returns how many bytes that is."""
@@ -268,6 +319,7 @@ class LogDecoder(Walker):
         frame[k.CURSOR] = start
         frame[k.END] = frame[k.LIMIT] = start + len(held)
         frame[k.BASE] = seen - start
+        frame[[k.CHECKED, k.SOUND_QUERY]] = 0
         yield from self._walk()
         self._kept.append(data)  # once more: a flush on the way let go of it, and more was planned
         return int(frame[k.CURSOR]) - start
@@ -276,22 +328,26 @@ class LogDecoder(Walker):
         """A partial JSON update: its rows go the object way."""
         frame = self._frame
         raw = self._raw()
-        table_id = int.from_bytes(raw[19:25], "little")
-        slot = self._known.slot_of(table_id, int(frame[k.GENERATION]))
-        if slot is not None and slot >= 0:
-            self.context.table_maps[table_id] = self._table_maps[slot]
-        if slot != k.IGNORED and not frame[k.MUTED]:
-            event = self._decode(raw)
-            if not isinstance(event, RowsEvent) or slot is None:
-                raise event.error("a rows event was expected")
+        slot = self._find_table(raw)
+        event = self._decode(raw)
+        self._examine(event)
+        self.context.table_maps.clear()
+        if not isinstance(event, RowsEvent):
+            raise event.error("a rows event was expected")
+        if slot in self._unresolved:
+            raise self._unresolved[slot].at(self.file, self._offset(), event.name)
+        if slot is not None and slot >= 0 and not frame[k.MUTED] and not event.is_dummy:
             first = 0
             if frame[k.FIXED_POSITION] >= 0:
                 first = int(frame[k.CURSOR] + frame[k.BASE])
-            yield from batch_of_rows(
-                event, self._tables[slot], self._transactions[0], self._file_number, first
-            )
-        self.context.table_maps.clear()
-        if raw[25] & 1:
+            table = self._tables[slot]
+            if isinstance(table, LogError):
+                raise copy(table).at(self.file, self._offset())
+            if table is not None:
+                yield from batch_of_rows(
+                    event, table, self._transactions[0], self._file_number, first
+                )
+        if event.stmt_end:
             frame[k.GENERATION] += 1
         frame[k.CURSOR] += len(raw)
 

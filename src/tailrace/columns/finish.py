@@ -10,10 +10,12 @@ import pyarrow as pa
 from tailrace.columns import layout as k
 from tailrace.columns.charsets import to_utf8, without_surrogates
 from tailrace.columns.json_text import jsonb_to_text
+from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish
-from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.compressed import uncompress
+from tailrace.rows.geometry import HEADER_SIZE
+from tailrace.rows.loaders import longest_uncompressed
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import has_surrogates
 
@@ -28,6 +30,7 @@ def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> 
     """Bring an array from ``plan.raw`` to ``plan.type``.
 
     Text that UTF-8 cannot hold is NULL then, and put into ``odd`` by its row as ``_raw`` has it.
+    Raises BadRow, UnsupportedType.
     """
     try:
         if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
@@ -36,22 +39,28 @@ def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> 
             return array
         if plan.finish is Finish.VECTOR:
             return _vector(array)
+        if plan.finish is Finish.GEOMETRY:
+            return _geometry(array)
         if plan.finish is Finish.JSONB:
             return jsonb_to_text(array)
         if plan.finish is Finish.DECOMPRESS:
-            values = [
-                None if value is None else uncompress(value, MAX_EVENT_SIZE)
-                for value in array.to_pylist()
-            ]
-            array = pa.array(values, pa.binary())
+            array = _uncompressed(array, longest_uncompressed(column))
             if column.logical is Logical.BINARY:
                 return array
         return to_utf8(array, column.charset, odd)
-    except EventDecodeError as error:
-        error.message = f"column {column.name}: {error.message}"
-        raise
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name}: {error}") from error
+
+
+def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
+    """Values of MariaDB's compressed columns."""
+    values = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            values.append(None if value is None else uncompress(value, limit))
+        except EventDecodeError as error:
+            raise BadRow(error.message, row) from None
+    return pa.array(values, pa.binary())
 
 
 def _vector(array: pa.BinaryArray) -> pa.ListArray:
@@ -59,7 +68,8 @@ def _vector(array: pa.BinaryArray) -> pa.ListArray:
     valid, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
     if (bounds % 4).any():
-        raise EventDecodeError("a vector's size is not a multiple of 4 bytes")
+        row = int(np.flatnonzero(bounds % 4)[0]) - 1
+        raise BadRow("a vector's size is not a multiple of 4 bytes", row)
     count = int(bounds[-1]) // 4
     values = pa.Array.from_buffers(pa.float32(), count, [None, data])
     return pa.Array.from_buffers(
@@ -69,3 +79,20 @@ def _vector(array: pa.BinaryArray) -> pa.ListArray:
         array.null_count,
         children=[values],
     )
+
+
+def _geometry(array: pa.BinaryArray) -> pa.BinaryArray:
+    """Geometries, seen to begin as such (`tailrace.rows.geometry`)."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
+    sizes = np.diff(bounds)
+    rows = np.flatnonzero(sizes)
+    bad = sizes[rows] < HEADER_SIZE
+    if len(rows):
+        values = np.frombuffer(data, np.uint8)
+        order = np.minimum(bounds[rows] + 4, len(values) - 1)
+        bad |= values[order] > 1
+    if bad.any():
+        row = int(rows[np.argmax(bad)])
+        raise BadRow(f"a GEOMETRY of {sizes[row]} bytes that is no SRID and WKB", row)
+    return array

@@ -57,10 +57,48 @@ delivered."""
 FIRST_CURSOR: Final = 25
 """Address of the event that began it, or of what follows the last flush, if that is behind."""
 HAS_GTIDS: Final = 27
-"""Not 0 once a GTID event was met in this file, so that transactions begin with one."""
+"""Not 0 once a GTID event was met in this file: a transaction without one has none, then."""
 MUTED: Final = 26
 """Where 1, rows events are passed over: they stand in a part of the log that was rolled back."""
-PLAN_WORDS: Final = 32
+STATE: Final = 28
+"""The grammar's state (`tailrace.transactions.State`); ROTATED is added behind a ROTATE."""
+ROTATED: Final = 0x100
+STEPS: Final = 29
+"""Address of the grammar's steps: 16 bytes a state, by token the state after it, or NO_STEP."""
+NO_STEP: Final = 0xFF
+TYPES: Final = 30
+"""Address of a byte a type code: its token in the low four bits, and the three below."""
+DOUBTED: Final = 0x10
+"""The format description gives the type a fixed part that the kernel does not know."""
+SHORT_ID: Final = 0x20
+"""Table ids have 4 bytes."""
+EXTRA_HEADER: Final = 0x40
+"""Rows events have an extra header."""
+CHECKED: Final = 31
+"""Address of the event that Python has examined and found sound; the kernel takes its word."""
+SOUND_QUERY: Final = 32
+"""Address of the body of a BEGIN or COMMIT in this block that was sound, or 0."""
+LAST_KNOWN: Final = 33
+"""Address of the entry of KNOWN that was found last, or 0."""
+PLAN_WORDS: Final = 40
+
+# Type codes that Python and the kernel both name.
+QUERY: Final = 2
+XID: Final = 16
+TABLE_MAP: Final = 19
+
+# The grammar's tokens and states, as `tailrace.transactions` numbers them.
+IN_PAYLOAD: Final = 0
+"""A state of the kernel's own: the grammar knows no more of a payload than its own event."""
+OUTSIDE: Final = 1
+OPEN: Final = 4
+T_GTID: Final = 2
+T_GROUP: Final = 3
+T_SINGLE: Final = 4
+T_BEGIN: Final = 5
+T_COMMIT: Final = 6
+T_ROWS: Final = 11
+T_ROWS_END: Final = 12
 
 # Why the plan stopped (its return value).
 DONE: Final = 0
@@ -75,11 +113,10 @@ AT_PARTIAL: Final = 4
 """A partial JSON update, which goes the object way."""
 FULL: Final = 5
 """No room for more entries or transactions: decode what there is, then go on."""
+DOUBT: Final = 6
+"""The event at the cursor is not certainly sound where it stands: Python examines it."""
 BAD_LENGTH: Final = -1
 BAD_CHECKSUM: Final = -2
-BAD_EVENT: Final = -3
-NO_TABLE_MAP: Final = -4
-WRONG_WIDTH: Final = -5
 
 # --- an entry: one rows event --------------------------------------------------------------------
 E_ROWS: Final = 0
@@ -133,9 +170,14 @@ S_BYTES: Final = 2
 S_COLUMNS: Final = 3
 S_SEEN: Final = 4
 """Bit set: 1 inserts, 2 updates, 4 deletes, 8 images that are not full."""
+S_UNKNOWN: Final = 5
+"""Not 0 where the table's columns could not be resolved: its rows are an error."""
 SLOT_WORDS: Final = 8
 IGNORED: Final = -1
-"""The slot of tables that nobody asked for."""
+"""The slot of tables that nobody asked for, or less: IGNORED - (number << WIDTH_BITS | columns)."""
+WIDTH_BITS: Final = 13
+NO_SLOT: Final = -(1 << 60)
+"""Instead of a slot, where no table map gave a table id one."""
 
 # --- the row decoder's frame ---------------------------------------------------------------------
 D_ENTRIES: Final = 0

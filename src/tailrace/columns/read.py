@@ -11,7 +11,7 @@ from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
-from tailrace.columns.splits import find_rollbacks, whole_file
+from tailrace.columns.splits import find_undone, whole_file
 from tailrace.errors import TruncatedEvent, UsageError
 from tailrace.live.url import SCHEMES, Source
 from tailrace.schema.catalogue import Catalogue
@@ -63,18 +63,27 @@ def read_split(
     yield from _decode(decoder, split)
 
 
-def _decode(decoder: LogDecoder, split: Split) -> Iterator[pa.RecordBatch]:
+def _decode(
+    decoder: LogDecoder, split: Split, ends: Literal["file", "series"] | None = None
+) -> Iterator[pa.RecordBatch]:
     with Blocks(split.log, end=split.end) as blocks:
         blocks.check_magic()
+        if ends is not None and split.end <= blocks.offset:
+            raise TruncatedEvent(
+                "the file holds nothing but its magic", file=split.file, offset=blocks.offset
+            )
         if split.start > blocks.offset:
             _read_format_description(decoder, blocks)
             if split.inside is not None:
                 _read_opening(decoder, split.inside)
+                decoder.begin_inside()
             blocks.skip(split.start)
         consumed = 0
         while blocks.next(consumed):
             count = 0
-            for batch in decoder.decode(blocks.data, blocks.size, blocks.offset, split.end):
+            for batch in decoder.decode(
+                blocks.data, blocks.size, blocks.offset, split.end, ends=ends
+            ):
                 count += 1
                 yield batch
             consumed = decoder.consumed
@@ -176,7 +185,8 @@ def changes(
         decoder = make(each.name, catalogue=known.copy(), find_undone=_undone_in(each))
         for log in each.files:
             decoder.begin_file(log.name)
-            yield from _decode(decoder, whole_file(each.name, log, decoder.catalogue))
+            whole = whole_file(each.name, log, decoder.catalogue)
+            yield from _decode(decoder, whole, "series" if log is each.files[-1] else "file")
 
 
 def _is_server(url: str) -> bool:
@@ -196,7 +206,7 @@ def _undone_in(series: LogSeries) -> Callable[[str], list[tuple[int, int]]]:
     def undone(file: str) -> list[tuple[int, int]]:
         nonlocal known
         if known is None or file == last:
-            known = list(find_rollbacks(series).ranges)
+            known = find_undone(series)
         return sorted((start, end) for name, start, end in known if name == file)
 
     return undone

@@ -164,6 +164,17 @@ class Scan:
         self._at = end_of_file
         return end
 
+    @property
+    def whole(self) -> int:
+        """Where the last whole event ends that was gone through."""
+        return self._at
+
+    @property
+    def unfinished(self) -> int | None:
+        """Where the transaction began that has not ended by now; None where there is none."""
+        began = int(self._frame[f.BEGAN])
+        return began if began >= self._frame[f.SAFE] else None
+
     def take(self, end: int) -> list[Split]:
         """The splits up to ``end``, a transaction's; the next call gives those behind it."""
         splits = list(self._splits(end))
@@ -266,7 +277,8 @@ class Scan:
             tail = int(frame[f.CHECKSUM_BYTES])
             raise bad_length(header[3], tail=tail).at(self.log.name, offset, event_name(header[1]))
         raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
-        event = self._context.decode(raw, file=self.log.name, offset=offset)
+        # Checksums are verified where the rows are decoded.
+        event = self._context.decode(raw, file=self.log.name, offset=offset, verify_checksum=False)
         if event.type == EventType.FORMAT_DESCRIPTION:
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0

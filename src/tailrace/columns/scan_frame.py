@@ -54,7 +54,6 @@ AT_EVENT: Final = 1
 FULL: Final = 2
 """No room for more bounds or payloads."""
 BAD_LENGTH: Final = -1
-BAD_EVENT: Final = -2
 
 BEGIN: Final = int.from_bytes(b"BEGI", "little")
 """The first four bytes of the statement BEGIN, and below of COMMIT."""

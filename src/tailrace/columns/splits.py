@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.blocks import Blocks
 from tailrace.columns.scan import NEVER, Scan, is_in_use
 from tailrace.columns.split import Split, overlapping
-from tailrace.constants import MAGIC
-from tailrace.errors import BoundaryError
+from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
+from tailrace.errors import BoundaryError, LogError
+from tailrace.events.header import EventHeader
 from tailrace.log import Log
 from tailrace.position import Position, file_number
 from tailrace.rollbacks import Rollbacks
 from tailrace.schema.catalogue import Catalogue
+from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:
     from tailrace.storage import LogFile, LogSeries
@@ -65,12 +68,40 @@ def undone_in(rollbacks: Rollbacks, split: Split) -> tuple[tuple[int, int], ...]
     return overlapping(here, split.start, split.end)
 
 
-def find_rollbacks(series: LogSeries) -> Rollbacks:
-    """Go through all files of a series for what was taken back."""
+def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
+    """File, start and end of what the series holds of rows that were taken back, or whose
+    transaction has no end: all files are gone through, up to damage that whoever reads them meets.
+    """
     rollbacks = Rollbacks()
-    for log in series.files:
-        Scan(series.name, log, Catalogue(), rollbacks, NEVER, 4).run()
-    return with_payloads(rollbacks, series)
+    unfinished: list[tuple[str, int, int]] = []
+    with suppress(LogError):
+        for log in series.files:
+            scan = Scan(series.name, log, Catalogue(), rollbacks, NEVER, 4)
+            scan.run()
+            if scan.unfinished is not None:
+                unfinished.append((log.name, scan.unfinished, NEVER))
+        rollbacks = with_payloads(rollbacks, series)
+    if any(file != series.files[-1].name for file, _, _ in unfinished):
+        unfinished = _unfinished_in(series)
+    return rollbacks.ranges + unfinished
+
+
+def _unfinished_in(series: LogSeries) -> list[tuple[str, int, int]]:
+    """The transactions without an end. In relay logs, one may go on in the next file."""
+    found: list[tuple[str, int, int]] = []
+    parser = BoundaryParser()
+    parts: dict[str, int] = {}
+    with suppress(LogError):
+        for event in Log(series, verify_checksums=False, expand_payloads=False):
+            if not parser.inside:
+                parts = {}
+            parser.feed(event)
+            if parser.discarded:
+                found += [(file, start, NEVER) for file, start in parts.items()]
+            parts.setdefault(event.file or "", event.offset or 0)
+    if parser.inside:
+        found += [(file, start, NEVER) for file, start in parts.items()]
+    return found
 
 
 def with_payloads(rollbacks: Rollbacks, series: LogSeries) -> Rollbacks:
@@ -88,13 +119,26 @@ def is_written(log: LogFile) -> bool:
 
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
-    """The split that is all of a file, up to the last transaction that ended in it.
-
-    A file that was closed needs no look at its events for that.
-    """
-    if log.size > len(MAGIC) + _FLAGS and not is_written(log):
+    """The split that is all of a file. Where that is being written, up to its last whole event."""
+    if log.size <= len(MAGIC) + _FLAGS or not is_written(log):
         return Split(source, log, 4, log.size, catalogue)
-    (split,) = Scan(source, log, catalogue.copy(), Rollbacks(), NEVER, 4).run() or [
-        Split(source, log, 4, 4, catalogue)
-    ]
-    return split
+    scan = Scan(source, log, catalogue.copy(), Rollbacks(), NEVER, 4)
+    try:
+        scan.run()
+    except LogError:  # whoever reads the split meets it, too
+        return Split(source, log, 4, log.size, catalogue)
+    end = log.size if _is_damaged(log, scan.whole) else scan.whole
+    return Split(source, log, 4, end, catalogue)
+
+
+def _is_damaged(log: LogFile, offset: int) -> bool:
+    """Whether the event that is only begun there cannot be one that is being written: its header
+    says that it ends elsewhere.
+    """
+    if log.size - offset < HEADER_SIZE:
+        return False
+    with Blocks(log) as blocks:
+        header = EventHeader.parse(b"".join(blocks.read(offset, offset + HEADER_SIZE)))
+        flags = b"".join(blocks.read(len(MAGIC) + _FLAGS, len(MAGIC) + _FLAGS + 1))
+    relay = bool(flags[0] & EventFlag.RELAY_LOG)
+    return not relay and header.log_pos not in {0, (offset + header.length) & 0xFFFFFFFF}

@@ -21,8 +21,10 @@ from tailrace.columns.arrays import (
 from tailrace.columns.calendar import calendar, powers_of_ten
 from tailrace.columns.finish import finish
 from tailrace.columns.native import kernel
+from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import plan_of
 from tailrace.errors import EventDecodeError
+from tailrace.rows.image import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -57,6 +59,7 @@ class TableDecoder:
     ) -> None:
         self.table = table
         self.pool = pool
+        check_columns(table, wanted)
         plans = [plan_of(column) for column in table.columns]
         self.asked = [
             (column, plan)
@@ -127,6 +130,8 @@ class TableDecoder:
             reason = decode(frame.ctypes.data)
             rows = int(frame[k.D_ROWS])
             if reason not in {k.ALL_DECODED, k.BATCH_FULL} or (generous and rows == 0):
+                if rows:
+                    yield batch.finish(frame, file)
                 raise self._error(reason, int(entries[frame[k.D_ENTRY], k.E_POSITION]), frame, file)
             generous = rows == 0 and reason == k.BATCH_FULL
             total += rows
@@ -136,13 +141,15 @@ class TableDecoder:
                 yield batch.finish(frame, file)
 
     def _error(self, reason: int, position: int, frame: Array, file: str) -> EventDecodeError:
-        where = f"a row of {self.table.database}.{self.table.table}"
         if reason == k.BAD_VALUE:
             name = self.table.columns[int(frame[k.D_BAD_COLUMN])].name
-            message = f"{where} has bytes in column {name} that no value of its type has"
-        else:
-            message = f"{where} does not fit into its event"
-        return EventDecodeError(message, file=file, offset=position)
+            return self.error(f"column {name}: bytes that no value of its type has", file, position)
+        return self.error("a row does not fit into its event", file, position)
+
+    def error(self, message: str, file: str, position: int) -> EventDecodeError:
+        """An error about a row of the event at a position."""
+        table = f"{self.table.database}.{self.table.table}"
+        return EventDecodeError(f"{table}: {message}", file=file, offset=position)
 
 
 def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
@@ -234,10 +241,7 @@ class _Batch:
         names = [column.name for column in table.table.columns]
         operations = self._array(pa.int8(), k.D_OP, rows)
         texts: list[OddText] = []
-        images = [
-            self._image(image, rows, word, texts)
-            for image, word in enumerate((k.D_BEFORE_VALID, k.D_AFTER_VALID))
-        ]
+        images = self._finished(rows, file, texts)
         arrays = [
             pa.DictionaryArray.from_arrays(operations, OPERATIONS, safe=False),
             constant(table.table.database, rows),
@@ -257,6 +261,19 @@ class _Batch:
             *images,
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+    def _finished(self, rows: int, file: str, texts: list[OddText]) -> list[pa.Array]:
+        """Both images. The error of the first row that has one names its event."""
+        bad: list[BadRow] = []
+        images = [
+            self._image(image, rows, word, texts, bad)
+            for image, word in enumerate((k.D_BEFORE_VALID, k.D_AFTER_VALID))
+        ]
+        if not bad:
+            return images
+        first = min(bad, key=lambda error: error.row)
+        position = self._arena.view(self._fixed[k.D_POSITION], rows).view(np.int64)[first.row]
+        raise self._table.error(first.message, file, int(position))
 
     def _learn(self, rows: int) -> None:
         """Keep what a row's text takes, so that the next batch asks for no more than it needs."""
@@ -292,8 +309,12 @@ class _Batch:
         valid = self._arena.buffer(self._fixed[k.D_PARTIAL_VALID], rows)
         return presence(bits[0], bits[1], valid, rows)
 
-    def _image(self, image: int, rows: int, valid_word: int, texts: list[OddText]) -> pa.Array:
-        """The struct of a row image's columns; text that UTF-8 cannot hold goes to ``texts``."""
+    def _image(
+        self, image: int, rows: int, valid_word: int, texts: list[OddText], bad: list[BadRow]
+    ) -> pa.Array:
+        """The struct of a row image's columns; text that UTF-8 cannot hold goes to ``texts``, and
+        ``bad`` is told of values that cannot be had.
+        """
         table = self._table
         kind: pa.StructType = table.schema.field("after").type
         if not self._images[image]:
@@ -311,8 +332,14 @@ class _Batch:
             buffers.append(self._arena.buffer(values, rows))
             array = pa.Array.from_buffers(plan.raw, rows, buffers, -1 if empty else 0)
             odd: dict[int, str] = {}
-            children.append(finish(array, plan, column, odd))
+            try:
+                children.append(finish(array, plan, column, odd))
+            except BadRow as error:
+                error.message = f"column {column.name}: {error.reason}"
+                bad.append(error)
             place = image << 32 | column.index
             texts += [OddText(row, place, text) for row, text in odd.items()]
+        if bad:
+            return nulls(kind, rows)
         valid = self._arena.buffer(self._fixed[valid_word], rows)
         return pa.Array.from_buffers(kind, rows, [valid], children=children)

@@ -57,6 +57,7 @@ class KnownTableMaps:
 
     def attach(self, frame: Array) -> None:
         """Write where the tables lie into the plan's frame."""
+        frame[k.LAST_KNOWN] = 0
         frame[k.KNOWN] = self._places.ctypes.data
         frame[k.KNOWN_MASK] = len(self._places) - 1
         frame[k.IDS] = self._ids.ctypes.data

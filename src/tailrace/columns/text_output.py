@@ -28,6 +28,21 @@ _TROUBLE: Final = {
 }
 
 
+class BadRow(EventDecodeError):
+    """A value of a batch that cannot be had: its ``row`` in there, and the ``reason``.
+
+    Who knows where the rows of the batch stand raises an `EventDecodeError` in its place.
+    """
+
+    def __init__(self, reason: str, row: int) -> None:
+        super().__init__(f"row {row} of a batch: {reason}")
+        self.reason = reason
+        self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.row), {"message": self.message}
+
+
 def layout(array: pa.Array) -> tuple[int, int, int]:
     """Addresses of a binary or string array's bytes, of their end and of its first row's offset."""
     _, offsets, data = array.buffers()
@@ -54,7 +69,7 @@ def write(
     """Let a kernel write a text for each row of ``array`` that is not null.
 
     ``frame`` holds the kernel's own words; those that all share are set here. ``expected`` is a
-    guess of the text's bytes, ``what`` names the values in errors. Raises `EventDecodeError`.
+    guess of the text's bytes, ``what`` names the values in errors. Raises `BadRow`.
     """
     rows = len(array)
     bitmap, bit = bits(array)
@@ -73,11 +88,12 @@ def write(
             break
         row = int(frame[f.ROW])
         if result != f.MORE:
-            raise EventDecodeError(f"{what} in row {row} of a batch: {_TROUBLE[result]}")
+            raise BadRow(f"{what}: {_TROUBLE[result]}", row)
         if text.size >= _LARGEST:
-            raise EventDecodeError(
-                f"{what} up to row {row} of a batch take more than 2 GiB as text: "
-                "read the log in smaller batches"
+            raise BadRow(
+                f"{what} up to this one take more than 2 GiB as text: "
+                "read the log in smaller batches",
+                row,
             )
         text.resize(min(2 * text.size, _LARGEST))
     used = int(frame[f.USED])

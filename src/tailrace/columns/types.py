@@ -15,10 +15,8 @@ import pyarrow as pa
 
 from tailrace.columns import layout as k
 from tailrace.constants import ColumnType as T
-from tailrace.errors import UnsupportedType
-from tailrace.rows.old_temporal import old_datetime_size, old_time_size, old_timestamp_size
+from tailrace.rows.loaders import COMPRESSED_TYPES, width_of
 from tailrace.rows.schema import Logical
-from tailrace.rows.temporal import fraction_size
 
 if TYPE_CHECKING:
     from tailrace.rows.schema import Column
@@ -31,6 +29,8 @@ class Finish(Enum):
     CHARSET = auto()
     JSONB = auto()
     VECTOR = auto()
+    GEOMETRY = auto()
+    """A look at what the bytes begin with; they stay as they are."""
     DECOMPRESS = auto()
     """MariaDB's compressed columns, before what the bytes then need."""
 
@@ -73,14 +73,14 @@ _INTEGERS: Final = {
     T.LONGLONG: (k.INT64, pa.int64(), k.UINT64, _UINT64, 8),
 }
 _DATES: Final = frozenset({T.DATE, T.NEWDATE})
-# type: (kind, Arrow type, bytes by the digits of the fraction)
+# type: (kind, Arrow type)
 _TEMPORAL: Final = {
-    T.TIME: (k.OLD_TIME, _DURATION, old_time_size),
-    T.DATETIME: (k.OLD_DATETIME, _LOCAL, old_datetime_size),
-    T.TIMESTAMP: (k.OLD_TIMESTAMP, _UTC, old_timestamp_size),
-    T.TIME2: (k.TIME, _DURATION, lambda digits: 3 + fraction_size(digits)),
-    T.DATETIME2: (k.DATETIME, _LOCAL, lambda digits: 5 + fraction_size(digits)),
-    T.TIMESTAMP2: (k.TIMESTAMP, _UTC, lambda digits: 4 + fraction_size(digits)),
+    T.TIME: (k.OLD_TIME, _DURATION),
+    T.DATETIME: (k.OLD_DATETIME, _LOCAL),
+    T.TIMESTAMP: (k.OLD_TIMESTAMP, _UTC),
+    T.TIME2: (k.TIME, _DURATION),
+    T.DATETIME2: (k.DATETIME, _LOCAL),
+    T.TIMESTAMP2: (k.TIMESTAMP, _UTC),
 }
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "ascii"})
 _MADE: Final = {
@@ -91,7 +91,10 @@ _MADE: Final = {
 
 
 def plan_of(column: Column) -> Plan:
-    """Say how a column is decoded; raises `UnsupportedType` for one that no log has rows of."""
+    """Say how a column is decoded; raises `UnsupportedType` for one that no log has rows of.
+
+    What its metadata may be, `tailrace.rows.image.check_columns` says.
+    """
     kind = column.type
     if kind in _INTEGERS:
         signed, small, unsigned, large, size = _INTEGERS[kind]
@@ -101,8 +104,8 @@ def plan_of(column: Column) -> Plan:
     if kind in _DATES:
         return _fixed(pa.date32(), k.DATE, 0, 3)
     if kind in _TEMPORAL:
-        code, arrow, size_of = _TEMPORAL[kind]
-        return _fixed(arrow, code, column.metadata, size_of(column.metadata))
+        code, arrow = _TEMPORAL[kind]
+        return _fixed(arrow, code, column.metadata, width_of(column).size)
     match kind:
         case T.FLOAT:
             return _fixed(pa.float32(), k.FLOAT32, 0, 4)
@@ -136,8 +139,6 @@ def _fixed(arrow: pa.DataType, kind: int, argument: int, size: int) -> Plan:
 def _decimal(column: Column) -> Plan:
     precision, scale = column.metadata >> 8, column.metadata & 255
     whole = precision - scale
-    if not 0 <= scale <= precision <= 65:
-        raise UnsupportedType(f"column {column.name}: DECIMAL({precision},{scale}) cannot be")
     size = whole // 9 * 4 + _DIGITS[whole % 9] + scale // 9 * 4 + _DIGITS[scale % 9]
     argument = whole | scale << 8 | size << 16 | whole % 9 << 24
     if precision <= 38:
@@ -149,8 +150,6 @@ def _decimal(column: Column) -> Plan:
 
 def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Plan:
     size = column.metadata
-    if not (1 <= size <= 8 and size != 0):
-        raise UnsupportedType(f"column {column.name}: an ENUM or SET of {size} bytes cannot be")
     if column.members is None:
         return Plan(number, number, plain, size, k.SKIP_FIXED, size, size)
     names = [len(name.encode("utf-8", "surrogatepass")) for name in column.members]
@@ -161,20 +160,8 @@ def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Pla
 
 def _bytes(column: Column) -> Plan:
     """Strings, blobs, and what is logged like them."""
-    compressed = column.type in {T.BLOB_COMPRESSED, T.VARCHAR_COMPRESSED}
-    if column.type in {T.BLOB, T.JSON, T.GEOMETRY, T.VECTOR, T.BLOB_COMPRESSED}:
-        prefix = column.metadata
-    elif column.type in {T.TINY_BLOB, T.MEDIUM_BLOB, T.LONG_BLOB}:
-        prefix = {T.TINY_BLOB: 1, T.MEDIUM_BLOB: 3, T.LONG_BLOB: 4}[column.type]
-    elif column.type in {T.STRING, T.VARCHAR, T.VAR_STRING, T.VARCHAR_COMPRESSED}:
-        prefix = 1 if column.metadata < 256 else 2
-    else:
-        raise UnsupportedType(
-            f"column {column.name} has type {column.type.name}, of which no rows can be in a log; "
-            "leave its table out with --tables"
-        )
-    if not 1 <= prefix <= 4:
-        raise UnsupportedType(f"column {column.name}: a length of {prefix} bytes cannot be")
+    compressed = column.type in COMPRESSED_TYPES
+    prefix = width_of(column).prefix
 
     def plan(
         arrow: pa.DataType,
@@ -198,7 +185,9 @@ def _bytes(column: Column) -> Plan:
         return plan(pa.string(), pa.binary(), Finish.JSONB)
     if logical in {Logical.TEXT, Logical.JSON}:
         return plan(pa.string(), pa.binary(), Finish.CHARSET)
-    if column.type is T.STRING and column.metadata > 0:
+    if logical is Logical.GEOMETRY:
+        return plan(pa.binary(), pa.binary(), Finish.GEOMETRY)
+    if column.type is T.STRING:
         width = column.metadata
         return plan(
             pa.binary(), pa.binary(), kind=k.PADDED, argument=prefix | width << 8, most=width

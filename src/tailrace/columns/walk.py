@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from tailrace.columns import layout as k
 from tailrace.columns.calendar import crc_tables
+from tailrace.columns.grammar import STEPS, types_of
 from tailrace.columns.native import kernel
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
@@ -24,14 +26,15 @@ from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
     LogError,
-    MissingTableMap,
 )
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
 from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
 from tailrace.position import file_number
 from tailrace.schema.catalogue import Catalogue
+from tailrace.transactions import Boundary, BoundaryParser, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -51,8 +54,7 @@ _KEPT: Final = 32 << 20
 
 _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
     k.BAD_CHECKSUM: (ChecksumMismatch, "its bytes do not have the checksum at their end"),
-    k.BAD_EVENT: (EventDecodeError, "its bytes do not follow its format"),
-    k.WRONG_WIDTH: (EventDecodeError, "it has not as many columns as its table map"),
+    k.DOUBT: (EventDecodeError, "its bytes do not follow its format"),
 }
 
 
@@ -79,8 +81,11 @@ class Walker(ABC):
         self._undone: Ranges | None = None
         self._pool = Pool()
         self._known = KnownTableMaps()
-        self._tables: list[TableDecoder] = []
+        self._tables: list[TableDecoder | LogError | None] = []
         self._table_maps: list[TableMapEvent] = []
+        self._ignored: list[TableMapEvent] = []
+        self._unresolved: dict[int, LogError] = {}
+        self._boundaries = BoundaryParser()
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._kept: list[Array] = []
         self._kept_bytes = 0
@@ -98,6 +103,9 @@ class Walker(ABC):
         frame[k.COMPRESSED_SIZE] = frame[k.FIXED_POSITION] = -1
         frame[k.VERIFY] = verify
         frame[k.SLOTS] = self._slots.ctypes.data
+        frame[k.STATE] = State.OUTSIDE
+        frame[k.STEPS] = STEPS.ctypes.data
+        self._take_types()
         self._known.attach(frame)
         self._plan = kernel("plan_events")
         self.file = ""
@@ -115,31 +123,66 @@ class Walker(ABC):
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
         self._frame[[k.CHECKSUM_BYTES, k.HAS_GTIDS]] = 0
+        self._take_types()
         self._no_transaction()
 
+    def begin_inside(self) -> None:
+        """What comes next stands inside a transaction, behind what begins it."""
+        if self._frame[k.STATE] != State.SINGLE:
+            self._frame[k.STATE] = State.OPEN
+
+    def _take_types(self) -> None:
+        """What the format description says of types, for the kernel."""
+        self._types = types_of(self.context.format)
+        self._frame[k.TYPES] = self._types.ctypes.data
+
     def decode(
-        self, block: Array, size: int, offset: int, limit: int | None = None
+        self,
+        block: Array,
+        size: int,
+        offset: int,
+        limit: int | None = None,
+        *,
+        ends: Literal["file", "series"] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the whole events in the first ``size`` bytes of ``block``.
 
         ``offset`` is where they stand in the file, `PADDING` bytes follow them, and events that
-        begin at the file offset ``limit`` or behind it are left alone. What was ``consumed`` is
-        known once the iterator has ended.
+        begin at the file offset ``limit`` or behind it are left alone. ``ends`` says what ends at
+        ``limit``: the rows of a transaction that has not ended in the last file are none. What was
+        ``consumed`` is known once the iterator has ended.
         """
         frame = self._frame
         start = int(block.ctypes.data)
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
         frame[k.BASE] = offset - start
+        frame[[k.CHECKED, k.SOUND_QUERY]] = 0
         frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
-        yield from self._walk()
+        yield from self._walk_to_error()
         if limit is None or limit - offset > size:
             self._settle()
+        elif ends is not None and frame[k.STATE] & 0xFF != State.OUTSIDE:
+            if ends == "series":
+                self._discard()
+            elif self._undone is None:
+                self._look_on()
         yield from self._flush()
         self.consumed = int(frame[k.CURSOR]) - start
 
     consumed = 0
     """Bytes of the block that `decode` was given last that it has decoded."""
+
+    def _walk_to_error(self) -> Iterator[pa.RecordBatch]:
+        """Walk; what was planned before an error is decoded first, for it may hold another."""
+        frame = self._frame
+        try:
+            yield from self._walk()
+        except LogError:
+            if frame[k.FIXED_POSITION] < 0 and frame[k.STATE] & 0xFF != State.OUTSIDE:
+                self._discard()
+            yield from self._flush()
+            raise
 
     def _walk(self) -> Iterator[pa.RecordBatch]:
         frame = self._frame
@@ -159,6 +202,9 @@ class Walker(ABC):
                 yield from self._event()
             elif reason == k.AT_TABLE_MAP:
                 self._table_map()
+            elif reason == k.DOUBT:
+                self._check()
+                continue
             elif reason == k.AT_COMPRESSED:
                 if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
                     yield from self._deliver()  # before: what is made readable now must stay
@@ -210,20 +256,85 @@ class Walker(ABC):
             raw, file=self.file, offset=self._offset(), verify_checksum=self._verify
         )
 
+    def _check(self) -> None:
+        """Examine the event at the cursor as the object path does, and say that it is sound."""
+        frame = self._frame
+        if frame[k.CHECKED] == frame[k.CURSOR]:  # and the kernel still cannot make it out
+            raise self._error(k.DOUBT)
+        raw = self._raw()
+        code = raw[4]
+        slot = self._find_table(raw) if code in ROWS_TYPES else None
+        self._examine(self._decode(raw), take=False)
+        self.context.table_maps.clear()
+        if slot in self._unresolved:
+            raise self._unresolved[slot].at(self.file, self._offset(), event_name(code))
+        frame[k.CHECKED] = frame[k.CURSOR]
+
+    def _find_table(self, raw: bytes) -> int | None:
+        """Let the context know the table map of a rows event; gives its slot, None without one."""
+        short = self._types[raw[4]] & k.SHORT_ID
+        table_id = int.from_bytes(raw[HEADER_SIZE : HEADER_SIZE + (4 if short else 6)], "little")
+        slot = self._known.slot_of(table_id, int(self._frame[k.GENERATION]))
+        if slot is not None:
+            number = (k.IGNORED - slot) >> k.WIDTH_BITS
+            self.context.table_maps[table_id] = (
+                self._table_maps[slot] if slot >= 0 else self._ignored[number]
+            )
+        return slot
+
+    def _examine(self, event: Event, *, take: bool = True) -> Boundary:
+        """Check where an event stands and all of its body; with ``take`` it takes its place.
+
+        Raises what reading the log by events raises of it.
+        """
+        if self._frame[k.FIXED_POSITION] >= 0:  # the grammar knows the payload's own event alone
+            event.check()
+            return Boundary.INSIDE
+        if self.context.format is None:
+            raise event.error("a log begins with a format description event", LogError)
+        boundary = self._place(event)
+        event.check()
+        if take:
+            self._take_boundary(event, boundary)
+        return boundary
+
+    def _place(self, event: Event) -> Boundary:
+        """Where an event stands. Raises BoundaryError where it cannot stand there."""
+        parser, state = self._boundaries, int(self._frame[k.STATE])
+        parser.state, parser.rotated = State(state & 0xFF), bool(state & k.ROTATED)
+        return parser.feed(event)
+
+    def _take_place(self, event: Event) -> None:
+        """An event takes its place. Raises BoundaryError where it cannot."""
+        self._take_boundary(event, self._place(event))
+
+    def _take_boundary(self, event: Event, boundary: Boundary) -> None:
+        frame, parser = self._frame, self._boundaries
+        if parser.discarded:
+            self._discard()
+        if frame[k.STATE] == State.OUTSIDE and boundary in {Boundary.BEGIN, Boundary.END}:
+            frame[k.FIRST_ENTRY] = frame[k.ENTRY_COUNT]
+            frame[k.FIRST_CURSOR] = frame[k.CURSOR]
+            if frame[k.HAS_GTIDS]:
+                self._no_transaction()
+        frame[k.STATE] = parser.state | (k.ROTATED if parser.rotated else 0)
+        if boundary is Boundary.END:
+            frame[k.SAFE] = event.end_offset or 0
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """The transaction under way is void: the server crashed before its end."""
+
     def _error(self, reason: int) -> Exception:
-        type_code = ctypes.string_at(int(self._frame[k.CURSOR]) + 4, 1)[0]
-        if reason == k.NO_TABLE_MAP:
-            try:
-                self._decode(self._raw())
-            except MissingTableMap as error:
-                return error
+        cursor = int(self._frame[k.CURSOR])
+        header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
+        type_code, length = header[1], header[3]
         if reason == k.BAD_LENGTH:
-            length = unpack_header(ctypes.string_at(int(self._frame[k.CURSOR]), HEADER_SIZE))[3]
             tail = int(self._frame[k.CHECKSUM_BYTES])
             return bad_length(length, tail=tail).at(
                 self.file, self._offset(), event_name(type_code)
             )
-        error_type, message = _ERRORS.get(reason, _ERRORS[k.BAD_EVENT])
+        error_type, message = _ERRORS.get(reason, _ERRORS[k.DOUBT])
         return error_type(
             message, file=self.file, offset=self._offset(), event_type=event_name(type_code)
         )
@@ -236,33 +347,60 @@ class Walker(ABC):
         self._frame[k.TRANSACTION_COUNT] = last + 1
 
     def _table_map(self) -> None:
+        """Learn a table map; the kernel, which comes to it again, takes it from there."""
         raw = self._raw()
         event = self._decode(raw)
         self.context.table_maps.clear()
+        self._examine(event, take=False)
         if not isinstance(event, TableMapEvent):
-            raise self._error(k.BAD_EVENT)
-        slot = k.IGNORED
+            raise self._error(k.DOUBT)
         if self._wants(event.database, event.table):
-            schema = self.catalogue.resolve(event, self.context.flavour)
-            found = self._slot_by_schema.get(schema)
-            slot = self._new_slot(schema, event) if found is None else found
+            slot = self._resolve(event)
+        else:
+            slot = k.IGNORED - (len(self._ignored) << k.WIDTH_BITS | len(event.columns))
+            self._ignored.append(event)
         tail = int(self._frame[k.CHECKSUM_BYTES])
-        self._known.add(raw[27 : len(raw) - tail], slot)
+        body = HEADER_SIZE + event.form.table_map_id_size + 2
+        self._known.add(raw[body : len(raw) - tail], slot)
         self._known.attach(self._frame)
 
-    def _new_slot(self, schema: TableSchema, table_map: TableMapEvent) -> int:
+    def _resolve(self, event: TableMapEvent) -> int:
+        """The slot of a table; its rows, if any come, are an error where it is not resolved."""
+        try:
+            schema = self.catalogue.resolve(event, self.context.flavour)
+        except LogError as error:
+            slot = self._new_slot(None, event)
+            self._unresolved[slot] = error
+            return slot
+        found = self._slot_by_schema.get(schema)
+        return self._new_slot(schema, event) if found is None else found
+
+    def _new_slot(self, schema: TableSchema | None, table_map: TableMapEvent) -> int:
         slot = len(self._tables)
-        self._notice(schema)
-        self._tables.append(TableDecoder(schema, self.source, self._pool, self._columns))
+        self._tables.append(self._table_decoder(schema))
         self._table_maps.append(table_map)
-        self._slot_by_schema[schema] = slot
+        if schema is not None:
+            self._slot_by_schema[schema] = slot
         if slot == len(self._slots):
             more = np.zeros_like(self._slots)
             more[:, k.S_HEAD] = -1
             self._slots = np.concatenate([self._slots, more])
             self._frame[k.SLOTS] = self._slots.ctypes.data
-        self._slots[slot, k.S_COLUMNS] = len(schema.columns)
+        self._slots[slot, k.S_COLUMNS] = len(table_map.columns)
+        self._slots[slot, k.S_UNKNOWN] = schema is None
         return slot
+
+    def _table_decoder(self, schema: TableSchema | None) -> TableDecoder | LogError | None:
+        """What decodes a table's rows; the error that they are where it has columns that nobody
+        can decode.
+        """
+        if schema is None:
+            return None
+        self._notice(schema)
+        try:
+            return TableDecoder(schema, self.source, self._pool, self._columns)
+        except LogError as error:
+            return error
 
     def _mute(self, limit: int) -> None:
         """Let the kernel go as far as the next bound of what was taken back, and tell it which."""
@@ -303,16 +441,14 @@ class Walker(ABC):
         """Decode what is planned, table by table in order of their first rows, and begin anew."""
         frame, slots = self._frame, self._slots
         heads = slots[: len(self._tables), k.S_HEAD]
+        errors: list[LogError] = []
         for slot in sorted(np.flatnonzero(heads >= 0).tolist(), key=heads.__getitem__):
-            yield from self._tables[slot].decode(
-                self._entries,
-                int(slots[slot, k.S_HEAD]),
-                int(slots[slot, k.S_BYTES]),
-                int(slots[slot, k.S_SEEN]),
-                self._transactions,
-                self.file,
-                self._file_number,
-            )
+            try:
+                yield from self._decode_slot(slot)
+            except LogError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: error.offset or 0)
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
         last = int(frame[k.TRANSACTION_COUNT]) - 1
@@ -323,3 +459,24 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
+
+    def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
+        """Decode what is planned of a table."""
+        slots, table = self._slots, self._tables[slot]
+        if isinstance(table, TableDecoder):
+            yield from table.decode(
+                self._entries,
+                int(slots[slot, k.S_HEAD]),
+                int(slots[slot, k.S_BYTES]),
+                int(slots[slot, k.S_SEEN]),
+                self._transactions,
+                self.file,
+                self._file_number,
+            )
+            return
+        entry = int(slots[slot, k.S_HEAD])
+        while entry >= 0 and isinstance(table, LogError):
+            row = self._entries[entry]
+            if row[k.E_ROWS] < row[k.E_END] or row[k.E_OP] & k.BARE:
+                raise copy(table).at(self.file, int(row[k.E_POSITION]))
+            entry = int(row[k.E_NEXT])

@@ -144,7 +144,7 @@ class DecodeContext:
                 " (logs of MySQL before 5.0 have none and cannot be read)"
             )
         if end < HEADER_SIZE:
-            raise TruncatedEvent(f"{size} bytes leave no place for the event's checksum")
+            raise bad_length(size, tail=CHECKSUM_SIZE)
 
 
 def _misfit(length: int, size: int) -> LogError:

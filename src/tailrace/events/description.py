@@ -67,8 +67,7 @@ class FormatDescription:
     """Bytes of a table id in a table map: 6, or 4 in old logs."""
 
     def __post_init__(self) -> None:
-        fixed = _POST_HEADERS.items()
-        differs = any(self.post_header(code, size) != size for code, size in fixed)
+        differs = any(map(self.other_post_header, _POST_HEADERS))
         object.__setattr__(self, "differs", differs)
         old = self.post_header(EventType.TABLE_MAP, 8) == 6
         object.__setattr__(self, "table_map_id_size", 4 if old else 6)
@@ -94,6 +93,11 @@ class FormatDescription:
     def post_header(self, code: int, otherwise: int) -> int:
         """The size of a type's fixed part; ``otherwise`` where the array ends before the type."""
         return self.post_headers[code - 1] if code <= len(self.post_headers) else otherwise
+
+    def other_post_header(self, code: int) -> bool:
+        """Whether the fixed part of a type has another size than the known one."""
+        known = _POST_HEADERS.get(code)
+        return known is not None and self.post_header(code, known) != known
 
     def extra_post_header(self, code: int) -> int:
         """By how many bytes the log's fixed part of a type is longer than ours.

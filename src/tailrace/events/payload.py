@@ -14,7 +14,7 @@ from tailrace.events.base import REQUIRED, Event
 from tailrace.events.build import Builder, binary, integer, member, write_fields
 from tailrace.events.context import DecodeContext
 from tailrace.events.fields import Cursor
-from tailrace.events.header import unpack_header
+from tailrace.events.header import bad_length, unpack_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -137,7 +137,7 @@ def events_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
         while len(held) - at >= HEADER_SIZE:
             length = unpack_header(held, at)[3]
             if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-                raise EventDecodeError(f"the payload holds an event of {length} bytes")
+                raise bad_length(length)
             if len(held) - at < length:
                 break
             yield bytes(memoryview(held)[at : at + length])

@@ -46,6 +46,12 @@ _COMPRESSED: Final = frozenset(
         EventType.DELETE_ROWS_COMPRESSED,
     }
 )
+ROWS_TYPES: Final = (
+    frozenset({EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1})
+    | _V2_TYPES
+    | _COMPRESSED
+)
+"""All types of rows events."""
 _FORMS: Final = 4  # V1, V2, both compressed
 _MOST_COLUMNS: Final = 4096
 _OLD_HEADER, _V1_HEADER, _V2_HEADER = _HEADERS = 6, 8, 10
@@ -56,6 +62,13 @@ def _said_size(post_headers: bytes, code: int) -> int:
     """What the format description says of a type's fixed part; 0 of a type no longer written."""
     said = post_headers[code - 1] if code <= len(post_headers) else 0
     return said or (_V2_HEADER if code in _V2_TYPES else _V1_HEADER)
+
+
+def fixed_size(form: FormatDescription, code: int) -> int:
+    """What a format says of the fixed part of rows events of a type: 6, 8 or 10 bytes, or a number
+    that none has.
+    """
+    return _said_size(form.post_headers, code)
 
 
 class RowsEvent(Event):
@@ -213,7 +226,7 @@ class RowsEvent(Event):
         return id_size + 2
 
     def _fixed_size(self, form: FormatDescription, kind: type[LogError] = EventDecodeError) -> int:
-        said = _said_size(form.post_headers, self.header.type)
+        said = fixed_size(form, self.header.type)
         if said not in _HEADERS:
             raise kind(f"the log's fixed part of {self.name} has {said} bytes")
         return said

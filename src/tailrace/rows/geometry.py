@@ -8,7 +8,7 @@ from typing import Any, Final
 from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.rows.given import given_bytes
 
-_HEADER: Final = 4 + 1 + 4
+HEADER_SIZE: Final = 4 + 1 + 4
 """The SRID, WKB's byte order, WKB's type."""
 
 
@@ -30,12 +30,12 @@ def dump_geometry(value: Any) -> bytes:
 
 
 def _is_geometry(data: bytes) -> bool:
-    return not data or (len(data) >= _HEADER and data[4] <= 1)
+    return not data or (len(data) >= HEADER_SIZE and data[4] <= 1)
 
 
 def srid_of(value: bytes) -> int:
     """The spatial reference system of a geometry; 0 for one without."""
-    return int(struct.unpack_from("<I", value)[0]) if len(value) >= _HEADER else 0
+    return int(struct.unpack_from("<I", value)[0]) if len(value) >= HEADER_SIZE else 0
 
 
 def wkb_of(value: bytes) -> bytes:

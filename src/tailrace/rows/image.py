@@ -6,7 +6,7 @@ An image's columns are in one of three states: a value, NULL (None), or absent f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
@@ -19,7 +19,7 @@ from tailrace.rows.value import made, stored
 if TYPE_CHECKING:
     from tailrace.events.rows import RowsEvent
     from tailrace.rows.json_diff import JsonDiffs
-    from tailrace.rows.loaders import Loader
+    from tailrace.rows.loaders import Loader, Width
     from tailrace.rows.schema import TableSchema
     from tailrace.rows.value import Value
 
@@ -95,6 +95,25 @@ class ImagePlan:
         return spans, at
 
 
+def check_columns(
+    schema: TableSchema, wanted: Collection[str] | None = None
+) -> tuple[list[Width], list[Loader]]:
+    """The widths of a table's columns, and the loaders of those that are wanted (None: all).
+
+    Raises `SchemaError` and `EventDecodeError`, which name the column, where rows of the table
+    cannot be decoded.
+    """
+    name = f"{schema.database}.{schema.table}"
+    columns = schema.columns
+    asked = [each for each in columns if wanted is None or each.name in wanted]
+    try:
+        return [width_of(column) for column in columns], [loader_of(column) for column in asked]
+    except SchemaError as error:
+        raise type(error)(f"{name}: {error}") from None
+    except EventDecodeError as error:
+        raise EventDecodeError(f"{name}: {error}") from None
+
+
 class TableDecoder:
     """The loaders of a table's columns, and the plans for the images that were met."""
 
@@ -103,11 +122,7 @@ class TableDecoder:
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
         self.name = f"{schema.database}.{schema.table}"
-        try:
-            self.widths = [width_of(column) for column in schema.columns]
-            self.loaders: list[Loader] = [loader_of(column) for column in schema.columns]
-        except SchemaError as error:
-            raise type(error)(f"{self.name}: {error}") from None
+        self.widths, self.loaders = check_columns(schema)
         self.index = {column.name: column.index for column in schema.columns}
         self.json_columns = [
             column.index for column in schema.columns if column.type is ColumnType.JSON

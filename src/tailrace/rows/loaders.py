@@ -149,11 +149,19 @@ def _string_loader(column: Column) -> Loader:
         loader = lambda data: JsonText(text(data))  # noqa: E731  # a loader like its siblings
     else:
         loader = text_loader(column.charset)
-    if type_ is _T.BLOB_COMPRESSED:
-        return compressed_loader(loader, (1 << 8 * column.metadata) - 1)
-    if type_ is _T.VARCHAR_COMPRESSED:
-        return compressed_loader(loader, column.metadata)
+    if type_ in COMPRESSED_TYPES:
+        return compressed_loader(loader, longest_uncompressed(column))
     return loader
+
+
+COMPRESSED_TYPES: Final = frozenset({_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED})
+
+
+def longest_uncompressed(column: Column) -> int:
+    """The bytes that a value of one of MariaDB's compressed columns may have."""
+    if column.type is _T.BLOB_COMPRESSED:
+        return (1 << 8 * column.metadata) - 1
+    return column.metadata
 
 
 def _no_value(_data: bytes) -> None:

@@ -21,6 +21,9 @@ FRACTION_SIZE: Final = (0, 1, 1, 2, 2, 3, 3)
 _FRACTION_UNIT: Final = (1, 10_000, 10_000, 100, 100, 1, 1)
 """Microseconds that one unit of the stored fraction is worth."""
 
+_DIGIT: Final = (1, 100_000, 10_000, 1_000, 100, 10, 1)
+"""Microseconds that the last of 0 to 6 digits is worth; without a fraction none is stored."""
+
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DATETIME_BIAS: Final = 0x8000000000
 _TIME_BIAS: Final = 0x800000
@@ -56,6 +59,8 @@ def clock_text(hour: int, minute: int, second: int, microsecond: int, digits: in
             f"there is no time of hour {hour}, minute {minute}, second {second}, "
             f"microsecond {microsecond}"
         )
+    if microsecond % _DIGIT[digits]:
+        raise EventDecodeError(f"{microsecond} microseconds are finer than {digits} digits")
     text = f"{_HOURS[hour]}:{_HOURS[minute]}:{_HOURS[second]}"
     return f"{text}.{str(1_000_000 + microsecond)[1 : 1 + digits]}" if digits else text
 

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC, EventType, Flavour
-from tailrace.errors import GtidError, StorageError
+from tailrace.errors import GtidError, TruncatedEvent
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
@@ -191,7 +191,7 @@ def _begun(file: LogFile) -> int:
     """The second of a file's first event."""
     for _, raw in EventReader(file):
         return int.from_bytes(raw[:4], "little")
-    raise StorageError(f"{file.path}: the file ends inside its first event")
+    raise TruncatedEvent("the file ends inside its first event", file=file.path, offset=len(MAGIC))
 
 
 def _files(source: LogSeries | Sequence[LogFile]) -> Sequence[LogFile]:

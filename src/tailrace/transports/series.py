@@ -6,7 +6,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
-from tailrace.errors import LogError, StorageError, UsageError
+from tailrace.errors import LogError, TruncatedEvent, UsageError
 from tailrace.position import Position
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
@@ -33,12 +33,14 @@ class SeriesTransport:
         self._next_file = next_file
 
     def peek(self) -> Record | None:
-        """The first event of the first file. Raises BadMagic, StorageError, ..."""
+        """The first event of the first file. Raises BadMagic, TruncatedEvent, ..."""
         file = self.series.files[0]
         reader = EventReader(file)
         first = next(iter(reader), None)
         if first is None:
-            raise StorageError(f"{file.path}: the file ends inside its first event")
+            raise TruncatedEvent(
+                "the file ends inside its first event", file=file.path, offset=len(MAGIC)
+            )
         return file.path, *first
 
     def locate(self, start: Start | None) -> Position:

@@ -10,14 +10,16 @@ from tailrace.columns.kernels.memory import (
     helper,
     i64,
     le24,
+    length_encoded,
     put,
     put64,
     u8,
     u32,
 )
 
-_MULTIPLIER: Final = 0x1E3779B97F4A7C15
-_DUMMY_TABLE: Final = 0xFFFFFF
+_LAST_NUMBER: Final = 0x7FFFFFFFFFFFFFFE
+_OPTIONAL: Final = 0x02 | 0x40 | 0x80
+"""Flags of MariaDB's GTID that announce fields of variable size, or a commit id."""
 
 
 @helper
@@ -42,35 +44,62 @@ def _varint(p, end):
 
 
 @helper
-def _new_transaction(frame, p, stamp, kind):
-    """Append a transaction and return its address."""
+def _new_transaction(frame, stamp, kind):
+    """Fill in the next transaction and return its address; it counts once the caller says so."""
     count = get(frame, k.TRANSACTION_COUNT)
     transaction = get(frame, k.TRANSACTIONS) + count * (k.TRANSACTION_WORDS * 8)
-    put(frame, k.TRANSACTION_COUNT, count + 1)
     put64(transaction + k.T_STAMP * 8, stamp)
     put64(transaction + k.T_KIND * 8, kind)
     put64(transaction + k.T_TAG_SIZE * 8, 0)
-    put(frame, k.FIRST_ENTRY, get(frame, k.ENTRY_COUNT))
-    put(frame, k.FIRST_CURSOR, p)
     return transaction
 
 
 @helper
-def mysql_gtid(frame, p, body, end, anonymous):
+def no_transaction(frame):
+    """A transaction without a GTID begins; its events' own seconds tell the time."""
+    _new_transaction(frame, -1, k.NO_GTID)
+    put(frame, k.TRANSACTION_COUNT, get(frame, k.TRANSACTION_COUNT) + 1)
+
+
+@helper
+def _sound_mysql_gtid(body, end, anonymous):
+    """Whether a GTID event of MySQL is certainly sound."""
+    number = i64(body + 17)
+    if not anonymous and (number < 1 or number > _LAST_NUMBER):
+        return False
+    at = body + 42
+    if end - at < 7:
+        return end == at
+    at += 14 if u8(at + 6) >> 7 else 7
+    if at < end:
+        length, at = length_encoded(at, end)
+        if length < 0:
+            return False
+    if at < end:
+        if end - at < 4:
+            return False
+        at += 8 if u32(at) >> 31 else 4
+    return at == end or at + 8 == end
+
+
+@helper
+def mysql_gtid(frame, p, body, end, anonymous, sure):
     """GTID_LOG_EVENT and its anonymous twin (facts sheet 2.5)."""
-    if end - body < 25:
-        return k.BAD_EVENT
+    if end - body < 25 or not (sure or _sound_mysql_gtid(body, end, anonymous)):
+        return k.DOUBT
     stamp = u32(p) * 1000000
     stamps = body + 42
     if end - stamps >= 7:
         immediate = u32(stamps) | (le24(stamps + 4) << 32)
         if immediate >> 55:
             if end - stamps < 14:
-                return k.BAD_EVENT
+                return k.DOUBT
             stamp = u32(stamps + 7) | (le24(stamps + 11) << 32)
+            if stamp == 0:
+                stamp = immediate & 0x7FFFFFFFFFFFFF
         else:
             stamp = immediate
-    transaction = _new_transaction(frame, p, stamp, k.NO_GTID if anonymous else k.MYSQL_GTID)
+    transaction = _new_transaction(frame, stamp, k.NO_GTID if anonymous else k.MYSQL_GTID)
     put64(transaction + k.T_UUID * 8, i64(body + 1))
     put64(transaction + k.T_UUID * 8 + 8, i64(body + 9))
     put64(transaction + k.T_NUMBER * 8, i64(body + 17))
@@ -78,35 +107,49 @@ def mysql_gtid(frame, p, body, end, anonymous):
 
 
 @helper
-def tagged_gtid(frame, p, body, end):
+def _sound_tag(p, size):
+    """Whether a tag is in its plain form: lower case letters, digits and _, no digit first."""
+    for index in range(size):
+        byte = u8(p + index)
+        letter = (byte >= 97 and byte <= 122) or byte == 95
+        if not letter and (index == 0 or byte < 48 or byte > 57):
+            return False
+    return True
+
+
+@helper
+def tagged_gtid(frame, p, body, end, sure):
     """GTID_TAGGED_LOG_EVENT: one serialised message (facts sheet 2.5)."""
     version, at = _varint(body, end)
     size, at = _varint(at, end)
     last_field, at = _varint(at, end)
-    if version != 1 or size < 0 or size > end - body or last_field < 0 or last_field > 12:
-        return k.BAD_EVENT
-    end = body + size
-    transaction = _new_transaction(frame, p, u32(p) * 1000000, k.MYSQL_GTID)
+    if version != 1 or size != end - body or last_field < 0 or last_field > 12:
+        return k.DOUBT
+    transaction = _new_transaction(frame, u32(p) * 1000000, k.MYSQL_GTID)
+    seen = 0
     while at < end:
         field, at = _varint(at, end)
-        if field < 0:
-            return k.BAD_EVENT
-        if field > 7:
+        if field < 0 or seen >> field:
+            return k.DOUBT
+        if field > 11:
+            if not sure:
+                return k.DOUBT
             break
+        seen |= 1 << field
         value = 0
         if field == 1:
             for index in range(16):
                 value, at = _varint(at, end)
                 if value < 0 or value > 255:
-                    return k.BAD_EVENT
+                    return k.DOUBT
                 word = transaction + (k.T_UUID + (index >> 3)) * 8
                 shift = 8 * (index & 7)
                 before = 0 if shift == 0 else i64(word)
                 put64(word, before | (value << shift))
         elif field == 3:
             value, at = _varint(at, end)
-            if value < 0 or value > 32 or end - at < value:
-                return k.BAD_EVENT
+            if value < 0 or value > 32 or end - at < value or not _sound_tag(at, value):
+                return k.DOUBT
             put64(transaction + k.T_TAG_SIZE * 8, value)
             for index in range(4):
                 word = 0
@@ -116,19 +159,46 @@ def tagged_gtid(frame, p, body, end):
                 put64(transaction + (k.T_TAG + index) * 8, word)
             at += value
         else:
+            before = at
             value, at = _varint(at, end)
+            if value < 0 and (at == before or not sure):
+                return k.DOUBT
             if field == 2:
-                put64(transaction + k.T_NUMBER * 8, value >> 1)
-            elif field in (6, 7):
+                number = value >> 1
+                if value & 1 or number < 1 or number > _LAST_NUMBER:
+                    return k.DOUBT
+                put64(transaction + k.T_NUMBER * 8, number)
+            elif field == 6 or (field == 7 and value != 0):
                 put64(transaction + k.T_STAMP * 8, value)
-    return k.DONE
+    return k.DONE if seen & 6 == 6 else k.DOUBT
 
 
 @helper
-def mariadb_gtid(frame, p, body, end):
+def mariadb_gtid(frame, p, body, end, sure):
+    """MariaDB's GTID event: fixed fields, optional ones, zeros (facts sheet 2.8)."""
     if end - body < 13:
-        return k.BAD_EVENT
-    transaction = _new_transaction(frame, p, u32(p) * 1000000, k.MARIADB_GTID)
+        return k.DOUBT
+    if not sure:
+        flags = u8(body + 12)
+        if flags & _OPTIONAL == 0 or flags & _OPTIONAL == 0x02:
+            at = body + (21 if flags & 0x02 else 13)
+        else:
+            return k.DOUBT
+        if at < end:
+            extra = u8(at)
+            at += 1
+            if extra & ~0x10:
+                return k.DOUBT
+            at += 4 if extra & 0x10 else 0
+        if end - at > 16:
+            return k.DOUBT
+        while at < end:
+            if u8(at):
+                return k.DOUBT
+            at += 1
+        if at > end:
+            return k.DOUBT
+    transaction = _new_transaction(frame, u32(p) * 1000000, k.MARIADB_GTID)
     put64(transaction + k.T_NUMBER * 8, i64(body))
     put64(transaction + k.T_DOMAIN * 8, u32(body + 8))
     put64(transaction + k.T_SERVER * 8, u32(p + 5))

@@ -23,6 +23,8 @@ from tailrace.columns.kernels.memory import (
 )
 from tailrace.columns.kernels.numbers import (
     DAY,
+    MOST_MICROSECONDS,
+    NO_TIME,
     big_endian,
     date_days,
     decimal128,
@@ -117,6 +119,8 @@ def _temporal(frame, column, kind, argument, p, row, place):
     if kind in (k.TIMESTAMP, k.OLD_TIMESTAMP):
         if kind == k.TIMESTAMP:
             seconds, part = be32(p), fraction(p + 4, argument)
+            if part > MOST_MICROSECONDS:
+                return k.BAD_VALUE
         elif argument == 0:
             seconds, part = u32(p), 0
         else:
@@ -133,12 +137,15 @@ def _temporal(frame, column, kind, argument, p, row, place):
             put64(out, seconds * 1_000_000 + part)
         return 4 + ((argument + 1) >> 1)
     if kind == k.TIME:
-        put64(out, packed_time(p, argument))
+        found = packed_time(p, argument)
+        if found == NO_TIME:
+            return k.BAD_VALUE
+        put64(out, found)
         return 3 + ((argument + 1) >> 1)
     if kind == k.DATE:
         value = le24(p)
         month = (value >> 5) & 15
-        if month > 12:
+        if month > 12 or value >> 9 > 9999:
             return k.BAD_VALUE
         reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
         return 3 if reason == k.ALL_DECODED else reason
@@ -163,9 +170,12 @@ def _temporal(frame, column, kind, argument, p, row, place):
         value = i64(p)
         clock, value = value % 1_000_000, value // 1_000_000
         month = value // 100 % 100
-        if value < 0 or value // 10000 > 9999 or month > 12:
+        hour, minute, second = clock // 10000, clock // 100 % 100, clock % 100
+        if value < 0 or value // 10000 > 9999 or month > 12 or value % 100 > 31:
             return k.BAD_VALUE
-        time = (clock // 10000) * 3600 + (clock // 100 % 100) * 60 + clock % 100
+        if hour > 23 or minute > 59 or second > 59:
+            return k.BAD_VALUE
+        time = hour * 3600 + minute * 60 + second
         months = (value // 10000) * 13 + month
         reason = _date(frame, column, row, place, months, value % 100, time * 1_000_000)
         return 8 if reason == k.ALL_DECODED else reason
@@ -174,7 +184,10 @@ def _temporal(frame, column, kind, argument, p, row, place):
     value -= (value >> 23) << 24
     sign = -1 if value < 0 else 1
     value *= sign
-    seconds = (value // 10000) * 3600 + (value // 100 % 100) * 60 + value % 100
+    hour, minute, second = value // 10000, value // 100 % 100, value % 100
+    if hour > 838 or minute > 59 or second > 59:
+        return k.BAD_VALUE
+    seconds = hour * 3600 + minute * 60 + second
     put64(out, sign * seconds * 1_000_000)
     return 3
 
@@ -325,9 +338,17 @@ def decode_image(frame, columns, count, p, end, row, present, image):
         elif kind == k.DATETIME:
             value = big_endian(p, 5) - 0x8000000000
             time = (((value >> 12) & 31) * 60 + ((value >> 6) & 63)) * 60 + (value & 63)
-            time = time * 1_000_000 + fraction(p + 5, argument)
+            part = fraction(p + 5, argument)
+            time = time * 1_000_000 + part
             place = (image << 32) | index
-            if value < 0:
+            if (
+                value < 0
+                or value >> 22 >= 130_000  # year 10000
+                or (value >> 12) & 31 > 23
+                or (value >> 6) & 63 > 59
+                or value & 63 > 59
+                or part > MOST_MICROSECONDS
+            ):
                 put(frame, k.D_BAD_COLUMN, index)
                 return k.BAD_VALUE
             reason = _date(frame, column, row, place, value >> 22, (value >> 17) & 31, time)
@@ -335,8 +356,11 @@ def decode_image(frame, columns, count, p, end, row, present, image):
                 return reason
             p += 5 + ((argument + 1) >> 1)
         elif kind == k.TIMESTAMP and be32(p) != 0:
-            stamp = be32(p) * 1_000_000 + fraction(p + 4, argument)
-            put64(values + row * 8, stamp)
+            part = fraction(p + 4, argument)
+            if part > MOST_MICROSECONDS:
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.BAD_VALUE
+            put64(values + row * 8, be32(p) * 1_000_000 + part)
             p += 4 + ((argument + 1) >> 1)
         elif kind == k.ENUM_NAME:
             number = u8(p) if argument & 255 == 1 else u16(p)

@@ -228,3 +228,20 @@ def prefix(p, size):
     if size == 3:
         return le24(p)
     return u32(p)
+
+
+@helper
+def length_encoded(p, end):
+    """A length-encoded integer: (value, address behind it), or (-1, p) where it does not fit."""
+    if p >= end:
+        return -1, p
+    first = u8(p)
+    if first < 251:
+        return first, p + 1
+    if first == 0xFC and end - p >= 3:
+        return u16(p + 1), p + 3
+    if first == 0xFD and end - p >= 4:
+        return le24(p + 1), p + 4
+    if first == 0xFE and end - p >= 9 and i64(p + 1) >= 0:
+        return i64(p + 1), p + 9
+    return -1, p

@@ -9,6 +9,11 @@ DAY = 86_400_000_000
 """Microseconds."""
 
 
+MOST_MICROSECONDS = 999_999
+NO_FRACTION = 1 << 40
+NO_TIME = -(1 << 60)
+
+
 @helper
 def big_endian(p, size):
     """``size`` bytes (1 to 8), most significant first; reads eight."""
@@ -17,20 +22,36 @@ def big_endian(p, size):
 
 
 @helper
+def checked_fraction(microseconds, digits):
+    """The microseconds, or NO_FRACTION where they are finer than an odd number of digits: those
+    are stored as one digit more.
+    """
+    if digits & 1 and microseconds % (100000 if digits == 1 else (1000 if digits == 3 else 10)):
+        return NO_FRACTION
+    return microseconds
+
+
+@helper
 def fraction(p, digits):
-    """Microseconds out of the fraction bytes of a temporal value with ``digits`` digits."""
+    """Microseconds out of the fraction bytes of a temporal value with ``digits`` digits.
+
+    Above MOST_MICROSECONDS for what no fraction of so many digits is.
+    """
     if digits == 0:
         return 0
     if digits <= 2:
-        return u8(p) * 10000
+        return checked_fraction(u8(p) * 10000, digits)
     if digits <= 4:
-        return be16(p) * 100
-    return (be16(p) << 8) | u8(p + 2)
+        return checked_fraction(be16(p) * 100, digits)
+    return checked_fraction((be16(p) << 8) | u8(p + 2), digits)
 
 
 @helper
 def packed_time(p, digits):
-    """TIME(fsp) in microseconds, negative ones too; its bytes are one biased number."""
+    """TIME(fsp) in microseconds, negative ones too; its bytes are one biased number.
+
+    NO_TIME for what is none.
+    """
     size = 3 + ((digits + 1) >> 1)
     value = big_endian(p, size) - (1 << (8 * size - 1))
     sign = 1
@@ -44,8 +65,12 @@ def packed_time(p, digits):
         part *= 10000
     elif size == 5:
         part *= 100
-    seconds = ((clock >> 12) & 0x3FF) * 3600 + ((clock >> 6) & 63) * 60 + (clock & 63)
-    return sign * (seconds * 1_000_000 + part)
+    if digits & 1:
+        part = checked_fraction(part, digits)
+    hour, minute, second = clock >> 12, (clock >> 6) & 63, clock & 63
+    if hour > 838 or minute > 59 or second > 59 or part > MOST_MICROSECONDS:
+        return NO_TIME
+    return sign * ((hour * 3600 + minute * 60 + second) * 1_000_000 + part)
 
 
 @helper

@@ -11,13 +11,18 @@ from typing import Final
 
 from tailrace.columns import layout as k
 from tailrace.columns.kernels.crc import crc32
-from tailrace.columns.kernels.gtids import mariadb_gtid, mysql_gtid, tagged_gtid
+from tailrace.columns.kernels.gtids import (
+    mariadb_gtid,
+    mysql_gtid,
+    no_transaction,
+    tagged_gtid,
+)
 from tailrace.columns.kernels.memory import (
     get,
     helper,
     i64,
-    le24,
     le48,
+    length_encoded,
     popcount,
     put,
     put64,
@@ -29,6 +34,11 @@ from tailrace.columns.kernels.memory import (
 
 _MULTIPLIER: Final = 0x1E3779B97F4A7C15
 _DUMMY_TABLE: Final = 0xFFFFFF
+_HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
+_STATUS_SIZES: Final = 0x0030_0482_2006_4084
+"""Bytes of the status variables 0 to 15, four bits each; 0 for those that Python reads."""
+_LATER_STATUS_SIZES: Final = 0x11_1281
+"""The same of 16 to 21."""
 
 
 @helper
@@ -64,8 +74,31 @@ def _same_bytes(a, b, size):
 
 
 @helper
+def _same_words(a, b, size):
+    """As `_same_bytes`, without its loop over the last bytes; the 8 before them are readable."""
+    last = size - 8
+    different = i64(a + last) ^ i64(b + last)
+    done = 0
+    while done < last:
+        different |= i64(a + done) ^ i64(b + done)
+        done += 8
+    return different == 0
+
+
+@helper
 def _known_slot(frame, body, size):
-    """Slot of a table map's body (behind id and flags): its word's address, or 0 if not known."""
+    """Slot of a table map's body (behind id and flags): its word's address, or 0 if not known.
+
+    Mostly it is the same as that before it.
+    """
+    last = get(frame, k.LAST_KNOWN)
+    if (
+        last
+        and size >= 8
+        and i64(last + k.K_SIZE * 8) == size
+        and _same_words(i64(last + k.K_BODY * 8), body, size)
+    ):
+        return last + k.K_SLOT * 8
     mixed = hash_bytes(body, size)
     mask = get(frame, k.KNOWN_MASK)
     place = mixed & mask
@@ -79,6 +112,7 @@ def _known_slot(frame, body, size):
             and i64(entry + k.K_HASH * 8) == mixed
             and _same_bytes(i64(entry + k.K_BODY * 8), body, size)
         ):
+            put(frame, k.LAST_KNOWN, entry)
             return entry + k.K_SLOT * 8
         place = (place + 1) & mask
 
@@ -102,35 +136,18 @@ def _map_table(frame, table_id, slot):
 
 @helper
 def _slot_of(frame, table_id):
-    """The slot that ``table_id`` means in this statement, or -2."""
+    """The slot that ``table_id`` means in this statement, or NO_SLOT."""
     mask = get(frame, k.IDS_MASK)
     generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
     for _ in range(mask + 1):
         entry = get(frame, k.IDS) + place * 24
         if i64(entry + 8) != generation:
-            return -2
+            return k.NO_SLOT
         if i64(entry) == table_id:
             return i64(entry + 16)
         place = (place + 1) & mask
-    return -2
-
-
-@helper
-def _length_encoded(p, end):
-    """A length-encoded integer: (value, address behind it), or (-1, p) where it does not fit."""
-    if p >= end:
-        return -1, p
-    first = u8(p)
-    if first < 251:
-        return first, p + 1
-    if first == 0xFC and end - p >= 3:
-        return u16(p + 1), p + 3
-    if first == 0xFD and end - p >= 4:
-        return le24(p + 1), p + 4
-    if first == 0xFE and end - p >= 9 and i64(p + 1) >= 0:
-        return i64(p + 1), p + 9
-    return -1, p
+    return k.NO_SLOT
 
 
 @helper
@@ -154,64 +171,179 @@ def _empty_bitmap(p, width):
 
 
 @helper
-def _query(frame, p, body, end):
-    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
-    if end - body < 13:
-        return k.BAD_EVENT
-    text = body + 13 + u16(body + 11) + u8(body + 8) + 1
-    size = end - text
-    if size < 0:
-        return k.BAD_EVENT
-    if size == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
-        if get(frame, k.HAS_GTIDS) == 0:
-            put(frame, k.FIRST_ENTRY, get(frame, k.ENTRY_COUNT))
-            put(frame, k.FIRST_CURSOR, p)
-        return k.DONE
-    if size == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
-        put(frame, k.SAFE, end + get(frame, k.CHECKSUM_BYTES) + get(frame, k.BASE))
-        return k.DONE
-    return k.AT_EVENT
+def _ascii(p, size):
+    """Whether all of the bytes are below 128; up to 7 bytes behind them are read."""
+    while size >= 8:
+        if i64(p) & _HIGH_BITS:
+            return False
+        p += 8
+        size -= 8
+    return size == 0 or (i64(p) << (8 * (8 - size))) & _HIGH_BITS == 0
 
 
 @helper
-def _rows(frame, p, body, end, kind):
+def _sound_status(p, end):
+    """Whether status variables are certainly sound: known ones, whole, names in ASCII."""
+    while p < end:
+        code = u8(p)
+        p += 1
+        if code in (5, 6):  # names
+            size = u8(p)
+            if size >= end - p or not _ascii(p + 1, size):
+                return False
+            p += 1 + size
+            continue
+        if code < 16:
+            size = (_STATUS_SIZES >> (4 * code)) & 15
+        elif code < 22:
+            size = (_LATER_STATUS_SIZES >> (4 * (code - 16))) & 15
+        else:
+            size = 3 if code == 128 else (8 if code == 129 else 0)
+        if size == 0:
+            return False
+        p += size
+    return p == end
+
+
+@helper
+def _step(frame, p, size, token):
+    """Take the grammar's step with an event of ``size`` bytes; DOUBT where there is none."""
+    state = get(frame, k.STATE) & 0xFF
+    after = u8(get(frame, k.STEPS) + state * 16 + token)
+    if after == k.NO_STEP:
+        return k.DOUBT
+    if state == k.OUTSIDE:
+        put(frame, k.FIRST_ENTRY, get(frame, k.ENTRY_COUNT))
+        put(frame, k.FIRST_CURSOR, p)
+        if token > k.T_SINGLE and get(frame, k.HAS_GTIDS):
+            no_transaction(frame)
+    if after == state:
+        return k.DONE
+    put(frame, k.STATE, after)
+    if after == k.OUTSIDE:
+        put(frame, k.SAFE, p + size + get(frame, k.BASE))
+    return k.DONE
+
+
+@helper
+def _query(frame, p, body, end, size, form):
+    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    if form & k.DOUBTED:
+        return k.AT_EVENT
+    if end - body < 13:
+        return k.DOUBT
+    status_end = body + 13 + u16(body + 11)
+    text = status_end + u8(body + 8) + 1
+    length = end - text
+    if length < 0 or u8(text - 1):
+        return k.DOUBT
+    if length == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
+        token = k.T_BEGIN
+    elif length == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
+        token = k.T_COMMIT
+    else:
+        return k.AT_EVENT
+    like = get(frame, k.SOUND_QUERY)  # sizes, status variables and database are mostly the same
+    if like == 0 or not _same_words(like + 8, body + 8, text - body - 8):
+        if get(frame, k.CHECKED) != p and not (
+            _sound_status(body + 13, status_end) and _ascii(status_end, text - status_end)
+        ):
+            return k.DOUBT
+        put(frame, k.SOUND_QUERY, body)
+    return _step(frame, p, size, token)
+
+
+@helper
+def _table_map(frame, p, body, end, size, form):
+    """Give a table id its slot; Python resolves a table map that is not known yet."""
+    fixed = 6 if form & k.SHORT_ID else 8
+    if end - body < fixed:
+        return k.DOUBT
+    place = _known_slot(frame, body + fixed, end - body - fixed)
+    if place == 0:
+        return k.AT_TABLE_MAP
+    if get(frame, k.STATE) != k.OPEN:
+        reason = _step(frame, p, size, k.T_ROWS)
+        if reason != k.DONE:
+            return reason
+    table_id = u32(body) if form & k.SHORT_ID else le48(body)
+    return k.DONE if _map_table(frame, table_id, i64(place)) else k.DOUBT
+
+
+@helper
+def _gtid(frame, p, body, end, size, kind):
+    """A transaction begins."""
+    sure = get(frame, k.CHECKED) == p
+    token = k.T_GTID
+    if kind == 162:
+        if end - body >= 13:
+            token = k.T_SINGLE if u8(body + 12) & 1 else k.T_GROUP
+        reason = mariadb_gtid(frame, p, body, end, sure)
+    elif kind == 42:
+        reason = tagged_gtid(frame, p, body, end, sure)
+    else:
+        reason = mysql_gtid(frame, p, body, end, kind == 34, sure)
+    if reason != k.DONE:
+        return reason
+    reason = _step(frame, p, size, token)
+    if reason == k.DONE:
+        put(frame, k.HAS_GTIDS, 1)
+        put(frame, k.TRANSACTION_COUNT, get(frame, k.TRANSACTION_COUNT) + 1)
+    return reason
+
+
+@helper
+def _sound_extra(at, extra, update):
+    """Whether the extra header of a rows event is certainly sound: empty, or a partition's."""
+    return extra == 2 or (extra == (7 if update else 5) and u8(at + 2) == 1)
+
+
+@helper
+def _rows(frame, p, body, end, kind, form):
     """Note one rows event, any version (facts sheet 2.3)."""
-    version_2 = 30 <= kind <= 32 or kind >= 169
-    compressed = kind >= 166
-    if end - body < (10 if version_2 else 8):
-        return k.BAD_EVENT
-    table_id = le48(body)
-    flags = u16(body + 6)
-    at = body + 8
-    if version_2:
+    at = body + (6 if form & k.SHORT_ID else 8)
+    if end < at + (2 if form & k.EXTRA_HEADER else 0):
+        return k.DOUBT
+    table_id = u32(body) if form & k.SHORT_ID else le48(body)
+    flags = u16(at - 2)
+    operation = (kind - 23) if kind < 30 else (kind - 30 if kind <= 32 else (kind - 166) % 3)
+    if form & k.EXTRA_HEADER:
         extra = u16(at)
         if extra < 2 or end - at < extra:
-            return k.BAD_EVENT
+            return k.DOUBT
+        if not _sound_extra(at, extra, operation == 1) and get(frame, k.CHECKED) != p:
+            return k.DOUBT
         at += extra
-    width, at = _length_encoded(at, end)
-    operation = (kind - 23) if kind < 30 else (kind - 30 if kind <= 32 else (kind - 166) % 3)
+    width, at = length_encoded(at, end)
     images = 2 if operation == 1 else 1
     if width < 0 or (end - at) < images * ((width + 7) >> 3):
-        return k.BAD_EVENT
+        return k.DOUBT
     slot = _slot_of(frame, table_id)
-    dummy = table_id == _DUMMY_TABLE and width == 0
-    if slot == -2 and not dummy:
-        return k.NO_TABLE_MAP
+    dummy = table_id == _DUMMY_TABLE
+    if slot == k.NO_SLOT and not dummy:
+        return k.DOUBT
     bitmap = (width + 7) >> 3
     first, second = at, at + bitmap
     at += images * bitmap
     rows, rows_end = at, end
+    state = get(frame, k.SLOTS) + slot * (k.SLOT_WORDS * 8)
+    if slot >= 0:
+        if i64(state + k.S_COLUMNS * 8) != width or (i64(state + k.S_UNKNOWN * 8) and not dummy):
+            return k.DOUBT
+        if kind >= 166 and get(frame, k.COMPRESSED_SIZE) < 0:
+            put(frame, k.COMPRESSED_ROWS, rows)
+            return k.AT_COMPRESSED
+    elif slot != k.NO_SLOT and (k.IGNORED - slot) & ((1 << k.WIDTH_BITS) - 1) != width:
+        return k.DOUBT
+    if get(frame, k.STATE) != k.OPEN:  # where rows change nothing
+        reason = _step(frame, p, end - p + get(frame, k.CHECKSUM_BYTES), k.T_ROWS + (flags & 1))
+        if reason != k.DONE:
+            return reason
+    if slot >= 0 and kind >= 166:
+        rows = get(frame, k.COMPRESSED_ROWS)
+        rows_end = rows + get(frame, k.COMPRESSED_SIZE)
+        put(frame, k.COMPRESSED_SIZE, -1)
     if slot >= 0 and not dummy and not get(frame, k.MUTED):
-        state = get(frame, k.SLOTS) + slot * (k.SLOT_WORDS * 8)
-        if i64(state + k.S_COLUMNS * 8) != width:
-            return k.WRONG_WIDTH
-        if compressed:
-            if get(frame, k.COMPRESSED_SIZE) < 0:
-                put(frame, k.COMPRESSED_ROWS, rows)
-                return k.AT_COMPRESSED
-            rows = get(frame, k.COMPRESSED_ROWS)
-            rows_end = rows + get(frame, k.COMPRESSED_SIZE)
-            put(frame, k.COMPRESSED_SIZE, -1)
         seen = 1 << operation
         before = first if operation > 0 else 0
         after = (second if operation == 1 else first) if operation < 2 else 0
@@ -247,7 +379,7 @@ def _rows(frame, p, body, end, kind):
         put64(state + k.S_BYTES * 8, i64(state + k.S_BYTES * 8) + rows_end - rows)
         put64(state + k.S_SEEN * 8, i64(state + k.S_SEEN * 8) | seen)
         put(frame, k.ENTRY_COUNT, count + 1)
-    elif slot == k.IGNORED:
+    elif k.NO_SLOT < slot <= k.IGNORED:
         put(frame, k.SKIPPED_ROWS_EVENTS, get(frame, k.SKIPPED_ROWS_EVENTS) + 1)
     if flags & 1:
         put(frame, k.GENERATION, get(frame, k.GENERATION) + 1)
@@ -261,6 +393,7 @@ def plan_events(frame):
     tail = get(frame, k.CHECKSUM_BYTES)
     verify = get(frame, k.VERIFY) and tail
     tables = get(frame, k.CRC_TABLES)
+    types = get(frame, k.TYPES)
     p = get(frame, k.CURSOR)
     while p < limit:
         put(frame, k.CURSOR, p)
@@ -282,31 +415,28 @@ def plan_events(frame):
         if verify and crc32(p, size - 4, tables) != u32(end):
             return k.BAD_CHECKSUM
         body = p + 19
-        reason = k.DONE
+        form = u8(types + kind)
+        if form & k.DOUBTED and get(frame, k.CHECKED) != p:
+            return k.DOUBT
         if 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171:
-            reason = _rows(frame, p, body, end, kind)
+            reason = _rows(frame, p, body, end, kind, form)
         elif kind == 19:
-            if end - body < 8:
-                return k.BAD_EVENT
-            place = _known_slot(frame, body + 8, end - body - 8)
-            if place == 0:
-                return k.AT_TABLE_MAP
-            if not _map_table(frame, le48(body), i64(place)):
-                return k.BAD_EVENT
+            reason = _table_map(frame, p, body, end, size, form)
         elif kind == 16:
-            put(frame, k.SAFE, p + size + get(frame, k.BASE))
+            if end - body != 8 and get(frame, k.CHECKED) != p:
+                return k.DOUBT
+            reason = _step(frame, p, size, k.T_COMMIT)
         elif kind == 2:
-            reason = _query(frame, p, body, end)
-        elif kind in (33, 34):
-            put(frame, k.HAS_GTIDS, 1)
-            reason = mysql_gtid(frame, p, body, end, kind == 34)
-        elif kind == 42:
-            reason = tagged_gtid(frame, p, body, end)
-        elif kind == 162:
-            reason = mariadb_gtid(frame, p, body, end)
+            reason = _query(frame, p, body, end, size, form)
+        elif kind in (33, 34, 42, 162):
+            reason = _gtid(frame, p, body, end, size, kind)
         elif kind == 39:
             return k.AT_PARTIAL
-        elif kind not in (29, 160):
+        elif kind in (29, 160):
+            if end == body and kind == 29:
+                return k.DOUBT
+            reason = _step(frame, p, size, k.T_ROWS)
+        else:
             return k.AT_EVENT
         if reason != k.DONE:
             return reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.columns import scan_frame as f
-from tailrace.columns.kernels.memory import get, helper, put, put64, u8, u16, u32
+from tailrace.columns.kernels.memory import get, helper, length_encoded, put, put64, u8, u16, u32
 
 
 @helper
@@ -39,19 +39,6 @@ def _note_statement(frame, offset):
 
 
 @helper
-def _number(p):
-    """A length-encoded integer of at most 3 bytes: (value, address behind it), -1 for others."""
-    first = u8(p)
-    if first < 251:
-        return first, p + 1
-    if first == 252:
-        return u16(p + 1), p + 3
-    if first == 253:
-        return u16(p + 1) | (u8(p + 3) << 16), p + 4
-    return -1, p
-
-
-@helper
 def _frames_at(p, end):
     """Where the zstd frames of a payload event begin; 0 for what is not written by servers of now.
 
@@ -60,10 +47,10 @@ def _frames_at(p, end):
     at = p + 19
     zstd = False
     while at < end:
-        kind, at = _number(at)
+        kind, at = length_encoded(at, end)
         if kind == 0:
             return at if zstd else 0
-        size, at = _number(at)
+        size, at = length_encoded(at, end)
         if kind < 0 or kind > 3 or size < 0 or size > end - at:
             return 0
         if kind == 2:
@@ -95,10 +82,12 @@ def _note_payload(frame, p, size):
 @helper
 def _statement(frame, p, size, tail):
     """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    if size < 32 + tail:
+        return f.AT_EVENT
     text = p + 32 + u16(p + 30) + u8(p + 27) + 1
     length = p + size - tail - text
-    if size < 32 + tail or length < 0:
-        return f.BAD_EVENT
+    if length < 0:
+        return f.AT_EVENT
     offset = p + get(frame, f.BASE)
     if length == 5 and u32(text) == f.BEGIN and u8(text + 4) == 78:
         if get(frame, f.HAS_GTIDS) == 0 and not _note_begin(frame, offset):

@@ -1,0 +1,55 @@
+"""What the plan kernel has to know of transactions and of event types, as tables of bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns import layout as k
+from tailrace.events.rows import ROWS_TYPES, fixed_size
+from tailrace.transactions import GRAMMAR, TOKENS, State
+
+if TYPE_CHECKING:
+    from tailrace.events.description import FormatDescription
+
+Array = np.ndarray[Any, Any]
+
+_SIXTEEN: Final = 16
+
+
+def _steps() -> Array:
+    table = np.full((len(State) + 1, _SIXTEEN), k.NO_STEP, np.uint8)
+    table[k.IN_PAYLOAD] = k.IN_PAYLOAD
+    for (state, token), (_, after, _) in GRAMMAR.items():
+        table[state, token] = after
+    return table
+
+
+STEPS: Final = _steps()
+"""By state and token, 16 a state, the state after it (`tailrace.transactions`); or NO_STEP."""
+
+
+def types_of(form: FormatDescription | None) -> Array:
+    """By type code, the token and what the kernel must know of the layout (``T_...``).
+
+    Before the format description nobody knows it.
+    """
+    if form is None:
+        return np.full(256, k.DOUBTED, np.uint8)
+    types = np.zeros(256, np.uint8)
+    for code, token in TOKENS.items():
+        types[code] = token
+    for code in ROWS_TYPES:
+        said = fixed_size(form, code)
+        types[code] = _ROWS_FORMS.get(said, k.DOUBTED)
+    if form.differs:
+        for code in k.QUERY, k.XID, k.TABLE_MAP:
+            if form.other_post_header(code):
+                types[code] |= k.DOUBTED
+    if form.table_map_id_size == 4:
+        types[k.TABLE_MAP] |= k.SHORT_ID
+    return types
+
+
+_ROWS_FORMS: Final = {6: k.SHORT_ID, 8: 0, 10: k.EXTRA_HEADER}

@@ -1,0 +1,229 @@
+"""Two paths, one verdict: what the object path rejects, the column path rejects, and the reverse.
+
+The long comparison is ``./run python -m tools.campaign badinput --verdicts 500000``; its results
+are in ``docs/evidence/badinput.md``.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tailrace.columns import plan_splits
+from tailrace.columns.planner import SplitPlanner
+from tailrace.errors import (
+    BadEventLength,
+    BoundaryError,
+    EventDecodeError,
+    LogError,
+    MissingTableMap,
+    TruncatedEvent,
+)
+from tools.campaign import verdicts
+from tools.campaign.mutate import Parsed
+
+CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
+WRITE_V1, WRITE, UPDATE, DELETE = 23, 30, 31, 32
+
+
+def both(data, verify):
+    log = verdicts.series_of(data)
+    objects = verdicts.by_objects(log, verify=verify)
+    columns = verdicts.by_columns(log, verify=verify)
+    assert objects.differs(columns) is None, (objects, columns)
+    return objects
+
+
+def of(case, *codes):
+    """A small log of a case that has events of these types."""
+    for name, data in verdicts.bases():
+        if name.startswith(case):
+            types = [event[4] for event in Parsed.of(data).events]
+            if all(code in types for code in codes):
+                return Parsed.of(data)
+    raise AssertionError(case)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_sound_logs(verify):
+    """Both paths give the same rows; an incident, and a table of unknown columns, are errors."""
+    rejected = [name for name, data in verdicts.bases() if both(data, verify).error is not None]
+    assert {name.split(":")[0] for name in rejected} <= {
+        "mysql-9.7.incident",
+        "mariadb-10.11.incident",
+        "mariadb-11.8.incident",
+        "mariadb-10.11.ddl",
+    }
+    assert len(rejected) < 6
+    assert len(verdicts.bases()) > 300
+
+
+def test_broken_logs():
+    report = verdicts.run(20261122, 1000)
+    assert not report.differences, "\n".join(report.differences)
+    assert report.tried == 1000
+    assert 200 < report.outcomes["accepted"] < 800
+
+
+def index_of(parsed, code):
+    return [event[4] for event in parsed.events].index(code)
+
+
+def longer(code):
+    def change(parsed):
+        index = index_of(parsed, code)
+        event = parsed.events[index]
+        event[len(event) - parsed.tail : len(event) - parsed.tail] = b"\1"
+        parsed.seal(index)
+
+    return change
+
+
+def shorter(code, size):
+    def change(parsed):
+        index = index_of(parsed, code)
+        event = parsed.events[index]
+        del event[19 + size : len(event) - parsed.tail]
+        parsed.seal(index)
+
+    return change
+
+
+def without(code):
+    """Leave out the last before rows."""
+
+    def change(parsed):
+        types = [event[4] for event in parsed.events]
+        rows = min(types.index(each) for each in (WRITE_V1, WRITE) if each in types)
+        del parsed.events[max(n for n in range(len(types)) if types[n] == code and n < rows)]
+
+    return change
+
+
+def without_end(code):
+    return lambda parsed: parsed.events.pop(index_of(parsed, code))
+
+
+def twice(code):
+    def change(parsed):
+        index = index_of(parsed, code)
+        parsed.events.insert(index, parsed.events[index])
+
+    return change
+
+
+def byte(code, at, value):
+    def change(parsed):
+        index = index_of(parsed, code)
+        parsed.events[index][19 + at] = value
+        parsed.seal(index)
+
+    return change
+
+
+def post_header(code, size):
+    def change(parsed):
+        parsed.events[0][19 + 57 + code - 1] = size
+        parsed.seal(0)
+
+    return change
+
+
+MYSQL, MARIADB = "mysql-9.7.checksum-crc32", "mariadb-10.11.checksum-crc32"
+REJECTED = {
+    "an XID of 9 bytes": (MYSQL, longer(XID), EventDecodeError),
+    "an XID of 7 bytes": (MYSQL, shorter(XID, 7), EventDecodeError),
+    "an event without room for its checksum": (MYSQL, shorter(XID, -4), BadEventLength),
+    "a GTID with a byte more": (MYSQL, longer(GTID), EventDecodeError),
+    "a GTID of 30 bytes": (MYSQL, shorter(GTID, 30), EventDecodeError),
+    "a GTID of 45 bytes": (MYSQL, shorter(GTID, 45), EventDecodeError),
+    "a GTID with number 0": (MYSQL, byte(GTID, 17, 0), EventDecodeError),
+    "a GTID of MariaDB with bytes behind it": (MARIADB, longer(MARIADB_GTID), EventDecodeError),
+    "a commit outside transactions": (MYSQL, twice(XID), BoundaryError),
+    "a GTID inside a transaction": (MYSQL, without_end(XID), BoundaryError),
+    "rows without BEGIN": (MYSQL, without(QUERY), BoundaryError),
+    "two GTIDs": (MYSQL, twice(GTID), BoundaryError),
+    "rows outside transactions": (MARIADB, without(MARIADB_GTID), BoundaryError),
+    "rows without a table map": (MYSQL, without(TABLE_MAP), MissingTableMap),
+    "an unknown length in a database's name": (MYSQL, byte(QUERY, 8, 90), EventDecodeError),
+    "a name of a status variable that is not UTF-8": (MYSQL, byte(QUERY, 28, 0xFF), None),
+    "another fixed part of rows": (MYSQL, post_header(WRITE, 9), EventDecodeError),
+    "another fixed part of XID": (MYSQL, post_header(XID, 1), EventDecodeError),
+}
+
+
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "unverified"])
+@pytest.mark.parametrize(("case", "change", "error"), REJECTED.values(), ids=REJECTED)
+def test_rejected_by_both(case, change, error, verify):
+    parsed = of(
+        case, *((GTID, QUERY, WRITE, XID) if case is MYSQL else (MARIADB_GTID, WRITE_V1, XID))
+    )
+    change(parsed)
+    found = both(parsed.bytes(), verify)
+    if error is not None:
+        assert found.error == error.__name__, found
+        assert found.offset is not None
+
+
+DATETIME_0 = struct.pack(">Q", (1 << 63) | (2024 * 13 + 5) << 46 | 6 << 41)
+"""2024-05-06 00:00:00: year * 13 + month, day, hour, minute, second from the 17th bit on."""
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("second 60", 60 << 24),
+        ("minute 60", 60 << 30),
+        ("hour 24", 24 << 36),
+        ("year 10000", (10000 - 2024) * 13 << 46),
+    ],
+)
+def test_no_such_clock_time(name, bad):
+    """Facts of the format: second and minute have 6 bits, hour 5, the year 13 months."""
+    sound = DATETIME_0[:5]
+    broken = struct.pack(">Q", int.from_bytes(DATETIME_0, "big") + bad)[:5]
+    parsed = of("mysql-9.7.datetimes-full", WRITE)
+    index = index_of(parsed, WRITE)
+    event = parsed.events[index]
+    at = event.index(b"\x99", 19 + 20)  # the first DATETIME of a year of our time
+    event[at : at + 5] = sound
+    parsed.seal(index)
+    assert both(parsed.bytes(), True).error is None
+    event[at : at + 5] = broken
+    parsed.seal(index)
+    assert both(parsed.bytes(), True).error == "EventDecodeError", name
+
+
+def test_rows_of_a_transaction_without_an_end():
+    """The log ends before the commit: the rows are none on either path, sound or not."""
+    parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
+    whole = both(parsed.bytes(), True)
+    last = max(n for n, event in enumerate(parsed.events) if event[4] == XID)
+    del parsed.events[last:]
+    assert len(both(parsed.bytes(), True).rows) < len(whole.rows)
+
+
+def test_the_magic_alone():
+    assert both(b"\xfebin", True).error == TruncatedEvent.__name__
+
+
+@pytest.mark.parametrize("body", [b"\xfc", b"\xfd", b"\xfd\1\2", b"\2\xfc", b"\2\xfd\0", b"\2\1"])
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_length_at_the_end_of_a_block(body, hold):
+    """Lengths of a payload's fields that begin in the log's last bytes, and end behind them."""
+    parsed = of("mysql-9.7.payload", PAYLOAD)
+    index = index_of(parsed, PAYLOAD)
+    del parsed.events[index + 1 :]
+    event = parsed.events[index]
+    event[19 : len(event) - parsed.tail] = body
+    parsed.seal(index)
+    series = verdicts.series_of(parsed.bytes())
+    if hold:
+        with pytest.raises(LogError):
+            SplitPlanner().plan(series)
+    else:
+        plan_splits(series)
+    assert both(parsed.bytes(), True).error == "EventDecodeError"

@@ -1,0 +1,348 @@
+"""Broken logs read by the object path and by the column path: one verdict.
+
+    ./run python -m tools.campaign badinput --verdicts 500000 --seed 1 [--first 4711]
+
+A verdict is, for a whole log read through, either the rows that it gives, in the log's order, or
+the class of the error that ends it and where that stands. What was given before an error is no
+part of it. The object path is `tailrace.records.Changes`, each event decoded in full as it is
+read, each row as it is given; the column path is `tailrace.columns.changes`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import zstandard
+
+from tailrace.columns import changes
+from tailrace.columns.objects import arrow_value
+from tailrace.columns.types import plan_of
+from tailrace.errors import LogError, TailraceError
+from tailrace.events import QueryEvent, RowsEvent
+from tailrace.events.payload import TransactionPayloadEvent
+from tailrace.events.table_map import TableMapEvent
+from tailrace.log import Log
+from tailrace.position import file_number
+from tailrace.reader import Reader
+from tailrace.records import Changes
+from tailrace.rows.image import ABSENT
+from tailrace.schema.classify import classify
+from tailrace.storage import LogFile, LogSeries
+from tailrace.storage.streams.memory import MemoryInput
+from tools.campaign.mutate import AIMED, flip_sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from decimal import Decimal
+
+    from tailrace.records import Change
+    from tailrace.rows.schema import TableSchema
+    from tailrace.storage.streams.base import RandomInput
+
+_CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
+_LARGEST: Final = 6000
+"""Bytes of a small log, at most."""
+_NAME: Final = "binlog.000001"
+_SAYS_EVERY: Final = 5000
+
+
+class _InMemory(LogFile):
+    """A log of bytes that stand in its path's place."""
+
+    bytes_: bytes
+
+    def stored(self) -> RandomInput:
+        return MemoryInput(self.bytes_)
+
+
+def series_of(data: bytes) -> LogSeries:
+    """A series of one file."""
+    file = _InMemory(_NAME, _NAME, len(data))
+    object.__setattr__(file, "bytes_", data)
+    return LogSeries("binlog", (file,))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of a log: its rows as text, or the error's class and the offset that it names."""
+
+    rows: tuple[str, ...] = ()
+    error: str | None = None
+    offset: int | None = None
+    message: str = ""
+
+    def differs(self, other: Verdict) -> str | None:
+        """In what two verdicts differ; None where they are the same."""
+        if self.error != other.error:
+            return f"{self.error or 'accepted'} / {other.error or 'accepted'}"
+        if self.error is not None:
+            both = self.offset is not None and other.offset is not None
+            return f"{self.error} elsewhere" if both and self.offset != other.offset else None
+        return None if self.rows == other.rows else "rows"
+
+
+def _failed(error: TailraceError) -> Verdict:
+    offset = error.offset if isinstance(error, LogError) else None
+    return Verdict(error=type(error).__name__, offset=offset, message=str(error))
+
+
+def by_objects(log: LogSeries, *, verify: bool) -> Verdict:
+    """The object path's verdict."""
+    rows: list[str] = []
+    try:
+        reader = Reader(log, verify_checksums=verify)
+        found = Changes(reader, statements="skip")
+        for step in reader:
+            step.event.check()
+            for change in found.feed(step):
+                rows += _rows(change)
+        found.finish()
+    except TailraceError as error:
+        return _failed(error)
+    return Verdict(tuple(rows))
+
+
+@cache
+def _plans(schema: TableSchema) -> list[Any]:
+    return [plan_of(column) for column in schema.columns]
+
+
+def _rows(change: Change) -> Iterator[str]:
+    event, schema = change.event, change.schema
+    plans = None
+    number = file_number(event.file or "") or 0
+    offset = event.offset or 0
+    for row in change.rows():
+        plans = plans or _plans(schema)
+        raw: list[tuple[str, str]] = []
+        images: list[dict[str, Any] | None] = []
+        for which, image in (("before", row.before), ("after", row.after)):
+            if image is None:
+                images.append(None)
+                continue
+            values = {}
+            for column, plan, value in zip(schema.columns, plans, image.as_tuple(), strict=True):
+                odd = None
+                if value is None or value is ABSENT:
+                    shown = None
+                else:
+                    shown, odd = arrow_value(value, plan)
+                if odd is not None:
+                    raw.append((f"{which}.{column.name}", odd))
+                values[column.name] = _plain(shown, plan)
+            images.append(values)
+        seq = (number << 92) | (offset << 48) | (change.first + row.number)
+        kind = (row.kind, schema.database, schema.table, change.group.time_of(event))
+        yield repr(
+            (*kind, change.group.gtid, offset, seq, event.header.server_id, raw or None, *images)
+        )
+
+
+def _plain(value: Any, plan: Any) -> Any:
+    """As `pyarrow.Scalar.as_py` gives it, of a type that holds a number as one."""
+    if value is None:
+        return None
+    arrow = plan.type
+    if pa.types.is_float32(arrow) or pa.types.is_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return pa.array([value], arrow)[0].as_py()
+    if pa.types.is_decimal(arrow):
+        return pa.array([value], arrow)[0].as_py()
+    return value
+
+
+def _shown(column: Any) -> list[Any]:
+    """A column's values, dates and times as numbers."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return list(column.cast(pa.int32()).to_pylist())
+    if pa.types.is_timestamp(kind):
+        return list(column.cast(pa.int64()).to_pylist())
+    return list(column.to_pylist())
+
+
+def by_columns(log: LogSeries, *, verify: bool) -> Verdict:
+    """The column path's verdict."""
+    rows: list[tuple[Decimal, str]] = []
+    try:
+        for batch in changes(log, verify_checksums=verify, statements="skip"):
+            batch.validate(full=True)
+            rows += _batch_rows(batch)
+    except TailraceError as error:
+        return _failed(error)
+    return Verdict(tuple(text for _, text in sorted(rows)))
+
+
+def _batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:
+    names = ("_op", "_db", "_table", "_ts", "_gtid", "_pos", "_seq", "_server_id", "_raw")
+    columns = [_shown(batch.column(name)) for name in names]
+    images = []
+    for name in ("before", "after"):
+        image = batch.column(name)
+        fields = [each.name for each in image.type]
+        parts = [_shown(image.field(index)) for index in range(len(fields))]
+        values = [dict(zip(fields, row, strict=True)) for row in zip(*parts, strict=True)]
+        if not parts:
+            values = [{} for _ in range(len(image))]
+        valid = image.is_valid().to_pylist()
+        images.append([each if ok else None for each, ok in zip(values, valid, strict=True)])
+    for op, db, table, ts, gtid, pos, seq, server, raw, before, after in zip(
+        *columns, *images, strict=True
+    ):
+        kept = None if raw is None else [tuple(each) for each in raw]
+        shown = (op, db, table, ts, gtid, pos, int(seq), server, kept, before, after)
+        yield seq, repr(shown)
+
+
+@cache
+def bases() -> list[tuple[str, bytes]]:
+    """Small sound logs, cut from the corpus: one for each set of event types, of column types, and
+    of statements that was not among those before.
+    """
+    found = []
+    seen: set[Any] = set()
+    for path in sorted(_CORPUS.glob("*/*.0*")):
+        if path.read_bytes()[:4] == b"\xfebin" and "encrypted" not in path.parent.name:
+            found += list(_cut(path, seen))
+    return found
+
+
+def _cut(path: Path, seen: set[Any]) -> Iterator[tuple[str, bytes]]:
+    raw = path.read_bytes()
+    try:
+        with Log(LogSeries("binlog", (LogFile.at(path),)), expand_payloads=False) as log:
+            events = list(log)
+            groups = list(log.transactions())
+    except TailraceError:
+        return
+    head = []
+    for event in events:
+        if event.type not in {15, 35, 163, 161, 4}:
+            break
+        head.append(event)
+    defined: dict[str, bytes] = {}
+    for index, group in enumerate(groups):
+        new = _marks(group.all_events()) - seen
+        text = b"".join(_bytes(raw, event) for event in group.events)
+        for event in group.all_events():
+            if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
+                defined[event.sql.split("(")[0].strip().rpartition(" ")[2].strip("`")] = text
+        if not new:
+            continue
+        pieces = [_bytes(raw, event) for event in head]
+        tables = {event.table for event in group.all_events() if isinstance(event, TableMapEvent)}
+        pieces += [sql for table, sql in defined.items() if table in tables]
+        pieces.append(text)
+        for after in groups[index + 1 : index + 3]:
+            pieces.append(b"".join(_bytes(raw, event) for event in after.events))
+            if sum(map(len, pieces)) > _LARGEST // 3:
+                break
+        data = b"\xfebin" + b"".join(pieces)
+        if len(data) > _LARGEST:
+            continue
+        seen |= new
+        yield f"{path.parent.name}:{group.events[0].offset}", data
+
+
+def _bytes(raw: bytes, event: Any) -> bytes:
+    return raw[event.offset : event.offset + event.header.length]
+
+
+def _marks(events: Iterator[Any]) -> set[Any]:
+    """What a transaction has that a campaign is to see."""
+    found: set[Any] = set()
+    for event in events:
+        mysql = event.form.flavour
+        found.add((event.type, event.checksum is None, mysql, event.inner_index is None))
+        if isinstance(event, RowsEvent) and not event.is_dummy:
+            for column in event.table_map.columns:
+                named, inner = column.name is None, event.inner_index is not None
+                found.add((column.type, column.metadata, event.kind, mysql, named, inner))
+            bits = (event.present_before, event.present_after)
+            full = all(each is None or each.strip(b"\xff") == b"" for each in bits)
+            found.add((event.type, full, mysql, event.inner_index is None))
+        elif isinstance(event, QueryEvent):
+            words = " ".join(event.sql.split()[:2]).upper()
+            found.add((words, mysql, event.inner_index is None))
+            found.add((event.type, tuple(event.status_variables.values), mysql))
+        elif isinstance(event, TransactionPayloadEvent):
+            found.add((event.type, event.compression, mysql))
+    return found
+
+
+@dataclass
+class Report:
+    """What a comparison came to: how many logs, and those that differ."""
+
+    seed: int
+    tried: int = 0
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def line(self) -> str:
+        """How far it is."""
+        found = f"{len(self.differences)} differences"
+        return f"seed {self.seed}: {self.tried} broken logs in {self.seconds:.0f} s, {found}"
+
+
+def broken(seed: int, number: int) -> tuple[str, bytes, bool]:
+    """The broken log of a number: what was done, its bytes, whether checksums are verified."""
+    rng = random.Random(f"verdicts/{seed}/{number}")
+    sound = bases()
+    name, data = rng.choice(sound)
+    _, other = rng.choice(sound)
+    mutation = rng.choice(AIMED)
+    verify = rng.random() < 0.5
+    try:
+        changed = mutation(rng, data, other)
+    except (ValueError, IndexError, zstandard.ZstdError, zlib.error):  # nothing of the kind is left
+        changed = flip_sealed(rng, data, other)
+    return f"{mutation.__name__} {name}", changed, verify
+
+
+def compare(seed: int, number: int) -> tuple[Verdict, Verdict, str]:
+    """Both verdicts, the object path's first, and what the log is."""
+    what, data, verify = broken(seed, number)
+    log = series_of(data)
+    return by_objects(log, verify=verify), by_columns(log, verify=verify), what
+
+
+def run(
+    seed: int,
+    count: int,
+    *,
+    first: int = 0,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Report:
+    """Compare so many broken logs from ``first`` on; ``say`` is told of each difference, and how
+    far it is at times.
+    """
+    report = Report(seed)
+    began = time.monotonic()
+    for number in range(first, first + count):
+        objects, columns, what = compare(seed, number)
+        report.tried += 1
+        report.outcomes[objects.error or "accepted"] += 1
+        difference = objects.differs(columns)
+        if difference is not None:
+            report.kinds[difference] += 1
+            text = (
+                f"{number} (seed {seed}) {what}: {difference}\n"
+                f"    objects: {objects.message or len(objects.rows)}\n"
+                f"    columns: {columns.message or len(columns.rows)}"
+            )
+            report.differences.append(text)
+            say(f"DIFFERENT {text}")
+        report.seconds = time.monotonic() - began
+        if report.tried % _SAYS_EVERY == 0:
+            say(report.line())
+    return report
