@@ -135,7 +135,10 @@ def changes(
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over the changes in a log as record batches, each of one table, in the log's order.
+    """Iterate over the changes in a log as record batches, each of one table.
+
+    The rows of one table come in the log's order. Batches of different tables may overlap: a batch
+    may hold rows that stand behind those of another table's next batch. ``_seq`` orders all rows.
 
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
     or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
