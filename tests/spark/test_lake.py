@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
 from tailrace.spark.lake.manifest import Current, DataFile, Manifest, SourceState, TableState
-from tailrace.spark.lake.names import folder_name
+from tailrace.spark.lake.names import Folders, folder_name
 from tailrace.spark.lake.store import Lake, TableFiles
 
 COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
@@ -208,7 +209,54 @@ def test_a_lake_of_a_later_layout(tmp_path):
         (("_tailrace", "now"), "_tailrace.now"),
         (("größe", "表"), "größe.表"),
         (("a", "😀"), "a.@d83d@de00"),
+        (("a$b", "my-t_1"), "a$b.my-t_1"),
+        (("shop", "表" * 45), f"shop.{'表' * 45}"),
+        (("表" * 45, "表" * 45), f"{'表' * 30}.{'表' * 30}@-2b99adaeeb9730d2"),
+        (("d", "%" * 64), f"d.{'@0025' * 18}@-e745747ddda448d8"),
     ],
 )
 def test_folder_names(names, folder):
     assert folder_name(*names) == folder
+
+
+@pytest.mark.parametrize("names", [("", "t"), ("d", "")])
+def test_no_name(names):
+    with pytest.raises(PipelineError, match="no table is called"):
+        folder_name(*names)
+
+
+def test_folders_differ_on_every_file_system():
+    """Whatever a file system does not tell apart: case, composed letters, what is cut off."""
+    names = [
+        "t",
+        "T",
+        "größe",
+        "GRÖSSE",
+        "gro\u0308ße",
+        "表" * 64,
+        "表" * 63 + "面",
+        "ﬁ",
+        "fi",
+        "\u212a",  # the sign for kelvin
+        "K",
+    ]
+    folders = Folders(())
+    found = [
+        folders.of(database, name) for database in ("表" * 64, "shop", "Shop") for name in names
+    ]
+    assert len({unicodedata.normalize("NFKD", each).casefold() for each in found}) == len(found)
+    assert max(len(each.encode()) for each in found) < 230
+    assert all(each.count(".") == 1 for each in found)
+    assert folders.of("shop", "t") == "shop.t"
+    assert folders.of("shop", "T").startswith("shop.T@-")
+
+
+def test_a_table_keeps_its_folder():
+    """The first of two has the plain name, also when the second is older in the alphabet."""
+    first = Folders(())
+    states = [
+        TableState("shop", name, "mysql", "log", COLUMNS, folder=first.of("shop", name))
+        for name in ("t", "T")
+    ]
+    again = Folders(states)
+    assert [again.of("shop", name) for name in ("T", "t")] == [first.of("shop", "T"), "shop.t"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 
+import pyarrow as pa
 import pytest
 
 from tailrace.errors import ChecksumMismatch, PipelineError
-from tailrace.spark.tasks import run
+from tailrace.spark.tasks import Report, _cause, _Sealed, _work, run
 
 
 def double(argument, report):
@@ -53,3 +55,53 @@ def test_a_folder_that_cannot_be_made(spark, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PipelineError, match="cannot write"):
         run(spark, double, [1], tmp_path / "file" / "run")
+
+
+class Runs:
+    """A value whose pickle runs a command."""
+
+    def __init__(self, command):
+        self._command = command
+
+    def __reduce__(self):
+        return os.system, (self._command,)
+
+
+def plant(argument, report):
+    """A task's neighbour writes an error file of its own before the task fails."""
+    folder, there = argument
+    with (folder / "0.error").open("wb") as file:
+        pickle.dump(Runs(f"touch {there}"), file)
+    raise RuntimeError("failed")
+
+
+def test_an_error_that_others_wrote_runs_nothing(spark, tmp_path):
+    there = tmp_path / "there"
+    with pytest.raises(PipelineError, match=r"0\.error was not written by this run"):
+        run(spark, plant, [(tmp_path / "run", there)], tmp_path / "run")
+    assert not there.exists()
+
+
+def test_a_job_that_others_wrote_runs_nothing(tmp_path):
+    there = tmp_path / "there"
+    sealed = _Sealed(tmp_path, b"k" * 32)
+    sealed.put("0.job", 4)
+    sealed.put("1.job", 5)
+    numbers = [pa.record_batch({"id": pa.array([0])})]
+    (row,) = next(_work(double, sealed, iter(numbers))).column(1).to_pylist()
+    assert pickle.loads(row)[0] == 8
+    planted = pickle.dumps(Runs(f"touch {there}"))
+    for content in (planted, b"", b"\0" * 32 + planted, (tmp_path / "1.job").read_bytes()):
+        (tmp_path / "0.job").write_bytes(content)
+        with pytest.raises(PipelineError, match=r"0\.job was not written by this run"):
+            next(_work(double, sealed, iter(numbers)))
+    assert not there.exists()
+    assert "0.job was not written" in str(_cause(sealed, RuntimeError("other")))
+
+
+def test_progress_follows_no_link(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (tmp_path / "0.done").symlink_to(mine)
+    Report(tmp_path / "0.done").final(5)
+    assert mine.read_text() == "mine"

@@ -12,6 +12,7 @@ from typing import Final
 
 from tailrace.columns.native import own_cache
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.iceberg_paths import location
 
 _PACKAGES: Final = {
     "delta": {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
@@ -53,6 +54,6 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": "jdbc",
         f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
-        f"{catalog}.warehouse": folder.as_uri(),
+        f"{catalog}.warehouse": location(folder),
         f"{catalog}.jdbc.schema-version": "V1",
     }

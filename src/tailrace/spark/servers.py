@@ -21,6 +21,7 @@ from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
+from tailrace.spark.lake.paths import within
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge
@@ -52,7 +53,8 @@ class ServerLogs:
     @classmethod
     def below(cls, folder: Path, source: Source) -> ServerLogs:
         """The one of a server below a folder for all."""
-        return cls(source, folder / _ODD.sub("_", str(source.hosts[0])).strip("_"))
+        name = _ODD.sub("_", str(source.hosts[0])).strip("_")
+        return cls(source, within(folder, folder / name))
 
     @property
     def name(self) -> str:

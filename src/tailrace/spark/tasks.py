@@ -5,13 +5,21 @@ and `mapInArrow` runs under Spark Connect too. What a task is to do it reads fro
 of thousands of jobs costs a task no more than its own; the folder must be one that tasks and driver
 share, as the lake is. Tasks say there how far they are, and leave an error of ours there, since
 Spark itself would only hand back its text.
+
+Jobs and errors are pickled, and others may be able to write to the folder: tasks may run as another
+user than the driver. So each of these files begins with a keyed digest (`_Sealed`). The key is made
+for one run and goes to the tasks with the plan, which Spark carries.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import hmac
+import os
 import pickle
+import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -34,6 +42,43 @@ _RESULT: Final = pa.schema([("task", pa.int64()), ("result", pa.binary())])
 _PERIOD: Final = 0.2
 _tidy: Final = Tidy()
 """Of each of Spark's workers, which are there for many jobs."""
+_KEY: Final = 32
+_DIGITS: Final = 20
+"""Of a number that says how much is done, at most."""
+
+
+class _Sealed:
+    """Pickles in files of a folder that only who has the key of a run can have written.
+
+    A file is the HMAC-SHA256 of its name and content, and then the content.
+    """
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self.folder = folder
+        self._key = key
+
+    def put(self, name: str, value: object) -> None:
+        """Write a file in one step. Raises OSError."""
+        content = pickle.dumps(value)
+        part = self.folder / f"{name}.{secrets.token_hex(8)}.part"
+        with part.open("xb") as file:
+            file.write(self._digest(name, content) + content)
+        part.replace(self.folder / name)
+
+    def get(self, name: str) -> Any:
+        """What a file has; raises OSError, and `PipelineError` where somebody else wrote it."""
+        path = self.folder / name
+        found = path.read_bytes()
+        size = hashlib.sha256().digest_size
+        digest, content = found[:size], found[size:]
+        if not hmac.compare_digest(digest, self._digest(name, content)):
+            raise PipelineError(
+                f"{path} was not written by this run: see who else may write to its folder"
+            )
+        return pickle.loads(content)  # noqa: S301 - of this very run
+
+    def _digest(self, name: str, content: bytes) -> bytes:
+        return hmac.digest(self._key, name.encode() + b"\0" + content, "sha256")
 
 
 class Report:
@@ -53,7 +98,9 @@ class Report:
     def final(self, amount: int) -> None:
         """As `done`, at once."""
         with contextlib.suppress(OSError):
-            self._path.write_text(str(amount))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            with open(os.open(self._path, flags, 0o666), "w") as file:  # noqa: PTH123
+                file.write(str(amount))
 
 
 class Runner(Protocol):
@@ -82,50 +129,52 @@ def run(
     )
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
+    sealed = _Sealed(folder, secrets.token_bytes(_KEY))
     try:
         folder.mkdir(parents=True)
         for number, argument in enumerate(arguments):
-            (folder / f"{number}.job").write_bytes(pickle.dumps(argument))
+            sealed.put(f"{number}.job", argument)
     except OSError as error:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
     count = len(arguments)
     if not count:
         return []
     numbers = spark.range(0, count, 1, count)
-    work = functools.partial(_work, job, folder)
+    work = functools.partial(_work, job, sealed)
     results = numbers.mapInArrow(work, "task long, result binary")
     with _watching(folder, progress):
         try:
             rows = results.collect()
         except (PySparkException, Py4JError) as error:
-            raise _cause(folder, error) from error
+            raise _cause(sealed, error) from error
     by_task = {row["task"]: pickle.loads(row["result"]) for row in rows}  # noqa: S301 - made by our own tasks
     return [by_task[number] for number in range(count)]
 
 
 def _work(
-    job: Callable[[Any, Report], Any], folder: Path, batches: Iterator[pa.RecordBatch]
+    job: Callable[[Any, Report], Any], sealed: _Sealed, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task: the jobs of the numbers that the task is given."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            content = (folder / f"{number}.job").read_bytes()
             try:
-                argument = pickle.loads(content)  # noqa: S301 - written by the driver
-                result = job(argument, Report(folder / f"{number}.done"))
+                argument = sealed.get(f"{number}.job")
+                result = job(argument, Report(sealed.folder / f"{number}.done"))
             except TailraceError as error:
-                (folder / f"{number}.error").write_bytes(pickle.dumps(error))
+                with contextlib.suppress(OSError):  # then Spark's own text has to do
+                    sealed.put(f"{number}.error", error)
                 raise
             _tidy()
             values = [pa.array([number]), pa.array([pickle.dumps(result)])]
             yield pa.RecordBatch.from_arrays(values, schema=_RESULT)
 
 
-def _cause(folder: Path, error: Exception) -> TailraceError:
+def _cause(sealed: _Sealed, error: Exception) -> TailraceError:
     """Our own error that made Spark fail; that of the first job, if several failed."""
-    for path in sorted(folder.glob("*.error"), key=lambda each: int(each.stem)):
-        with contextlib.suppress(OSError, pickle.UnpicklingError, EOFError):
-            cause = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own tasks
+    numbers = [each.stem for each in sealed.folder.glob("*.error")]
+    for number in sorted((each for each in numbers if each.isdecimal()), key=int):
+        with contextlib.suppress(OSError):
+            cause = sealed.get(f"{number}.error")
             if isinstance(cause, TailraceError):
                 return cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -160,6 +209,6 @@ def _watching(folder: Path, progress: Callable[[int], None] | None) -> Iterator[
 def _amount(folder: Path) -> int:
     amount = 0
     for path in folder.glob("*.done"):
-        with contextlib.suppress(OSError, ValueError):
-            amount += int(path.read_text() or 0)
+        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+            amount += int(file.read(_DIGITS) or 0)
     return amount

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.selection import TableFilter
+from tailrace.spark.lake.paths import within
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
 from tailrace.spark.verify_rounds import Rounds
@@ -118,6 +119,7 @@ def _scratch(path: Path) -> Iterator[Path]:
     above = path / "_tailrace" / "verify"
     try:
         above.mkdir(exist_ok=True)
+        within(path, above)
         folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=above))
     except OSError as error:
         raise PipelineError(f"cannot write {above}: {error.strerror}") from error

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from tailrace.spark.lake import iceberg_commit
 from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg_paths import location
 from tailrace.spark.lake.iceberg_tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
 from tailrace.spark.lake.open import open_store
 from tests.spark.lake.making import batch
@@ -128,33 +129,36 @@ def test_a_tagged_snapshot_of_iceberg_keeps_all(tmp_path, clock):
 
 
 def test_leftovers_outlive_a_process(tmp_path):
-    class Removing:
-        def __init__(self):
-            self.gone = []
-
-        def delete(self, path):
-            self.gone.append(path)
-
     class Metadata:
         location, properties = "here", {}
 
         def __init__(self, number):
             self.snapshots = [type("Snapshot", (), {"sequence_number": number})]
 
+    table, elsewhere = tmp_path / "my table", tmp_path / "elsewhere"
+    for folder in (table, elsewhere):
+        folder.mkdir()
+    names = {name: location(table / name) for name in "abcd"}
+    for name in names:
+        (table / name).touch()
+    (elsewhere / "e").touch()
+    (table / "link").symlink_to(elsewhere)
+    others = (location(elsewhere / "e"), location(table / "link" / "e"), "s3://bucket/e", "")
+
     hour = 3_600_000
-    Leftovers(tmp_path).note([Left(1000, 5, ("a", "b")), Left(2000, 6, ("c",))])
-    with (tmp_path / NAME).open("a") as file:
+    Leftovers(table).note([Left(1000, 5, (names["a"], names["b"])), Left(2000, 6, (names["c"],))])
+    with (table / NAME).open("a") as file:
         file.write('\n{"at": 10, "sin')
-    Leftovers(tmp_path).note([Left(3000, 7, ("d",))])
-    io = Removing()
-    left = Leftovers(tmp_path)
-    assert left.remove(io, Metadata(9), hour + 1000) == 0
-    left.keep(["b", "other"])
-    assert left.remove(io, Metadata(4), hour + 9000) == 0  # snapshots are there that need them
-    assert left.remove(io, Metadata(6), hour + 2500) == 2
-    assert io.gone == ["a", "c"]
-    assert Leftovers(tmp_path).remove(io, Metadata(7), hour + 9000) == 1
-    assert io.gone == ["a", "c", "d"]
+    Leftovers(table).note([Left(3000, 7, (names["d"], *others))])
+    left = Leftovers(table)
+    assert left.remove(Metadata(9), hour + 1000) == 0
+    left.keep([names["b"], "other"])
+    assert left.remove(Metadata(4), hour + 9000) == 0  # snapshots are there that need them
+    assert left.remove(Metadata(6), hour + 2500) == 2
+    assert {each for each in names if (table / each).exists()} == {"b", "d"}
+    assert Leftovers(table).remove(Metadata(7), hour + 9000) == 1
+    assert {each for each in names if (table / each).exists()} == {"b"}
+    assert (elsewhere / "e").exists()
 
 
 def test_delta_has_checkpoints_and_few_files(tmp_path):

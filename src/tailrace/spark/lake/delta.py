@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -12,11 +13,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from tailrace.errors import LakeChanged, PipelineError
+from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.hidden import NONE, load
+from tailrace.spark.lake.paths import within
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.lake.vectors import write
@@ -48,17 +50,24 @@ _CONFIGURATION: Final = {
 }
 _WITH_VECTORS: Final = {"delta.enableDeletionVectors": "true"}
 _CHECKPOINT: Final = 20
+_ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _VACUUM_SECONDS: Final = 600.0
 
 
 class DeltaTables:
     """Delta tables in the folders of a lake.
 
-    A commit may go between those of others: it is done again upon theirs. Raises `PipelineError`.
+    A commit may go between those of others: it is done again upon theirs. Raises `PipelineError`,
+    and UsageError for a folder that delta-rs cannot read: it takes ``a%20b`` for ``a b``.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        if found := _ENCODED.search(str(path)):
+            raise UsageError(
+                f"{path} has {found[0]!r} in its path, which delta-rs takes for another character: "
+                "choose another folder for the lake"
+            )
+        self.top = path
         self._open: dict[str, DeltaTable] = {}
         self._tidied: dict[str, float] = {}
         self._logs: dict[str, DeltaFiles] = {}
@@ -69,7 +78,7 @@ class DeltaTables:
 
     def folder(self, table: str) -> Path:
         """The table's folder; its data files are right in it."""
-        return self._path / table
+        return self.top / table
 
     def files(self, table: str) -> frozenset[str]:
         """The paths of the table's files, below its folder or whole."""
@@ -247,6 +256,7 @@ class DeltaTables:
 
     def _now(self, table: str) -> DeltaTable | None:
         """The table as it is now; None where there is none yet."""
+        within(self.top, self.folder(table) / log.LOG)
         try:
             if (known := self._open.get(table)) is not None:
                 known.update_incremental()

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden, vectors
 from tailrace.spark.lake.delta_log import LOG
+from tailrace.spark.lake.paths import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 
+_DAMAGE: Final = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
+    pa.ArrowException,
+)
+_LARGEST: Final = 1 << 30
 _LAST: Final = "_last_checkpoint"
 _OLD_SECONDS: Final = 3600.0
 
@@ -55,7 +61,7 @@ class DeltaFiles:
                 for action in self._commit(number):
                     self._take(action)
             self._version = version
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        except _DAMAGE as error:
             self._version = -1
             where = self._folder / LOG
             raise PipelineError(f"{where} cannot be read as a Delta log: {error}") from error
@@ -115,7 +121,7 @@ class DeltaFiles:
         return self._folder / LOG / f"{version:020}.json"
 
     def _commit(self, version: int) -> Iterator[Action]:
-        for line in self._path(version).read_text("utf-8").splitlines():
+        for line in read_plain(self._path(version), _LARGEST).decode().splitlines():
             if line.strip():
                 yield json.loads(line)
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.paths import committed, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 INNER: Final = "_tailrace"
+_INNER: Final = ("versions", "batches", "staging", "sources")
 _FEW: Final = 4
 """Fewer files are brought to disk sooner than threads are started."""
 
@@ -71,13 +73,17 @@ class LakeFolder(Closing):
                 f"{self.path} is not empty and no lake: give a new or empty folder for --into"
             )
         self._inner.mkdir(parents=True, exist_ok=True)
+        within(self.path, self._inner)
+        for name in _INNER:
+            within(self._inner, self._inner / name)
         self._take()
         self._recover()
         self.staging.mkdir(parents=True)
 
     def _take(self) -> None:
         """Lock the lake against other writers."""
-        self._lock = os.open(self._inner / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        self._lock = os.open(self._inner / "lock", flags, 0o666)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -124,8 +130,13 @@ class LakeFolder(Closing):
 
     def _now(self) -> Manifest:
         """The committed manifest; an empty one of a new lake."""
-        now = self._inner / "now"
-        return Manifest.take_up(self._inner / now.readlink()) if now.is_symlink() else Manifest()
+        if not (self._inner / "now").is_symlink():
+            return Manifest()
+        folder = committed(self._inner)
+        manifest = Manifest.take_up(folder)
+        if manifest.version != int(folder.name):
+            raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
+        return manifest
 
 
 def to_disk(paths: Iterable[Path]) -> None:

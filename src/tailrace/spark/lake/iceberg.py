@@ -13,14 +13,18 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchTableError,
 )
+from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.files import as_written
+from tailrace.spark.lake.iceberg_catalog import said
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_names import allowed
+from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, State
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
+from tailrace.spark.lake.paths import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,6 +48,8 @@ _PROPERTIES: Final = {
 logging.getLogger("pyiceberg.io.pyarrow").addFilter(
     lambda record: not record.getMessage().startswith("PyArrow statistics missing")
 )
+_PLACES: Final = ("write.data.path", "write.metadata.path")
+"""Properties that have writers put files elsewhere."""
 _TRIES: Final = 20
 _PAUSE: Final = 0.05
 
@@ -58,7 +64,7 @@ class IcebergTables:
     def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:
         self._catalog = catalog
         self._namespace = namespace
-        self._top = top
+        self.top = top
         self._memory: dict[str, Memory] = {}
 
     def name(self, folder: str, part: str) -> str:
@@ -79,7 +85,7 @@ class IcebergTables:
 
     def folder(self, table: str) -> Path:
         """The folder of the table's data files."""
-        return self._top / table / "data"
+        return self.top / table / "data"
 
     def mark(self, table: str) -> str | None:
         """The table's current snapshot."""
@@ -130,7 +136,7 @@ class IcebergTables:
         return self._catalog.create_table(
             name,
             evolved(None, 0, allowed(step.schema)),
-            location=(self._top / step.table).absolute().as_uri(),
+            location=location(self.top / step.table),
             properties=_PROPERTIES,
         )
 
@@ -157,16 +163,34 @@ class IcebergTables:
 
     def _load(self, table: str) -> Table | None:
         try:
-            return self._catalog.load_table(tuple(table.split(".")))
+            found = self._catalog.load_table(tuple(table.split(".")))
         except NoSuchTableError:
             return None
         except (OSError, ValueError) as error:
             raise PipelineError(f"table {table} cannot be read: {error}") from error
+        except SQLAlchemyError as error:
+            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
+        if BATCH in found.properties:
+            self._check_place(table, found)
+        return found
+
+    def _check_place(self, name: str, table: Table) -> None:
+        """Raises `PipelineError` where a table of ours would be written to elsewhere."""
+        here = self.top / name
+        if local(table.location()).resolve() != here.resolve():
+            raise PipelineError(f"table {name} is at {table.location()} and not in {here}")
+        for folder in ("data", "metadata"):
+            within(self.top, here / folder)
+        if moved := [each for each in _PLACES if each in table.properties]:
+            raise PipelineError(
+                f"table {name} was given the property {moved[0]}: drop it, since Tailrace writes "
+                f"to {here} only"
+            )
 
     def _remembered(self, name: str, table: Table) -> Memory:
         known = self._memory.get(name)
         if known is None:
-            known = self._memory[name] = Memory(table.io, self._top / name)
+            known = self._memory[name] = Memory(table.io, self.top / name)
         return known
 
     def _state(self, name: str) -> State:

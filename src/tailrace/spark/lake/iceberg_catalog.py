@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -17,9 +17,12 @@ from pyiceberg.table.update import (
     _update_table_metadata_log,
 )
 from pyiceberg.utils.config import Config
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark.lake.folder import to_disk
+from tailrace.spark.lake.iceberg_paths import local, location
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -59,6 +62,7 @@ def place(into: str | Path) -> Place:
     if namespace and "/" not in text and name in Config().get_known_catalogs():
         return _named(name, namespace)
     path = Path(into).absolute()
+    location(path)
     try:
         if path.is_dir() and not (path / "_tailrace").exists() and any(path.iterdir()):
             raise PipelineError(
@@ -71,9 +75,23 @@ def place(into: str | Path) -> Place:
 
 
 def own_catalog(path: Path) -> Catalog:
-    """The catalogue of a lake's own, for readers too: its tables are ``database.table``."""
+    """The catalogue of a lake's own, for readers too: its tables are ``database.table``.
+
+    Raises `PipelineError` where it cannot be read.
+    """
     where = path.absolute()
-    return _OwnCatalog(NAME, uri=f"sqlite:///{where / DATABASE}", warehouse=where.as_uri())
+    uri = URL.create("sqlite", database=str(where / DATABASE)).render_as_string()
+    try:
+        return _OwnCatalog(NAME, uri=uri, warehouse=location(where))
+    except SQLAlchemyError as error:
+        raise PipelineError(
+            f"{where / DATABASE} cannot be read as the lake's catalogue: {said(error)}"
+        ) from error
+
+
+def said(error: SQLAlchemyError) -> str:
+    """What the database said, in a line."""
+    return str(error.args[0] if error.args else error).splitlines()[0]
 
 
 class _OwnCatalog(SqlCatalog):
@@ -124,7 +142,7 @@ class _OwnCatalog(SqlCatalog):
     def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
         """On disk before the database says that it is the table's: this is so at once."""
         SqlCatalog._write_metadata(metadata, io, metadata_path)  # noqa: SLF001 - what it extends
-        path = Path(unquote(urlsplit(metadata_path).path))
+        path = local(metadata_path)
         to_disk([path, path.parent])
 
     def commit_table(
@@ -152,5 +170,5 @@ def _named(name: str, namespace: str) -> Place:
             "mirror's tasks write data files by path, so give a catalogue whose warehouse is a "
             "folder"
         )
-    top = Path(unquote(warehouse.path))
+    top = local(catalog.properties["warehouse"])
     return Place(catalog, top, top / f"_tailrace.{namespace}", namespace)

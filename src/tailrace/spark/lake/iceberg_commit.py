@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from pyiceberg.exceptions import CommitFailedException
@@ -24,6 +22,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.folder import to_disk
 from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
+from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder
@@ -159,11 +158,7 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
                 {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}
             )
         )
-    to_disk(_local(each) for each in snapshots.written)
+    to_disk(local(each) for each in snapshots.written)
     table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
-    memory.leftovers.remove(table.io, table.metadata, now)
+    memory.leftovers.remove(table.metadata, now)
     memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())
-
-
-def _local(uri: str) -> Path:
-    return Path(unquote(urlsplit(uri).path))

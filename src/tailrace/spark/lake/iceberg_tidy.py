@@ -19,6 +19,8 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import to_disk
+from tailrace.spark.lake.iceberg_paths import local
+from tailrace.spark.lake.paths import read_plain, within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -37,6 +39,7 @@ AGE: Final = "history.expire.max-snapshot-age-ms"
 MOST: Final = 100
 AGE_MS: Final = 3_600_000
 NAME: Final = "_leftovers.jsonl"
+_LARGEST: Final = 1 << 28
 _MAIN: Final = "main"
 _BATCH: Final = 32
 """So many snapshots' leftovers are removed at a time."""
@@ -121,14 +124,15 @@ class Leftovers:
         self._left: deque[Left] = deque()
         self._fresh = True
         try:
-            lines = self._path.read_text("utf-8").splitlines()
+            lines = read_plain(self._path, _LARGEST).decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
             return
         for line in lines:
             try:
                 each = json.loads(line)
-                self._left.append(Left(each["at"], each["since"], tuple(each["files"])))
-            except (ValueError, KeyError, TypeError):
+                files = tuple(str(file) for file in each["files"])
+                self._left.append(Left(int(each["at"]), int(each["since"]), files))
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # a line that was not written to its end, of a process that died
 
     def note(self, left: Sequence[Left]) -> None:
@@ -150,7 +154,15 @@ class Leftovers:
             )
             self._write()
 
-    def remove(self, io: FileIO, metadata: TableMetadata, now: int) -> int:
+    def _ours(self, path: str) -> Path | None:
+        """The file, if it is the table's: who may write to the lake could name others here."""
+        try:
+            file = local(path)
+            return within(self._path.parent, file.parent) / file.name
+        except PipelineError:
+            return None
+
+    def remove(self, metadata: TableMetadata, now: int) -> int:
         """Remove the files whose time has come; how many."""
         limit = now - _number(metadata, AGE, AGE_MS)
         oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
@@ -165,9 +177,10 @@ class Leftovers:
                 stay.append(each)
                 continue
             for path in each.files:
-                with contextlib.suppress(OSError):  # somebody else has removed it
-                    io.delete(path)
-                    count += 1
+                if (file := self._ours(path)) is not None:
+                    with contextlib.suppress(OSError):  # somebody else has removed it
+                        file.unlink()
+                        count += 1
         self._left = stay
         self._write()
         return count

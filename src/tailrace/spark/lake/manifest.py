@@ -21,6 +21,7 @@ from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.names import check_plain, plain_name
+from tailrace.spark.lake.paths import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,9 +241,7 @@ class Manifest:
     def _read(cls, folder: Path) -> tuple[Self, int]:
         path = folder / NAME
         try:
-            if path.stat().st_size > _LARGEST:
-                raise PipelineError(f"{path} is larger than any lake's manifest")
-            content = json.loads(path.read_text("utf-8"))
+            content = json.loads(read_plain(path, _LARGEST))
             layout = content["layout"]
             if layout not in {_PICKLED, LAYOUT}:
                 raise PipelineError(
@@ -275,7 +274,7 @@ class Manifest:
         return found, layout
 
 
-_LARGEST: Final = 1 << 30
+_LARGEST: Final = 1 << 28
 
 
 def _text(value: object, what: str) -> str:

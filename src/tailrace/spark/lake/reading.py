@@ -14,6 +14,7 @@ from tailrace.spark.lake import hidden
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.paths import committed, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,10 +70,9 @@ class LakeView:
     def open(cls, lake: str | Path) -> LakeView:
         """The version that is committed now; no lock is taken. Raises `PipelineError`."""
         path = folder_of(lake)
-        now = path / INNER / "now"
         for tried in range(_TRIES):
             try:
-                here = (path / INNER / now.readlink()).resolve()
+                here = committed(path / INNER).resolve()
                 return cls(str(lake), path, Manifest.read(here))
             except FileNotFoundError:
                 raise PipelineError(f"{lake} is no lake that tailrace mirror has written") from None
@@ -99,7 +99,7 @@ class LakeView:
                 for name in sorted(tables.files(part))
             ]
         folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
-        folder = folder / table.folder / "current"
+        folder = within(folder, folder / table.folder / "current")
         return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
 
     def _tables(self) -> Tables:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.names import check_plain
+from tailrace.spark.lake.paths import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.manifest import Manifest
 
 NAME: Final = "steps.json"
+_LARGEST: Final = 1 << 28
+LAYOUT: Final = 2
+"""Layout 1 was the list of steps alone."""
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
 
@@ -87,7 +92,10 @@ def serialised(schema: pa.Schema) -> str:
 
 def write_steps(folder: Path, steps: Sequence[Step]) -> None:
     """Write a batch's steps into its folder. Raises OSError."""
-    content = [asdict(replace(step, hidden={})) for step in steps]
+    content = {
+        "layout": LAYOUT,
+        "steps": [asdict(replace(step, hidden={})) for step in steps],
+    }
     (folder / NAME).write_text(json.dumps(content), "utf-8")
 
 
@@ -95,23 +103,46 @@ def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     try:
-        return [
-            Step(
-                each["table"],
-                each["columns"],
-                tuple(each["adds"]),
-                tuple(each["stays"]),
-                each["goes"],
-                each["properties"],
-                merges=tuple(
-                    Merge(merge["target"], tuple(merge["sources"])) for merge in each["merges"]
-                ),
-                base=each["base"],
-            )
-            for each in json.loads(path.read_text("utf-8"))
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        content = json.loads(read_plain(path, _LARGEST))
+        if isinstance(content, dict):
+            if content["layout"] != LAYOUT:
+                raise PipelineError(f"{path} has layout {content['layout']}: use a newer Tailrace")
+            content = content["steps"]
+        return [_step(each) for each in content]
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        pa.ArrowException,
+    ) as error:
         raise PipelineError(f"{path} cannot be read as what a batch does: {error}") from error
+
+
+def _step(value: dict[str, Any]) -> Step:
+    goes, base = value["goes"], value["base"]
+    step = Step(
+        check_plain(value["table"], "a table"),
+        value["columns"],
+        _names(value["adds"]),
+        _names(value["stays"]),
+        None if goes is None else str(goes),
+        {str(name): str(text) for name, text in value["properties"].items()},
+        merges=tuple(
+            Merge(check_plain(each["target"], "a file"), _names(each["sources"]))
+            for each in value["merges"]
+        ),
+        base=None if base is None else str(base),
+    )
+    if not isinstance(step.schema, pa.Schema):
+        raise TypeError("the columns are none")
+    return step
+
+
+def _names(values: list[Any]) -> tuple[str, ...]:
+    return tuple(check_plain(each, "a file") for each in values)
 
 
 def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
@@ -127,6 +158,10 @@ def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
 
 class Tables(Protocol):
     """The tables of a lake's format, by name. All raise `PipelineError`."""
+
+    @property
+    def top(self) -> Path:
+        """The folder below which all tables' folders are."""
 
     def name(self, folder: str, part: str) -> str:
         """What a part of a source's table is to be called, whose own name is ``folder``

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, LakeFolder, failed, to_disk
+from tailrace.spark.lake.paths import within
 
 if TYPE_CHECKING:
     from tailrace.spark.lake.manifest import Manifest
@@ -50,7 +51,8 @@ class Lake(LakeFolder):
 
     def folder(self, table: str) -> Path:
         """The folder of a table in the committed version."""
-        return self._version(self.manifest.version) / table
+        version = self._version(self.manifest.version)
+        return within(version, version / table)
 
     def _recover(self) -> None:
         if (self._inner / "batches").exists():

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.files import make_plain, renamed
 from tailrace.spark.lake.folder import LakeFolder, failed, to_disk
 from tailrace.spark.lake.manifest import Manifest, check_format
+from tailrace.spark.lake.paths import read_plain, within
 from tailrace.spark.lake.reclaim import altered, marked, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
 
+_MADE: Final = re.compile(r"[a-z]+-[0-9]{6,}-[a-z0-9-]+\.parquet")
+_LARGEST: Final = 1 << 28
 _KEPT: Final = 2
 """Batches whose folders stay."""
 _TRIES: Final = 3
@@ -153,9 +157,13 @@ class TableStore(LakeFolder):
         """Bring files into the tables' folders, on disk."""
         if not moves:
             return
+        for folder in {move.target.parent for move in moves}:
+            within(self._tables.top, folder)
         content = {"version": version, "files": [str(move.target) for move in moves]}
         temporary = self._making.with_suffix(".tmp")
-        temporary.write_text(json.dumps(content), "utf-8")
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x", encoding="utf-8") as file:
+            json.dump(content, file)
         to_disk([temporary])
         temporary.replace(self._making)
         to_disk([self._inner])
@@ -216,15 +224,23 @@ class TableStore(LakeFolder):
         if not self._making.exists():
             return
         try:
-            content = json.loads(self._making.read_text("utf-8"))
+            content = json.loads(read_plain(self._making, _LARGEST))
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
-        except (ValueError, KeyError, TypeError) as error:
+            for file in files:
+                self._check_made(file, version)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise PipelineError(f"{self._making} cannot be read: {error}") from error
         if version > self.manifest.version and not self._batch(version).exists():
             for file in files:
                 file.unlink(missing_ok=True)
         if not self._batch(self.manifest.version + 1).exists():
             self._making.unlink()
+
+    def _check_made(self, file: Path, version: int) -> None:
+        """Raises ValueError, `PipelineError` for what is no data file of a batch of the lake."""
+        if not _MADE.fullmatch(file.name) or int(file.name.split("-")[1]) != version:
+            raise ValueError(f"{str(file)[:100]!r} is no file of batch {version}")
+        within(self._tables.top, file.parent)
 
     def _clean(self) -> None:
         shutil.rmtree(self._inner / "staging", ignore_errors=True)

@@ -189,9 +189,11 @@ def read(found: Descriptor, folder: Path) -> Rows:
         return load(_decoded(text)[:size])
     path = place(found, folder)
     try:
+        if not path.is_file():
+            raise PipelineError(f"{path}, a deletion vector, is no file")
         with path.open("rb") as file:
             file.seek(found.get("offset") or 0)
-            content = file.read(size + 8)
+            content = file.read(min(size + 8, path.stat().st_size))
     except OSError as error:
         raise PipelineError(f"cannot read {path}, a deletion vector: {error.strerror}") from error
     data = content[4:-4]

@@ -1,0 +1,57 @@
+"""Paths in a lake's folder, to which others may be able to write: where they lead, and to what."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+from tailrace.errors import PipelineError
+
+_COMMITTED: Final = ("versions", "batches")
+_NUMBER: Final = re.compile("[0-9]{6,18}")
+
+
+def committed(inner: Path) -> Path:
+    """The folder that ``now`` leads to, of the version or batch that is committed.
+
+    Raises OSError where there is none, `PipelineError` where it leads elsewhere.
+    """
+    now = inner / "now"
+    parts = now.readlink().parts
+    if len(parts) != 2 or parts[0] not in _COMMITTED or not _NUMBER.fullmatch(parts[1]):
+        raise PipelineError(f"{now} leads to {Path(*parts)}, which is no version of the lake")
+    return within(inner, inner / parts[0] / parts[1])
+
+
+def within(top: Path, path: Path) -> Path:
+    """The path, if it leads below ``top``, links followed; raises `PipelineError` if not.
+
+    Whoever may write to a lake's folder could have others write or remove files elsewhere by links.
+    """
+    try:
+        inside = path.resolve().is_relative_to(top.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise PipelineError(f"{path} leads nowhere: {error}") from error
+    if not inside:
+        raise PipelineError(
+            f"{path} leads to {path.resolve()}, outside of {top}: put the folder itself there, or "
+            "begin a new lake"
+        )
+    return path
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """A file's content; raises OSError, and `PipelineError` for more than ``most`` bytes.
+
+    What is no file (a pipe, a device) would never end.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise PipelineError(f"{path} is no file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise PipelineError(f"{path} is larger than {most >> 20} MiB, and so none of Tailrace's")
+    return content
