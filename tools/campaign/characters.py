@@ -48,6 +48,10 @@ _ALWAYS: Final = (
 )
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SLICE: Final = 8192
+_TRIPLE: Final = frozenset({"ujis", "eucjpms"})
+_EVERY: Final = 3 * 65536
+"""Codes of two bytes, and of three."""
+_OF_THE_REST: Final = 20_000
 
 Row = tuple[bytes, str]
 """A value's bytes, and its text."""
@@ -79,12 +83,17 @@ HEADER: Final = (
 
 
 def codes_of(charset: str, rng: random.Random, most: int | None) -> list[bytes]:
-    """Codes of one character, some of two, some of none: all of them, or ``most`` by chance."""
+    """Codes of one character, some of two, some of none.
+
+    ``most`` of them by chance; or (None) all of the basic plane, all of two bytes and all of three,
+    and of the rest (characters past U+FFFF, gb18030's codes of four bytes) some.
+    """
     found = {bytes.fromhex(code) for code in _ALWAYS}
     found |= {bytes([byte]) for byte in range(256)}
-    numbers = range(_count(charset))
-    chosen = numbers if most is None or most >= len(numbers) else rng.sample(numbers, most)
-    found |= {_code(charset, number) for number in chosen}
+    first, numbers = _EVERY if charset in _TRIPLE else 65536, range(_count(charset))
+    chosen = rng.sample(numbers, most or min(len(numbers), _OF_THE_REST))
+    every = range(0 if most is not None else first)
+    found |= {_code(charset, number) for number in (*chosen, *every)}
     some = sorted(found)
     found |= {rng.choice(some) + rng.choice(some) for _ in range(200)}
     return sorted(found)
@@ -93,8 +102,8 @@ def codes_of(charset: str, rng: random.Random, most: int | None) -> list[bytes]:
 def _count(charset: str) -> int:
     if charset in _UNICODE:
         return 0x110000
-    if charset in {"ujis", "eucjpms"}:
-        return 3 * 65536
+    if charset in _TRIPLE:
+        return _EVERY
     return 65536 + 126 * 10 * 126 * 10 if charset == "gb18030" else 65536
 
 
