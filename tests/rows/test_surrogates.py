@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tailrace.cli import app
+from tailrace.columns import changes
 from tailrace.columns.row_json import images_to_json
 from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet
@@ -16,6 +17,7 @@ from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
 from tests.columns.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.columns.oracle import assert_equal_paths
+from tools.campaign.recording import recording
 from tools.campaign.witnesses import json_lines
 
 MARIADB = {
@@ -75,6 +77,17 @@ def test_objects_have_them_as_characters(logged) -> None:
             values = dict(zip([c.name for c in schema.columns], row.after.as_tuple(), strict=True))
             values.pop("id")
             assert values == texts
+
+
+def test_names_are_escaped(mariadb118) -> None:
+    """A column that the DDL names so: names are UTF-8 wherever they go."""
+    with recording(mariadb118, "named") as (cursor, series):
+        cursor.execute("CREATE TABLE t (id INT, `c\ud83d` INT)".encode("utf-8", "surrogatepass"))
+        cursor.execute("INSERT INTO t VALUES (1, 2)")
+        log = series()
+        (batch,) = changes(log)
+        assert batch.column("after").to_pylist() == [{"id": 1, r"c\ud83d": 2}]
+        assert assert_equal_paths(log) == 1
 
 
 def test_both_paths_agree(logged) -> None:

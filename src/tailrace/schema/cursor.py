@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.rows.surrogates import in_json
 from tailrace.schema.tokens import Kind, NotUnderstoodError, Token
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ class Cursor:
         return NotUnderstoodError(f"{why} {here}")
 
     def name(self) -> str:
-        """An identifier, with or without quotes."""
+        """An identifier, with or without quotes; surrogates in it are escaped, so it is UTF-8."""
         token = self.token
         if token.kind is not Kind.WORD and token.kind is not Kind.NAME:
             raise self.error("a name is expected")
         self.at += 1
-        return token.value
+        return in_json(token.value)
 
     def qualified(self) -> tuple[str | None, str]:
         """``table``, ``database.table`` or (MariaDB) ``.table``: the database, if any, and name."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
+from tailrace.rows.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,8 @@ def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa
         return pa.nulls(rows, arrow), None
     if source.text is None:
         return pa.nulls(rows, arrow), None
+    if pa.types.is_string(arrow) and has_surrogates(source.text):
+        return pa.nulls(rows, arrow), pa.repeat(pa.scalar(escaped(source.text)), rows)
     try:
         value = _value(source.text, arrow)
         if value is not None:
