@@ -16,6 +16,8 @@ from tailrace.errors import ConnectionLost, MalformedPacket
 from tailrace.live.arrivals import SIZE, Arrivals
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
+from tailrace.live.identity import Identity
+from tailrace.live.session import OLDEST, Session
 from tailrace.live.url import Source
 from tailrace.replication.receiver import Receiver
 from tools.campaign.hostile import fake
@@ -152,6 +154,18 @@ def test_an_answer_without_end(turn, told):
             connection.cursor() as cursor,
         ):
             cursor.execute("SHOW BINARY LOGS")
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
+def test_a_registration_that_is_answered_with_what_is_no_ok(payload):
+    """The one command besides statements that is answered before the dump."""
+    with FakeServer({"register": lambda talk: talk.send(payload)}) as server:
+        source = Source.parse(server.url())
+        with (
+            Session.open(source, source.hosts[0], Identity()) as session,
+            pytest.raises(MalformedPacket, match=f"mysql://u@127.0.0.1:{server.port}"),
+        ):
+            session.prepare(OLDEST)
 
 
 def test_a_login_without_end():

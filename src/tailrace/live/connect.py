@@ -26,7 +26,7 @@ from tailrace.live.tls import TlsMode
 try:
     from pymysql import err
     from pymysql.connections import Connection
-    from pymysql.constants import CLIENT
+    from pymysql.constants import CLIENT, CR
     from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
     from tailrace.live.login import read_public_key, ways
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         def _execute_command(self, command: int, sql: Any) -> None: ...
         def _force_close(self) -> None: ...
         def _get_server_information(self) -> None: ...
+        def _read_ok_packet(self) -> Any: ...
         def _read_packet(self, packet_type: Any = ...) -> Any: ...
 else:
     _Base = Connection
@@ -256,6 +257,15 @@ class ServerConnection(_Base):
     def next_result(self, unbuffered: bool = False) -> Any:
         del unbuffered
         raise self._malformed("one statement was asked, and it has several results")
+
+    def _read_ok_packet(self) -> Any:
+        with self._parsed():
+            try:
+                return super()._read_ok_packet()
+            except err.OperationalError as error:
+                if error.args[0] == CR.CR_COMMANDS_OUT_OF_SYNC:  # PyMySQL's own words
+                    raise self._malformed("an OK was to come") from error
+                raise
 
     def _execute_command(self, command: int, sql: Any) -> None:
         super()._execute_command(command, sql)
