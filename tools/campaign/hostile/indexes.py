@@ -65,8 +65,8 @@ _FILES: Final = ("binlog.index", "binlog.~rec~", "receiver.json")
 
 def scenarios(size: str, seed: int) -> Iterator[Scenario]:
     """Lines and files that were thought of, and, as drawn by the seed, bytes that were not."""
-    for file in _FILES[:2]:
-        for line in _LINES:
+    for number, file in enumerate(_FILES[:2]):
+        for line in _LINES if size == "full" else _LINES[number::2]:
             for where in ("alone", "first", "last") if size == "full" else ("last",):
                 yield Scenario(
                     f"{file}, {where}: {line!r:.50}", partial(_lined, file, where, line), seconds=20

@@ -193,7 +193,8 @@ def _of_logs(size: str) -> Iterator[Scenario]:
 
 def _commanded(flavour: str, kind: str, names: Sequence[str], folder: Path) -> None:
     path = folder / "binlog.000001"
-    assert _write(path, flavour, [kind], names), "no name could be written"
+    if not _write(path, flavour, [kind], names):  # a table map ends its names by a zero byte
+        assert all("\0" in name for name in names), "no name could be written"
     for form in ("text", "json"):
         said("log", path, "--as", form, "--statements", "skip")
         said("stat", path, "--as", form)
