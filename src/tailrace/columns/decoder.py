@@ -138,9 +138,7 @@ class LogDecoder(Walker):
         elif kind in _LOADED_FILES:
             self._rows_not_logged(event, "LOAD DATA")
         elif kind in _OLD_ROWS:
-            raise UnsupportedType(
-                f"{self.file} at {event.offset}: rows in {event.name} events cannot be decoded"
-            )
+            raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
         elif kind == EventType.START_ENCRYPTION and not event.header.flags & EventFlag.IGNORABLE:
             # else it was decrypted below
             raise event.error("the log is encrypted from here on: its keyring is needed")
@@ -228,9 +226,10 @@ class LogDecoder(Walker):
         if self._statements == "skip":
             return
         start = " ".join(sql.split())[:60]
-        raise StatementChange(
-            f"{self.file} at {event.offset}: the log holds the statement «{start}» and not the "
-            "rows that it changed (binlog_format is not ROW); --statements skip passes over such"
+        raise event.error(
+            f"the log holds the statement «{start}» and not the rows that it changed"
+            " (binlog_format is not ROW); --statements skip passes over such",
+            StatementChange,
         )
 
     def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:

@@ -49,7 +49,7 @@ def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> 
                 return array
         return to_utf8(array, column.charset, odd)
     except UnsupportedType as error:
-        raise UnsupportedType(f"column {column.name}: {error}") from error
+        raise UnsupportedType(f"column {column.name}: {error.message}") from error
 
 
 def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:

@@ -149,7 +149,8 @@ class TableDecoder:
     def error(self, message: str, file: str, position: int) -> EventDecodeError:
         """An error about a row of the event at a position."""
         table = f"{self.table.database}.{self.table.table}"
-        return EventDecodeError(f"{table}: {message}", file=file, offset=position)
+        text = f"{table}: {message}{self.table.advice}"
+        return EventDecodeError(text, file=file, offset=position)
 
 
 def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:

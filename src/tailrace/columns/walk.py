@@ -26,6 +26,7 @@ from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
     LogError,
+    SchemaError,
 )
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
@@ -463,18 +464,23 @@ class Walker(ABC):
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
         """Decode what is planned of a table."""
         slots, table = self._slots, self._tables[slot]
-        if isinstance(table, TableDecoder):
-            yield from table.decode(
-                self._entries,
-                int(slots[slot, k.S_HEAD]),
-                int(slots[slot, k.S_BYTES]),
-                int(slots[slot, k.S_SEEN]),
-                self._transactions,
-                self.file,
-                self._file_number,
-            )
-            return
         entry = int(slots[slot, k.S_HEAD])
+        if isinstance(table, TableDecoder):
+            try:
+                yield from table.decode(
+                    self._entries,
+                    entry,
+                    int(slots[slot, k.S_BYTES]),
+                    int(slots[slot, k.S_SEEN]),
+                    self._transactions,
+                    self.file,
+                    self._file_number,
+                )
+            except SchemaError as error:  # of a column, as its character set is not known
+                name = f"{table.table.database}.{table.table.table}"
+                error.message = f"{name}: {error.message}"
+                raise error.at(self.file, int(self._entries[entry, k.E_POSITION])) from None
+            return
         while entry >= 0 and isinstance(table, LogError):
             row = self._entries[entry]
             if row[k.E_ROWS] < row[k.E_END] or row[k.E_OP] & k.BARE:

@@ -298,6 +298,7 @@ class Image(Mapping[str, Any]):
         """The error, saying in which column of which event."""
         error.message = (
             f"{self._table.name}.{self._table.schema.columns[index].name}: {error.message}"
+            f"{self._table.schema.advice}"
         )
         event = None if self._source is None else self._source.event
         return error if event is None else placed(error, event)

@@ -132,6 +132,7 @@ class RowSet:
         try:
             yield from self._rows()
         except LogError as error:
+            error.message += self.schema.advice
             raise placed(error, event) from None
 
     def _rows(self) -> Iterator[Row]:

@@ -148,6 +148,22 @@ class TableSchema:
     names_from: NamesFrom = "none"
     key_is_whole: bool = True
 
+    @property
+    def advice(self) -> str:
+        """What an error about the bytes of a row is to say besides: that the log leaves out what
+        its columns are. Else empty.
+        """
+        if self.names_from in {"given", "ddl"}:
+            return ""
+        for column in self.columns:
+            if column.type in OLD_TEMPORAL_TYPES:
+                return (
+                    f"; the log does not say how many digits of a second column {column.name} has"
+                    f" ({column.type.name} of the old format): --schema FILE, with the table's"
+                    " CREATE TABLE, does"
+                )
+        return ""
+
     @classmethod
     def resolve(
         cls,
