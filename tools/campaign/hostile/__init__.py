@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tools.campaign.hostile import indexes, names, server
+from tools.campaign.hostile import indexes, lake, names, server
 from tools.campaign.hostile.scenario import Outcome, Scenario, attempt
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ class Module(Protocol):
         """Those of a size; which inputs are drawn depends on ``seed`` only."""
 
 
-MODULES: Final[dict[str, Module]] = {"names": names, "indexes": indexes, "server": server}
+MODULES: Final[dict[str, Module]] = {
+    "names": names,
+    "indexes": indexes,
+    "server": server,
+    "lake": lake,
+}
 
 
 def scenarios(size: str, seed: int) -> Iterator[Scenario]:

@@ -19,6 +19,7 @@ from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.hidden import NONE, load
 from tailrace.spark.lake.paths import within
+from tailrace.spark.lake.said import said
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.lake.vectors import write
@@ -252,7 +253,7 @@ class DeltaTables:
                 found.vacuum(dry_run=False)
                 remove_vectors(self.folder(table), found.version())
         except DeltaError as error:
-            raise PipelineError(f"{self.folder(table)} cannot be tidied: {error}") from error
+            raise PipelineError(f"{self.folder(table)} cannot be tidied: {said(error)}") from error
 
     def _now(self, table: str) -> DeltaTable | None:
         """The table as it is now; None where there is none yet."""
@@ -268,7 +269,9 @@ class DeltaTables:
             return None
         except (DeltaError, OSError) as error:
             where = self.folder(table)
-            raise PipelineError(f"{where} cannot be read as a Delta table: {error}") from error
+            raise PipelineError(
+                f"{where} cannot be read as a Delta table: {said(error)}"
+            ) from error
         return found
 
 

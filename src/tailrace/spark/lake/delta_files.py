@@ -19,6 +19,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden, vectors
 from tailrace.spark.lake.delta_log import LOG
 from tailrace.spark.lake.paths import read_plain
+from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +65,7 @@ class DeltaFiles:
         except _DAMAGE as error:
             self._version = -1
             where = self._folder / LOG
-            raise PipelineError(f"{where} cannot be read as a Delta log: {error}") from error
+            raise PipelineError(f"{where} cannot be read as a Delta log: {said(error)}") from error
         return self._adds
 
     def deleted(self, table: DeltaTable) -> dict[str, str]:

@@ -17,7 +17,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.files import as_written
-from tailrace.spark.lake.iceberg_catalog import said
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_names import allowed
 from tailrace.spark.lake.iceberg_paths import local, location
@@ -25,6 +24,7 @@ from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, State
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.paths import within
+from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,11 +123,13 @@ class IcebergTables:
                 time.sleep(_PAUSE * attempt)
             except (OSError, ValueError) as failure:
                 raise PipelineError(
-                    f"table {step.table} cannot be committed to: {failure}"
+                    f"table {step.table} cannot be committed to: {said(failure)}"
                 ) from failure
             else:
                 return
-        raise PipelineError(f"table {step.table} cannot be committed to: {error}") from error
+        raise PipelineError(
+            f"table {step.table} cannot be committed to: {said(error) if error else None}"
+        ) from error
 
     def _create(self, step: Step) -> Table:
         name = tuple(step.table.split("."))
@@ -159,7 +161,7 @@ class IcebergTables:
                 rows = rows.rename_columns(columns.names)
                 yield from as_written(rows, columns).cast(columns).to_batches()
         except (ValueError, NotImplementedError, OSError) as error:
-            raise PipelineError(f"table {table} cannot be read: {error}") from error
+            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
 
     def _load(self, table: str) -> Table | None:
         try:
@@ -167,7 +169,7 @@ class IcebergTables:
         except NoSuchTableError:
             return None
         except (OSError, ValueError) as error:
-            raise PipelineError(f"table {table} cannot be read: {error}") from error
+            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
         except SQLAlchemyError as error:
             raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
         if BATCH in found.properties:
@@ -201,4 +203,4 @@ class IcebergTables:
         try:
             return self._remembered(name, table).state(table)
         except (OSError, ValueError) as error:
-            raise PipelineError(f"table {name} cannot be read: {error}") from error
+            raise PipelineError(f"table {name} cannot be read: {said(error)}") from error

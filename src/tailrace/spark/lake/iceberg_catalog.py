@@ -23,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark.lake.folder import to_disk
 from tailrace.spark.lake.iceberg_paths import local, location
+from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -87,11 +88,6 @@ def own_catalog(path: Path) -> Catalog:
         raise PipelineError(
             f"{where / DATABASE} cannot be read as the lake's catalogue: {said(error)}"
         ) from error
-
-
-def said(error: SQLAlchemyError) -> str:
-    """What the database said, in a line."""
-    return str(error.args[0] if error.args else error).splitlines()[0]
 
 
 class _OwnCatalog(SqlCatalog):
@@ -162,7 +158,7 @@ def _named(name: str, namespace: str) -> Place:
     try:
         catalog = load_catalog(name)
     except Exception as error:  # what a catalogue raises depends on its kind
-        raise PipelineError(f"the catalogue {name} cannot be had: {error}") from error
+        raise PipelineError(f"the catalogue {name} cannot be had: {said(error)}") from error
     warehouse = urlsplit(catalog.properties.get("warehouse", ""))
     if warehouse.scheme not in {"", "file"} or not warehouse.path:
         raise UsageError(

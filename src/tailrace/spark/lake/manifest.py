@@ -22,6 +22,7 @@ from tailrace.selection import TableFilter
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.names import check_plain, plain_name
 from tailrace.spark.lake.paths import read_plain
+from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,7 +271,9 @@ class Manifest:
             SchemaError,
             pa.ArrowException,
         ) as error:
-            raise PipelineError(f"{path} cannot be read as a lake's manifest: {error}") from error
+            raise PipelineError(
+                f"{path} cannot be read as a lake's manifest: {said(error)}"
+            ) from error
         return found, layout
 
 

@@ -72,6 +72,7 @@ class LakeView:
         path = folder_of(lake)
         for tried in range(_TRIES):
             try:
+                here = None
                 here = committed(path / INNER).resolve()
                 return cls(str(lake), path, Manifest.read(here))
             except FileNotFoundError:
@@ -79,7 +80,7 @@ class LakeView:
             except OSError as error:
                 raise PipelineError(f"the lake {lake} cannot be read: {error}") from error
             except PipelineError:  # another version took its place meanwhile, and it was removed
-                if tried == _TRIES - 1:
+                if tried == _TRIES - 1 or _leads_to(path, here):
                     raise
         raise AssertionError
 
@@ -112,6 +113,14 @@ class LakeView:
 
         found = place(self.lake)
         return IcebergTables(found.catalog, found.top, found.namespace)
+
+
+def _leads_to(path: Path, here: Path | None) -> bool:
+    """Whether the lake's version is this one still, and is there."""
+    try:
+        return here is None or (here.is_dir() and committed(path / INNER).resolve() == here)
+    except OSError:
+        return False
 
 
 def folder_of(lake: str | Path) -> Path:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.names import check_plain
 from tailrace.spark.lake.paths import read_plain
+from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ def read_steps(folder: Path) -> list[Step]:
         RecursionError,
         pa.ArrowException,
     ) as error:
-        raise PipelineError(f"{path} cannot be read as what a batch does: {error}") from error
+        raise PipelineError(f"{path} cannot be read as what a batch does: {said(error)}") from error
 
 
 def _step(value: dict[str, Any]) -> Step:

@@ -1,0 +1,396 @@
+"""Lakes and streams that somebody else altered: manifests, links, indices, offsets, tasks' files.
+
+Each scenario begins with a small lake that a release of layout 1 wrote (the golden files of the
+tests), alters it, and then reads it and mirrors more of the log into it.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import functools
+import json
+import os
+import pickle
+import random
+import shutil
+import tarfile
+import threading
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import PipelineError, TailraceError
+from tailrace.schema.table import Table
+from tailrace.spark import mirror
+from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.stream_offset import Offset
+from tailrace.spark.stream_saved import SavedIndices
+from tailrace.spark.tasks import _cause, _Sealed
+from tailrace.storage import find
+from tools.campaign.hostile.scenario import Scenario, outside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_ROOT: Final = Path(__file__).parents[3]
+_GOLDEN: Final = _ROOT / "tests" / "spark" / "lake" / "golden"
+_LOGS: Final = _ROOT / "examples" / "shop" / "mariadb"
+FORMATS: Final = ("parquet", "delta", "iceberg")
+_READ: Final = 11169
+_COUNTS: Final = {"small": 4, "full": 150}
+"""Mutations of each kind and format."""
+_SECONDS: Final = 60
+
+
+class Runs:
+    """A value whose pickle runs a command."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self._command,)
+
+
+# --- a lake, and what is done with it ------------------------------------------------------------
+
+
+def _lake(folder: Path, kind: str, *, layout: int) -> Path:
+    """A lake of the layout, by a path that is good in every folder, and logs beside it."""
+    with tarfile.open(_GOLDEN / f"layout-1.{kind}.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    logs = folder / "logs" / "mariadb"
+    logs.mkdir(parents=True)
+    shutil.copy(_LOGS / "binlog.000001", logs)
+    shutil.copy(_LOGS / "binlog.000002", logs)
+    os.chdir(folder)
+    lake = Path("/proc/self/cwd", kind)
+    if layout > 1:
+        Manifest.take_up((lake / "_tailrace" / "now").resolve())
+    return lake
+
+
+def _use(lake: Path, kind: str) -> None:
+    """Read the lake, and mirror into it; raises the last error of both."""
+    last: TailraceError | None = None
+    for work in (_read, _mirror):
+        try:
+            work(lake, kind)
+        except TailraceError as error:
+            last = error
+    if last is not None:
+        raise last
+
+
+def _read(lake: Path, _kind: str) -> None:
+    view = LakeView.open(lake)
+    for table in view.manifest.tables.values():
+        for file in view.current(table):
+            with suppress(FileNotFoundError):  # the view says that it may be so
+                sum(rows.num_rows for rows in file.rows([]))
+
+
+def _mirror(lake: Path, kind: str) -> None:
+    stop = threading.Event()
+    mirror(
+        Path("logs", "mariadb"),
+        lake,
+        format=kind,
+        tables=["shop.*", "warehouse.stock"],
+        keep=["changelog", "current", "history"],
+        follow=True,
+        stop=stop,
+        on_moment=lambda _: stop.set(),
+        spark=_no_spark,
+    )
+
+
+def _no_spark() -> Any:
+    raise PipelineError("this much would take Spark")
+
+
+def _manifest(lake: Path) -> Path:
+    return lake / "_tailrace" / "now" / "manifest.json"
+
+
+# --- what is planted -----------------------------------------------------------------------------
+
+
+def _planted(folder: Path, kind: str, payload: Callable[[Path], bytes]) -> None:
+    """A pickle of the attacker's own in a manifest of layout 1."""
+    lake = _lake(folder, kind, layout=1)
+    content = json.loads(_manifest(lake).read_text())
+    packed = base64.b64encode(zlib.compress(payload(outside(folder)))).decode()
+    content["sources"]["mariadb"]["tables"] = packed
+    _manifest(lake).write_text(json.dumps(content))
+    _use(lake, kind)
+    raise AssertionError("it was accepted")
+
+
+def _command(there: Path) -> bytes:
+    return pickle.dumps(Runs(f"touch {there}/ran"))
+
+
+def _evaluated(there: Path) -> bytes:
+    code = f"__import__('pathlib').Path('{there}/ran').touch()".encode()
+    return (
+        b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93X"
+        + len(code).to_bytes(4, "little")
+        + (code + b"\x85R.")
+    )
+
+
+def _decorated(_there: Path) -> bytes:
+    return b"\x80\x04\x8c\x17tailrace.schema.catalogue\x8c\x09dataclass\x93\x8c\x01x\x85R."
+
+
+def _dotted(_there: Path) -> bytes:
+    return b"\x80\x04\x8c\x19tailrace.schema.catalogue\x8c\x0creplace.__globals__\x93."
+
+
+def _table(_there: Path) -> bytes:
+    return pickle.dumps(Table.parse("CREATE TABLE a.b (c INT)"))
+
+
+def _deep(_there: Path) -> bytes:
+    return b"\x80\x04" + b"]" * 100_000 + b"." * 3
+
+
+def _reserving(_there: Path) -> bytes:
+    return b"\x80\x04Nr\xff\xff\xff\x7f."
+
+
+_PAYLOADS: Final = (_command, _evaluated, _decorated, _dotted, _table, _deep, _reserving)
+
+
+# --- what is mutated -----------------------------------------------------------------------------
+
+_VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, -1, 0, 1 << 70, 1e308, "", "x", [], {}, [[]], {"": {}}),
+    *("../../outside/x.000001", "/etc/passwd", "..", ".", "a\0b", "a\nb", "\ud800", "x" * 100_000),
+    *([None] * 1000, {"version": 99}, "AAAA" * 100, "/dev/zero"),
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where every member of a JSON text is."""
+    yield path
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list):
+        pairs = enumerate(value)
+    for name, each in pairs:
+        yield from _places(each, (*path, name))
+
+
+def _altered(value: Any, rng: random.Random) -> Any:
+    """A copy with one to three members replaced, removed, or added."""
+    made = copy.deepcopy(value)
+    for _ in range(rng.randint(1, 3)):
+        *above, last = rng.choice(list(_places(made))[1:] or [("x",)])
+        holder = made
+        for name in above:
+            holder = holder[name]
+        match rng.randrange(4):
+            case 0 if isinstance(holder, dict):
+                holder.pop(last)
+            case 1 if isinstance(holder, dict):
+                holder[str(rng.choice(_VALUES))[:50]] = holder.pop(last)
+            case _:
+                holder[last] = copy.deepcopy(rng.choice(_VALUES))
+        if not isinstance(made, dict) or not made:
+            break
+    return made
+
+
+def _flipped(data: bytes, rng: random.Random) -> bytes:
+    """Some bytes changed, taken out, or cut off."""
+    found = bytearray(data)
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(found) or 1)
+        match rng.randrange(3):
+            case 0:
+                found[at : at + 1] = bytes([rng.randrange(256)])
+            case 1:
+                del found[at : at + rng.randrange(1, 40)]
+            case _:
+                found[at:at] = found[:40]
+    return bytes(found)
+
+
+def _mutated(folder: Path, kind: str, seed: str, layout: int) -> None:
+    rng = random.Random(seed)
+    lake = _lake(folder, kind, layout=layout)
+    if rng.random() < 0.7:
+        content = json.loads(_manifest(lake).read_text())
+        _manifest(lake).write_text(json.dumps(_altered(content, rng)))
+    else:
+        _manifest(lake).write_bytes(_flipped(_manifest(lake).read_bytes(), rng))
+    _use(lake, kind)
+
+
+def _mutated_file(folder: Path, kind: str, seed: str) -> None:
+    """Any small file of the lake, whoever reads it: logs of Delta, metadata of Iceberg, steps."""
+    rng = random.Random(seed)
+    lake = _lake(folder, kind, layout=2)
+    if kind != "parquet" and rng.random() < 0.3:
+        (lake / "_tailrace" / "now").unlink()  # then its batch is to be finished
+    files = [
+        each
+        for each in sorted(lake.rglob("*"))
+        if each.is_file() and not each.is_symlink() and each.suffix in {".json", ".jsonl"}
+    ]
+    path = rng.choice(files)
+    data = path.read_bytes()
+    try:
+        path.write_text(json.dumps(_altered(json.loads(data), rng)))
+    except ValueError:  # lines of JSON
+        lines = data.decode().splitlines()
+        at = rng.randrange(len(lines))
+        lines[at] = json.dumps(_altered(json.loads(lines[at]), rng))
+        path.write_text("\n".join(lines))
+    _use(lake, kind)
+
+
+# --- what leads elsewhere ------------------------------------------------------------------------
+
+
+def _linked(folder: Path, kind: str, name: str) -> None:
+    """A folder or file of the lake is a link that leads outside."""
+    lake = _lake(folder, kind, layout=2)
+    victim = outside(folder)
+    now = (lake / "_tailrace" / "now").resolve()
+    path = lake / name.format(now=now.relative_to(lake.resolve()))
+    if path.is_dir() and not path.is_symlink():
+        path.rename(folder / "kept")
+    else:
+        path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    of_file = path.suffix in {".db", ".jsonl", ".tmp"} or path.name == "lock"
+    path.symlink_to(victim / "authorized_keys" if of_file else victim)
+    _use(lake, kind)
+
+
+_LINKS: Final = {
+    "parquet": (
+        *("_tailrace", "_tailrace/now", "_tailrace/versions", "_tailrace/staging"),
+        *("_tailrace/sources", "_tailrace/lock", "{now}", "{now}/warehouse.stock"),
+        *("_tailrace/versions/000002", "{now}/manifest.json.tmp"),
+    ),
+    "delta": (
+        *("_tailrace/batches", "warehouse.stock", "warehouse.stock/_delta_log"),
+        *("warehouse.stock_history", "_tailrace/making.tmp", "_tailrace/batches/000002.tmp"),
+        *("warehouse.stock/_delta_log/.tailrace.tmp",),
+    ),
+    "iceberg": (
+        *("_tailrace/batches", "warehouse.stock", "warehouse.stock/data"),
+        *("warehouse.stock/metadata", "catalog.db", "warehouse.stock/_leftovers.jsonl"),
+    ),
+}
+
+
+def _to_remove(folder: Path, kind: str) -> None:
+    """The note of files to remove after a crash names others'."""
+    lake = _lake(folder, kind, layout=2)
+    files = [*outside(folder).rglob("*"), lake / "part-000002-000000.parquet"]
+    content = {"version": 2, "files": [str(each) for each in files if each.is_file()]}
+    (lake / "_tailrace" / "making.json").write_text(json.dumps(content))
+    _use(lake, kind)
+    raise AssertionError("it was accepted")
+
+
+def _endless(folder: Path, kind: str, target: str) -> None:
+    """The manifest is a device, or a pipe that nobody writes to."""
+    lake = _lake(folder, kind, layout=2)
+    path = _manifest(lake).resolve()
+    path.unlink()
+    if target:
+        path.symlink_to(target)
+    else:
+        os.mkfifo(path)
+    _use(lake, kind)
+    raise AssertionError("it was accepted")
+
+
+def _catalogue(folder: Path) -> None:
+    """The database of an Iceberg lake is none."""
+    lake = _lake(folder, "iceberg", layout=2)
+    (lake / "catalog.db").write_bytes(b"no database" * 500)
+    _use(lake, "iceberg")
+    raise AssertionError("it was accepted")
+
+
+# --- streams and tasks ---------------------------------------------------------------------------
+
+
+def _index(folder: Path, seed: str) -> None:
+    """A stream's saved index is damaged: it is made anew, never believed."""
+    rng = random.Random(seed)
+    (series,) = find(_LOGS)
+    log = series.files[0]
+    data = (_GOLDEN / "index.layout-2.npz").read_bytes()
+    (folder / f"{log.name}.npz").write_bytes(_flipped(data, rng))
+    SavedIndices(folder).load(log)
+
+
+def _offset(_folder: Path, seed: str) -> None:
+    """An offset in a checkpoint is altered."""
+    rng = random.Random(seed)
+    begin = {"file": "binlog.000002", "position": 4, "mark": "", "since": "binlog.000001:4"}
+    behind = {"bytes": 5, "since": "2026-01-01T00:00:00+00:00"}
+    given = _altered({**begin, "gtid": "0-1-5", "read": 7, "behind": behind}, rng)
+    json.dumps(Offset.of(given).json())
+
+
+def _staged(folder: Path, name: str, content: bytes) -> None:
+    """A job, or a task's error, that is not of this run."""
+    sealed = _Sealed(folder, bytes(32))
+    planted = content + pickle.dumps(Runs(f"touch {outside(folder)}/ran"))
+    (folder / name).write_bytes(planted)
+    if name.endswith(".error"):
+        raise _cause(sealed, RuntimeError("a task failed"))
+    sealed.get(name)
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+
+def scenarios(size: str, seed: int) -> Iterator[Scenario]:
+    """Those of a size; which inputs are drawn depends on ``seed`` only."""
+    part = functools.partial
+
+    def of(name: str, run: Callable[[Path], None]) -> Scenario:
+        return Scenario(name, run, seconds=_SECONDS)
+
+    for number, payload in enumerate(_PAYLOADS):
+        kinds = FORMATS if size == "full" else (FORMATS[number % 3],)
+        for kind in kinds:
+            yield of(
+                f"{kind} pickle {payload.__name__}", part(_planted, kind=kind, payload=payload)
+            )
+    for kind in FORMATS:
+        for name in _LINKS[kind]:
+            yield of(f"{kind} link {name}", part(_linked, kind=kind, name=name))
+        for number in range(_COUNTS[size]):
+            drawn = f"{seed}-{kind}-{number}"
+            layout = 1 + number % 2
+            yield of(
+                f"{kind} manifest {number}", part(_mutated, kind=kind, seed=drawn, layout=layout)
+            )
+            if kind != "parquet":
+                yield of(f"{kind} file {number}", part(_mutated_file, kind=kind, seed=drawn))
+    for kind in ("delta", "iceberg"):
+        yield of(f"{kind} files to remove", part(_to_remove, kind=kind))
+    for name, target in (("zeros", "/dev/zero"), ("pipe", "")):
+        yield of(f"manifest of {name}", part(_endless, kind="parquet", target=target))
+    yield of("catalogue", _catalogue)
+    for name in ("0.job", "0.error"):
+        for content in (b"", bytes(32)):
+            yield of(f"staged {name} {len(content)}", part(_staged, name=name, content=content))
+    for number in range(_COUNTS[size] * 2):
+        yield of(f"index {number}", part(_index, seed=f"{seed}-{number}"))
+        yield of(f"offset {number}", part(_offset, seed=f"{seed}-{number}"))
