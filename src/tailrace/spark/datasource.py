@@ -156,7 +156,8 @@ class BinlogDataSource(DataSource):
     - ``path``: a log file, a folder of logs, a folder of such folders, or a URL of these
       (``s3://bucket/logs``).
     - ``keyring``: a file with the keys of logs that are encrypted; the tasks read it, too.
-    - ``table``: give this table's columns, typed; else all tables, with images as JSON text.
+    - ``table``: give this table's columns, typed; else all tables, with images as JSON text,
+      and ``_raw`` that tells JSON's null in them from SQL's.
     - ``tables``: of all tables, only those that fit these patterns (``shop.*``), with commas.
     - ``exclude``: of these, not those that fit these patterns; their rows are not decoded.
     - ``images``: ``row`` (default: the after image, a delete's before image) or ``both``.

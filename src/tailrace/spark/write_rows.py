@@ -166,7 +166,10 @@ class _Maker:
         """What a column cannot say must not be lost in silence."""
         for name, what in (
             ("_present", "an image that lacks columns (binlog_row_image is not FULL)"),
-            ("_raw", "a value that its typed column cannot hold (a zero date)"),
+            (
+                "_raw",
+                "a value that its typed column cannot hold (a zero date, text with surrogates)",
+            ),
         ):
             if name not in piece.schema.names:
                 continue
