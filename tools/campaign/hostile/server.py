@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import tailrace
+import tailrace.live.feed
+import tailrace.replication.receiver  # here, and not in the process of each scenario
 from tools.campaign.hostile import fake
 from tools.campaign.hostile.fake import END, NONCE, OK, PASSWORD, FakeServer, Talk, cell, header
 from tools.campaign.hostile.scenario import Scenario, command
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     Reader = Callable[[FakeServer, Path], None]
 
 _MOST_EVENTS: Final = 3000
+_MOST_MEGABYTES: Final = 400
 _FLOOD: Final = 6.0
 """Seconds after which a server tires of sending without end."""
 _LARGEST: Final = 0xFFFFFF
@@ -628,7 +631,8 @@ def _mirror_command(server: FakeServer, folder: Path) -> None:
     command("mirror", server.url(), "--into", folder / "lake")
 
 
-_READERS: Final[tuple[Reader, ...]] = (_events, _by_gtid, _changes, _receive, _semisync)
+_OBJECTS: Final[tuple[Reader, ...]] = (_events, _by_gtid, _receive, _semisync)
+_READERS: Final[tuple[Reader, ...]] = (*_OBJECTS, _changes)
 _COMMANDS: Final[tuple[Reader, ...]] = (_log_command, _stat_command, _receive_command)
 _SLOW: Final = 120.0
 
@@ -665,6 +669,7 @@ def _scenario(
     *,
     options: Mapping[str, object] | None = None,
     seconds: float = 20,
+    megabytes: int = _MOST_MEGABYTES,
 ) -> Scenario:
     def run(folder: Path) -> None:
         with FakeServer(turns, **(options or {})) as server:  # type: ignore[arg-type]  # its own
@@ -673,7 +678,7 @@ def _scenario(
             finally:
                 assert PASSWORD.encode() not in server.heard, "the password was given away"
 
-    return Scenario(f"{name} ({reader.__name__.strip('_')})", run, seconds)
+    return Scenario(f"{name} ({reader.__name__.strip('_')})", run, seconds, megabytes)
 
 
 def scenarios(size: str, seed: int) -> Iterator[Scenario]:
@@ -730,12 +735,18 @@ def _asking(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
 
 def _dumping(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
     for number, (name, turn) in enumerate(_EVENTS.items()):
-        readers = _READERS if full else (_READERS[number % len(_READERS)],)
+        # Kernels take a second to load.
+        one = _changes if number % 8 == 5 else _OBJECTS[number % len(_OBJECTS)]
+        readers = _READERS if full else (one,)
         for reader in readers:
-            yield _scenario(f"dump: {name}", {"dump": turn}, reader)
+            # What observers take off an event is theirs to know: it may have 1 GiB until then.
+            whole = reader is _semisync and turn is _dump_chain
+            most = 2200 if whole else _MOST_MEGABYTES
+            yield _scenario(f"dump: {name}", {"dump": turn}, reader, megabytes=most)
+    readers = _READERS if full else _OBJECTS
     for number in range(100 if full else 4):
         turn = _mutated(draw.randrange(1 << 30))
-        reader = _READERS[number % len(_READERS)]
+        reader = readers[number % len(readers)]
         for flavour in fake.VERSIONS if full else ("mysql",):
             name = f"dump: mutation {number} of {flavour}"
             yield _scenario(name, {"dump": turn}, reader, options={"flavour": flavour})
