@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tailrace.spark.lake import iceberg_commit
 from tailrace.spark.lake.iceberg_catalog import own_catalog
@@ -151,12 +152,14 @@ def test_leftovers_outlive_a_process(tmp_path):
         file.write('\n{"at": 10, "sin')
     Leftovers(table).note([Left(3000, 7, (names["d"], *others))])
     left = Leftovers(table)
-    assert left.remove(Metadata(9), hour + 1000) == 0
+    assert left.remove(PyArrowFileIO(), Metadata(9), hour + 1000) == 0
     left.keep([names["b"], "other"])
-    assert left.remove(Metadata(4), hour + 9000) == 0  # snapshots are there that need them
-    assert left.remove(Metadata(6), hour + 2500) == 2
+    assert (
+        left.remove(PyArrowFileIO(), Metadata(4), hour + 9000) == 0
+    )  # snapshots are there that need them
+    assert left.remove(PyArrowFileIO(), Metadata(6), hour + 2500) == 2
     assert {each for each in names if (table / each).exists()} == {"b", "d"}
-    assert Leftovers(table).remove(Metadata(7), hour + 9000) == 1
+    assert Leftovers(table).remove(PyArrowFileIO(), Metadata(7), hour + 9000) == 1
     assert {each for each in names if (table / each).exists()} == {"b"}
     assert (elsewhere / "e").exists()
 

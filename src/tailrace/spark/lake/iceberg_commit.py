@@ -160,5 +160,5 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
         )
     to_disk(local(each) for each in snapshots.written)
     table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
-    memory.leftovers.remove(table.metadata, now)
+    memory.leftovers.remove(table.io, table.metadata, now)
     memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())

@@ -154,15 +154,15 @@ class Leftovers:
             )
             self._write()
 
-    def _ours(self, path: str) -> Path | None:
-        """The file, if it is the table's: who may write to the lake could name others here."""
+    def _is_ours(self, path: str) -> bool:
+        """Whether a file is the table's: who may write to the lake could name others here."""
         try:
-            file = local(path)
-            return within(self._path.parent, file.parent) / file.name
+            within(self._path.parent, local(path).parent)
         except PipelineError:
-            return None
+            return False
+        return True
 
-    def remove(self, metadata: TableMetadata, now: int) -> int:
+    def remove(self, io: FileIO, metadata: TableMetadata, now: int) -> int:
         """Remove the files whose time has come; how many."""
         limit = now - _number(metadata, AGE, AGE_MS)
         oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
@@ -177,9 +177,9 @@ class Leftovers:
                 stay.append(each)
                 continue
             for path in each.files:
-                if (file := self._ours(path)) is not None:
+                if self._is_ours(path):
                     with contextlib.suppress(OSError):  # somebody else has removed it
-                        file.unlink()
+                        io.delete(path)
                         count += 1
         self._left = stay
         self._write()
