@@ -1,7 +1,12 @@
 """Logs to measure on: written by a real MySQL 9.7, kept in ``.benchmarks/`` for the next run.
 
 ``bulk``: multi-row inserts, 8 KB rows events. ``single``: a transaction a row, inserts, updates and
-deletes mixed. ``tables``: one-row transactions spread over 400 tables.
+deletes mixed. ``tables``: one-row transactions spread over 400 tables. ``huge``: one transaction.
+
+For the bounds on memory: ``wide`` (990 columns, nearly all NULL), ``even`` (rows of 8 KB that are
+all the same, so that a payload of them is tiny), ``squeezed`` (MariaDB's compressed columns of 40
+KB), ``values`` (single values of 60 MB; here ``rows`` is their size in MB), ``broad`` (many rows in
+an event of 64 MB).
 """
 
 from __future__ import annotations
@@ -103,11 +108,80 @@ def _huge(server: Server, rows: int) -> None:
     )
 
 
+def _numbers(server: Server, rows: int) -> str:
+    """The numbers from 0 on, as a table to select from."""
+    server.execute("create table bench.digits (d int primary key)")
+    server.execute("insert into bench.digits values (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
+    places = range(len(str(rows - 1)))
+    number = " + ".join(f"d{i}.d * {10**i}" for i in places)
+    source = " cross join ".join(f"bench.digits d{i}" for i in places)
+    return f"(select {number} n from {source} having n < {rows}) numbers"
+
+
+def _wide(server: Server, rows: int) -> None:
+    columns = [f"i{n} int" for n in range(490)] + [f"v{n} varchar(10)" for n in range(499)]
+    server.execute(
+        f"create table bench.wide (id int primary key, {', '.join(columns)}) character set latin1"
+    )
+    source = _numbers(server, rows)
+    server.rotate()
+    server.execute(f"insert into bench.wide (id, i7, v7) select n, n, 'some' from {source}")
+
+
+def _even(server: Server, rows: int) -> None:
+    server.execute("create table bench.even (id int, body longtext) engine = blackhole")
+    source = _numbers(server, rows)
+    server.rotate()
+    server.execute(f"insert into bench.even select 1, repeat('a', 8192) from {source}")
+
+
+def _squeezed(server: Server, rows: int) -> None:
+    server.execute("create table bench.squeezed (id int primary key, body mediumtext compressed)")
+    source = _numbers(server, rows)
+    server.rotate()
+    server.execute(f"insert into bench.squeezed select n, repeat('some ', 8000) from {source}")
+
+
+def _values(server: Server, megabytes: int) -> None:
+    server.execute(
+        "create table bench.parts (id int, b longblob, u longtext character set utf8mb4,"
+        " l longtext character set latin1, j json) engine = blackhole"
+    )
+    server.rotate()
+    size = megabytes << 20
+    for column, value in (
+        ("b", f"repeat(x'fe', {size})"),
+        ("u", f"repeat('\u20ac', {size // 3})"),
+        ("l", f"repeat('\u00e9', {size})"),
+        ("j", f"json_array(repeat('a', {size - 100}))"),
+    ):
+        for number in range(3):
+            server.execute(f"insert into bench.parts (id, {column}) values ({number}, {value})")
+
+
+def _broad(server: Server, rows: int) -> None:
+    server.execute("create table bench.broad (id int, n tinyint) engine = blackhole")
+    source = _numbers(server, rows)
+    server.rotate()
+    server.execute(f"insert into bench.broad select n, n % 100 from {source}")
+
+
 _MAKERS: Final = {
     "bulk": (_bulk, 1_000_000),
     "single": (_single, 60_000),
     "tables": (_tables, 60_000),
     "huge": (_huge, 20_000_000),
+    "wide": (_wide, 100_000),
+    "even": (_even, 131_072),
+    "squeezed": (_squeezed, 65_000),
+    "values": (_values, 60),
+    "broad": (_broad, 10_000_000),
+}
+_MARIADB: Final = frozenset({"squeezed"})
+_MADE_WITH: Final = {
+    "even": {"binlog_transaction_compression": "ON"},
+    "values": {"max_allowed_packet": "1G"},
+    "broad": {"binlog_row_event_max_size": "64M"},
 }
 
 
@@ -125,8 +199,11 @@ def log(name: str, *, rows: int | None = None, options: dict[str, str] | None = 
     suffix = "".join(f"-{key}-{value}" for key, value in sorted((options or {}).items()))
     path = FOLDER / f"{name}-{count}{suffix}" / "binlog.000001"
     if not path.exists():
-        print(f"making {path.parent.name} on a MySQL 9.7", file=sys.stderr)
-        with Server("mysql-9.7", {**_OPTIONS, **(options or {})}) as server:
+        release = "mariadb-11.8" if name in _MARIADB else "mysql-9.7"
+        print(f"making {path.parent.name} on {release}", file=sys.stderr)
+        general = {} if name in _MARIADB else _OPTIONS
+        given = {**general, **_MADE_WITH.get(name, {}), **(options or {})}
+        with Server(release, given) as server:
             fill(server, name, count)
             largest = max(server.binlogs(), key=lambda file: file.stat().st_size)
             path.parent.mkdir(parents=True, exist_ok=True)

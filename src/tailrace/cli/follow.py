@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tailrace.reader import Reader
 
 _BLOCK: Final = 512
-"""Lines that are written together."""
+"""Lines that are written together, at most."""
+_SIZE: Final = 1 << 20
+"""Characters that are written together, at most."""
 _STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
 """The command's status where a signal ended it."""
 
@@ -24,14 +26,23 @@ class Lines:
         self._write = write
         self._flush = flush
         self._block: list[str] = []
+        self._size = 0
 
     def take(self, lines: Iterable[str]) -> None:
         """Write lines; those that were made before an error, too."""
         block = self._block
         try:
             for line in lines:
+                if len(line) > _SIZE:
+                    self._out()
+                    for at in range(0, len(line), _SIZE):
+                        self._write(line[at : at + _SIZE])
+                    self._write("\n")
+                    del line  # before the next is made
+                    continue
                 block.append(line)
-                if len(block) == _BLOCK:
+                self._size += len(line)
+                if len(block) == _BLOCK or self._size > _SIZE:
                     self._out()
         finally:
             self._out()
@@ -47,6 +58,7 @@ class Lines:
             self._block.append("")
             text = "\n".join(self._block)
             self._block.clear()
+            self._size = 0
             self._write(text)
 
 

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 BLOCK: Final = 8 << 20
 """Bytes of log that are decoded at a time: input and output then stay near the cache."""
-LARGEST_BLOCK: Final = 64 << 20
+LARGEST_BLOCK: Final = 32 << 20
 LARGEST_PAYLOAD: Final = 16 << 20
 """Bytes of a transaction payload that are held at once; larger ones are read as they are needed."""
 _PIECE: Final = 1 << 18
@@ -42,6 +42,36 @@ def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: in
     stored = int.from_bytes(b"".join(read(end, end + CHECKSUM_SIZE)), "little")
     if stored != computed:
         raise ChecksumMismatch("its bytes do not have the checksum at their end")
+
+
+class Held:
+    """Bytes that come in pieces, in memory that kernels may read: ``size`` of them."""
+
+    def __init__(self) -> None:
+        self.memory: Array = np.empty(PADDING, np.uint8)
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take in more. Raises MemoryError."""
+        end = self.size + len(piece)
+        if end + PADDING > len(self.memory):
+            self.reserve(max(end, min(2 * end, end + BLOCK)))
+        self.memory[self.size : end] = np.frombuffer(piece, np.uint8)
+        self.size = end
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many bytes. Raises MemoryError."""
+        if size + PADDING > len(self.memory):
+            larger = np.empty(size + PADDING, np.uint8)
+            larger[: self.size] = self.memory[: self.size]
+            self.memory = larger
+
+    def drop(self, count: int) -> None:
+        """Forget the first bytes."""
+        rest = self.size - count
+        if count and rest:
+            self.memory[:rest] = self.memory[count : self.size].copy()
+        self.size = rest
 
 
 class Blocks(Closing):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from tailrace.columns import layout as k
-from tailrace.columns.blocks import check_large
+from tailrace.columns.blocks import Held, check_large
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.walk import Array, Ranges, Walker
 from tailrace.constants import (
@@ -26,6 +26,7 @@ from tailrace.errors import (
     BoundaryError,
     EventDecodeError,
     LogError,
+    OutOfMemory,
     StatementChange,
     TruncatedEvent,
     UnsupportedType,
@@ -274,26 +275,36 @@ class LogDecoder(Walker):
         frame[k.CHECKSUM_BYTES] = 0
         frame[k.STATE] = k.IN_PAYLOAD
         frame[k.MUTED] = self._is_undone(offset)
-        held, seen, large, wanted = bytearray(), 0, False, _SMALL_PAYLOAD
+        held, seen, large, wanted = Held(), 0, False, _SMALL_PAYLOAD
         damage: LogError | None = None
         while (piece := self._piece(pieces)) is not None:
             if isinstance(piece, LogError):
                 damage = piece
                 break
-            held += piece
-            if len(held) >= wanted:
+            try:
+                held.add(piece)
+            except MemoryError:
+                raise OutOfMemory(
+                    "there is no memory for an event of this payload: give the process more",
+                    file=self.file,
+                    offset=offset,
+                ) from None
+            if held.size >= wanted:
                 if not large:
                     large = True
                     yield from self._flush()
-                done = yield from self._inner(held, seen)
+                done = yield from self._inner(held.memory, held.size, seen)
                 yield from self._flush()
-                del held[:done]
+                held.drop(done)
                 seen += done
-                wanted = max(_PAYLOAD_BLOCK, min(_first_size(held), MAX_EVENT_SIZE))
-        done = yield from self._inner(held, seen)
+                first = held.size >= HEADER_SIZE and int(held.memory[9:13].view(np.uint32)[0])
+                wanted = max(_PAYLOAD_BLOCK, min(first, MAX_EVENT_SIZE))
+                held.reserve(wanted)
+        data = held.memory if large else self._keep(held.memory[: held.size].tobytes())
+        done = yield from self._inner(data, held.size, seen)
         if damage is not None:  # what came before it is read first, as it may hold another error
             raise damage.at(self.file, offset)
-        if done != len(held):
+        if done != held.size:
             raise TruncatedEvent("the payload ends inside an event", file=self.file, offset=offset)
         if seen + done == 0:
             raise EventDecodeError("the payload holds no event", file=self.file, offset=offset)
@@ -310,13 +321,12 @@ class LogDecoder(Walker):
         except LogError as error:
             return error
 
-    def _inner(self, held: bytearray, seen: int) -> Generator[pa.RecordBatch, None, int]:
+    def _inner(self, data: Array, size: int, seen: int) -> Generator[pa.RecordBatch, None, int]:
         """Plan what is whole of a piece of payload; returns how many bytes that is."""
         frame = self._frame
-        data = self._keep(held)
         start = int(data.ctypes.data)
         frame[k.CURSOR] = start
-        frame[k.END] = frame[k.LIMIT] = start + len(held)
+        frame[k.END] = frame[k.LIMIT] = start + size
         frame[k.BASE] = seen - start
         frame[[k.CHECKED, k.SOUND_QUERY]] = 0
         yield from self._walk()
@@ -349,8 +359,3 @@ class LogDecoder(Walker):
         if event.stmt_end:
             frame[k.GENERATION] += 1
         frame[k.CURSOR] += len(raw)
-
-
-def _first_size(held: bytearray) -> int:
-    """The size of the event that bytes begin with; 0 where its header is not there."""
-    return int.from_bytes(held[9:13], "little") if len(held) >= HEADER_SIZE else 0

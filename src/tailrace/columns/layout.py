@@ -227,7 +227,14 @@ D_BAD_COLUMN: Final = 31
 """Where decoding failed: the column's index."""
 D_SCRATCH: Final = 33
 """Address of room for a bit a column."""
-DECODE_WORDS: Final = 34
+D_NEEDED: Final = 34
+"""Where a batch is full for lack of room in a column of variable length (D_BAD_COLUMN): the room
+that the value needs which had none; else 0."""
+D_CLAIMED: Final = 35
+"""Bytes that compressed values of this batch say they uncompress to."""
+D_MOST_CLAIMED: Final = 36
+"""Where a row takes D_CLAIMED past this, and is not the batch's first, it is left to the next."""
+DECODE_WORDS: Final = 37
 
 GTID_TEXT: Final = 96
 
@@ -310,3 +317,5 @@ OLD_TIMESTAMP: Final = 32
 OLD_TIME: Final = 33
 NOTHING: Final = 34
 """A column of type NULL: no bytes, always NULL."""
+COMPRESSED: Final = 35
+"""As STRING; its values are MariaDB's compressed ones, uncompressed behind the kernel."""

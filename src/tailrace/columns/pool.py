@@ -22,7 +22,10 @@ Memory = np.ndarray[Any, Any]
 
 
 class Pool:
-    """Memory that is free, found again by size; ``limit`` bounds the bytes that are kept."""
+    """Memory that is free, found again by size; ``limit`` bounds the bytes that are kept.
+
+    Memory of more than half of it is not kept: it was for a single large value.
+    """
 
     def __init__(self, limit: int = 96 << 20) -> None:
         self._limit = limit
@@ -44,7 +47,7 @@ class Pool:
         A lease may end in any thread, at any time: in the garbage collector too, which may run
         while this thread holds the lock. So it never waits for it; the memory is freed then.
         """
-        if not self._lock.acquire(blocking=False):
+        if len(memory) > self._limit // 2 or not self._lock.acquire(blocking=False):
             return
         try:
             self._free.append(memory)

@@ -22,12 +22,12 @@ from tailrace.columns.calendar import calendar, powers_of_ten
 from tailrace.columns.finish import finish
 from tailrace.columns.native import kernel
 from tailrace.columns.text_output import BadRow
-from tailrace.columns.types import plan_of
-from tailrace.errors import EventDecodeError
+from tailrace.columns.types import Finish, plan_of
+from tailrace.errors import EventDecodeError, OutOfMemory
 from tailrace.rows.image import check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from tailrace.columns.pool import Pool
     from tailrace.columns.types import Plan
@@ -37,7 +37,11 @@ Array = np.ndarray[Any, Any]
 
 MOST_ROWS: Final = 1 << 17
 """Rows of one batch, at most."""
+MOST_BYTES: Final = 24 << 20
+"""Bytes of one batch, at most, before character sets and JSON become UTF-8; a row may have more."""
 _MOST_TEXT: Final = (1 << 31) - (1 << 16)
+_MADE_AT_ONCE: Final = 68
+"""Room that the kernel wants before it makes text of a value."""
 _ODD_ROOM: Final = 4096
 _FIXED: Final = {
     k.D_OP: 1,
@@ -75,6 +79,24 @@ class TableDecoder:
         self.text_bytes: dict[int, float] = {}
         """For columns of variable length, by index: bytes a row, as seen."""
 
+    def made_bytes(self, images: int, seen: int) -> float:
+        """How many bytes of a batch a row takes, about, with that many images; see S_SEEN."""
+        row = 0.0
+        for column, plan in self.asked:
+            width = int(self.template[column.index, k.C_WIDTH])
+            row += width + 0.125 if width > 0 else 4.125 + plan.most
+            if width < 0 and plan.kind == k.STRING:
+                row += self.text_bytes.get(column.index, 0.0) * 1.2
+        bitmaps = 2 * ((len(self.table.columns) + 7) // 8) if seen & 8 else 0
+        return row * images + sum(_FIXED.values()) + bitmaps
+
+    def unknown_texts(self) -> int:
+        """How many columns of variable length there are of which no value was seen yet."""
+        return sum(
+            plan.kind == k.STRING and column.index not in self.text_bytes
+            for column, plan in self.asked
+        )
+
     def _columns_template(self, plans: list[Plan]) -> tuple[Array, list[Array]]:
         """The words that tell the kernel what to do with each column, addresses still missing."""
         template = np.zeros((len(plans), k.COLUMN_WORDS), np.int64)
@@ -86,7 +108,8 @@ class TableDecoder:
                 continue
             variable = pa.types.is_string(plan.raw) or pa.types.is_binary(plan.raw)
             width = -1 if variable else plan.raw.bit_width // 8
-            template[index, [k.C_KIND, k.C_ARGUMENT, k.C_WIDTH]] = plan.kind, plan.argument, width
+            kind = k.COMPRESSED if plan.finish is Finish.DECOMPRESS else plan.kind
+            template[index, [k.C_KIND, k.C_ARGUMENT, k.C_WIDTH]] = kind, plan.argument, width
             members = self.table.columns[index].members
             if plan.kind in {k.ENUM_NAME, k.SET_NAMES} and members is not None:
                 words, data = _member_table(members)
@@ -122,23 +145,37 @@ class TableDecoder:
         frame[k.D_SCRATCH] = self._scratch.ctypes.data
         decode = kernel("decode_rows")
         images = 2 if seen & 2 else 1
-        generous = False
+        needed: dict[int, int] = {}
         total = 0
         while frame[k.D_ENTRY] >= 0:
-            batch = _Batch(self, size, seen, generous=generous)
-            batch.attach(frame)
-            reason = decode(frame.ctypes.data)
-            rows = int(frame[k.D_ROWS])
-            if reason not in {k.ALL_DECODED, k.BATCH_FULL} or (generous and rows == 0):
-                if rows:
-                    yield batch.finish(frame, file)
-                raise self._error(reason, int(entries[frame[k.D_ENTRY], k.E_POSITION]), frame, file)
-            generous = rows == 0 and reason == k.BATCH_FULL
+            place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
+            try:
+                batch = _Batch(self, size, seen, needed)
+                batch.attach(frame)
+                reason = decode(frame.ctypes.data)
+                rows = int(frame[k.D_ROWS])
+                if reason == k.BATCH_FULL and rows == 0 and frame[k.D_NEEDED]:
+                    needed[int(frame[k.D_BAD_COLUMN])] = int(frame[k.D_NEEDED])
+                    continue
+                record = batch.finish(frame, file) if rows else None
+            except MemoryError:
+                raise OutOfMemory(
+                    f"there is no memory for the rows of {self.table.database}.{self.table.table} "
+                    "from here on: give the process more, or leave the table out with --exclude",
+                    file=file,
+                    offset=place,
+                ) from None
+            needed = {}
             total += rows
             if reason == k.ALL_DECODED and total:
                 self.row_bytes = max(size / total / images, 1.0)
-            if rows:
-                yield batch.finish(frame, file)
+            del batch  # and with it what is not among the record's buffers
+            if record is not None:
+                yield record
+                del record
+            if reason not in {k.ALL_DECODED, k.BATCH_FULL} or (reason and not rows):
+                place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
+                raise self._error(reason, place, frame, file)
 
     def _error(self, reason: int, position: int, frame: Array, file: str) -> EventDecodeError:
         if reason == k.BAD_VALUE:
@@ -165,14 +202,24 @@ def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
 
 
 class _Batch:
-    """One batch in the making."""
+    """One batch in the making.
 
-    def __init__(self, table: TableDecoder, size: int, seen: int, *, generous: bool) -> None:
+    With ``needed``, it is for a row that had no room in a batch of its own: that many bytes for the
+    text of columns, by index.
+    """
+
+    def __init__(
+        self, table: TableDecoder, size: int, seen: int, needed: Mapping[int, int]
+    ) -> None:
         self._table = table
         self._images = [bool(seen & 6), bool(seen & 3)]
         images = 2 if seen & 2 else 1
         expected = size / (table.row_bytes * images) * 1.1 + 16
-        arena = self._arena = Arena(int(min(MOST_ROWS, max(expected, 16))))
+        row = table.made_bytes(images, seen)
+        rows = 1 if needed else int(min(MOST_ROWS, max(expected, 16), max(MOST_BYTES / row, 1)))
+        self._needed = needed
+        self._room = max(MOST_BYTES - int(rows * row), 0) // max(images * table.unknown_texts(), 1)
+        arena = self._arena = Arena(rows)
         self._fixed = {word: arena.fixed(width) for word, width in _FIXED.items()}
         self._fixed |= {word: arena.bits() for word in _BITMAPS}
         if seen & 8:
@@ -181,7 +228,7 @@ class _Batch:
                 self._fixed[word] = arena.fixed(bitmap)
         self._columns = [
             {
-                column.index: (self._values(column.index, plan, size, generous), arena.bits())
+                column.index: (self._values(column.index, plan, size), arena.bits())
                 for column, plan in table.asked
             }
             if wanted
@@ -192,25 +239,26 @@ class _Batch:
         gtids = min(arena.rows, 1 << 16)
         self._gtid_offsets = np.zeros(gtids + 1, np.int32)
         self._gtids = np.empty(gtids * k.GTID_TEXT + k.PADDING, np.uint8)
-        self._odd = np.empty((_ODD_ROOM, k.ODD_WORDS), np.int64)
+        odd = max(_ODD_ROOM, 2 * len(table.table.columns))
+        self._odd = np.empty((odd, k.ODD_WORDS), np.int64)
         self._words = np.repeat(table.template[None], 2, axis=0)
 
-    def _values(self, index: int, plan: Plan, size: int, generous: bool) -> Region:
+    def _values(self, index: int, plan: Plan, size: int) -> Region:
         width = int(self._table.template[index, k.C_WIDTH])
         if width > 0:
             return self._arena.fixed(width)
-        room = plan.most * self._arena.rows
+        room = plan.most * self._arena.rows + _MADE_AT_ONCE
         if plan.kind == k.STRING:
             known = self._table.text_bytes.get(index)
-            room = size
-            if known is not None and not generous:
-                room = min(room, int(known * self._arena.rows * 1.2) + 1024)
+            room = self._room if known is None else int(known * self._arena.rows * 1.2) + 1024
+            room = max(min(room, size), self._needed.get(index, 0))
         return self._arena.text(min(room, _MOST_TEXT))
 
     def attach(self, frame: Array) -> None:
         """Write the addresses of this batch's memory into the kernel's frame."""
         arena = self._arena
-        frame[[k.D_ROWS, k.D_GTID_COUNT, k.D_ODD_COUNT]] = 0
+        frame[[k.D_ROWS, k.D_GTID_COUNT, k.D_ODD_COUNT, k.D_NEEDED, k.D_CLAIMED]] = 0
+        frame[k.D_MOST_CLAIMED] = MOST_BYTES
         frame[[k.D_BEFORE_PRESENT, k.D_AFTER_PRESENT, k.D_BEFORE, k.D_AFTER]] = 0
         frame[k.D_GTID_LAST] = -1
         frame[k.D_CAPACITY] = arena.rows

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
     from tailrace.events.description import FormatDescription
 
-_PIECE: Final = 1 << 10
-"""Compressed bytes a step: zstd expands none by more than 2**15, so a step gives 32 MiB at most."""
+_STEP: Final = 1 << 10
+_SMALL_STEP: Final = 1 << 6
+"""Compressed bytes a step: zstd expands none by more than 2**15, so a step gives 32 MiB at most.
+
+While one gives more than a piece, small ones are taken, which give 2 MiB at most.
+"""
+_PIECE: Final = 1 << 20
 _LARGEST_WINDOW: Final = 1 << 27
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 
@@ -89,36 +94,46 @@ class PayloadFields:
         return out.done()
 
 
-def _steps(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    for piece in pieces:
-        for at in range(0, len(piece), _PIECE):
-            yield piece[at : at + _PIECE]
+def _cut(data: bytes | memoryview) -> Iterator[bytes]:
+    """Bytes in pieces of 1 MiB at most."""
+    if isinstance(data, bytes) and len(data) <= _PIECE:
+        yield data
+        return
+    for at in range(0, len(data), _PIECE):
+        yield bytes(data[at : at + _PIECE])
 
 
 def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> Iterator[bytes]:
-    """Uncompress a payload that comes in pieces, into pieces of 32 MiB at most.
+    """Uncompress a payload that comes in pieces, into pieces of 1 MiB at most.
 
     Several frames may follow each other. Raises EventDecodeError.
     """
     if compression is Compression.NONE:
-        yield from map(bytes, pieces)
+        for piece in pieces:
+            yield from _cut(piece)
         return
     unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-    frame = None
-    for step in _steps(pieces):
-        rest = step
-        while rest:
-            frame = frame or unpacker.decompressobj()
-            try:
-                plain = frame.decompress(rest)
-            except zstandard.ZstdError as error:
-                raise EventDecodeError(f"the compressed payload is damaged ({error})") from None
-            if plain:
-                yield plain
-            if not frame.eof:
-                break
-            rest = frame.unused_data
-            frame = None
+    frame, step = None, _STEP
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            rest = piece[at : at + step]
+            at += len(rest)
+            made = 0
+            while rest:
+                frame = frame or unpacker.decompressobj()
+                try:
+                    plain = frame.decompress(rest)
+                except zstandard.ZstdError as error:
+                    raise EventDecodeError(f"the compressed payload is damaged ({error})") from None
+                made += len(plain)
+                if plain:
+                    yield from _cut(plain)
+                if not frame.eof:
+                    break
+                rest = frame.unused_data
+                frame = None
+            step = _SMALL_STEP if made * _STEP > _PIECE * step else _STEP
     if frame is not None:
         raise EventDecodeError("the compressed payload ends too early")
 
@@ -241,7 +256,7 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
         return self.body[self._payload_at :]
 
     def pieces(self) -> Iterator[bytes]:
-        """The uncompressed payload, in pieces of 32 MiB at most. Raises EventDecodeError."""
+        """The uncompressed payload, in pieces of 1 MiB at most. Raises EventDecodeError."""
         try:
             yield from unpack([memoryview(self.body)[self._payload_at :]], self.compression)
         except EventDecodeError as error:

@@ -17,12 +17,17 @@ _ESCAPED: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
+_PIECE: Final = 1 << 20
+"""Characters that are looked at together: what is encoded for it is thrown away."""
+
+
 def has_surrogates(text: str) -> bool:
     """Whether there are any."""
     if text.isascii():
         return False
     try:
-        text.encode()
+        for at in range(0, len(text), _PIECE):
+            text[at : at + _PIECE].encode()
     except UnicodeEncodeError:
         return True
     return False

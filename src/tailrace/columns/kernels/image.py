@@ -233,6 +233,15 @@ def _made_text(column, kind, argument, p, end, target, room):
 
 
 @helper
+def _claimed(p, size):
+    """How many bytes a compressed value says that it uncompresses to (`rows.compressed`)."""
+    bytes_ = u8(p) & 7
+    if u8(p) == 0 or size <= bytes_ or bytes_ > 4:
+        return size
+    return big_endian(p + 1, bytes_) if bytes_ else size
+
+
+@helper
 def _spread_nulls(p, end, present, count, target):
     """Write a bit a column, set where it is absent or NULL; returns the size of the null bitmap.
 
@@ -281,6 +290,8 @@ def decode_image(frame, columns, count, p, end, row, present, image):
             offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
             if size > get(column, k.C_ROOM) - used:
+                put(frame, k.D_BAD_COLUMN, index)
+                put(frame, k.D_NEEDED, size)
                 return k.BATCH_FULL
             target = values + used
             copy32(target, p)
@@ -417,7 +428,23 @@ def decode_image(frame, columns, count, p, end, row, present, image):
             offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
             room = get(column, k.C_ROOM) - used
-            if kind == k.PADDED:
+            if kind == k.COMPRESSED:
+                size = prefix(p, argument)
+                p += argument
+                if size > end - p:
+                    return k.ROW_TOO_LONG
+                if size > room:
+                    put(frame, k.D_BAD_COLUMN, index)
+                    put(frame, k.D_NEEDED, size)
+                    return k.BATCH_FULL
+                claimed = get(frame, k.D_CLAIMED) + _claimed(p, size)
+                if row > 0 and claimed > get(frame, k.D_MOST_CLAIMED):
+                    return k.BATCH_FULL
+                put(frame, k.D_CLAIMED, claimed)
+                move(values + used, p, size)
+                p += size
+                used += size
+            elif kind == k.PADDED:
                 size = prefix(p, argument & 255)
                 width = argument >> 8
                 p += argument & 255

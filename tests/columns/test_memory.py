@@ -1,0 +1,137 @@
+"""Peak memory of a process that decodes to batches: bounded by bytes, whatever the rows are like."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import tailrace
+
+DECODE = """
+import resource, sys, tailrace
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+rows = []
+for path in sys.argv[1:]:
+    rows.append(sum(batch.num_rows for batch in tailrace.changes(path)))
+    print(rows[-1], peak())
+"""
+
+
+def peaks(small, large):
+    """The rows of the large log, and by how many MB it raises the peak above the small one's."""
+    done = subprocess.run(
+        [sys.executable, "-c", DECODE, str(small), str(large)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    (_, before), (rows, after) = (map(int, line.split()) for line in done.stdout.splitlines())
+    return rows, after - before
+
+
+def numbers(count):
+    digits = "(" + " union all ".join(f"select {n} d" for n in range(10)) + ")"
+    places = range(len(str(count - 1)))
+    number = " + ".join(f"d{at}.d * {10**at}" for at in places)
+    source = " cross join ".join(f"{digits} d{at}" for at in places)
+    return f"(select {number} n from {source} having n < {count}) numbers"
+
+
+def recorded(server, folder, create, insert, session="autocommit = 1"):
+    """Two logs of the same table: of a row, and of what ``insert`` does in such a session."""
+    server.execute("create database if not exists memory")
+    server.execute("drop table if exists memory.t")
+    server.execute(f"create table memory.t {create}")
+    paths = []
+    for name, statement in (("small", "insert into memory.t (id) values (-1)"), ("large", insert)):
+        server.rotate()
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"set {session}")
+            cursor.execute(statement)
+            connection.commit()
+        path = server.rotate()
+        paths.append(folder / f"{name}.000001")
+        shutil.copy(path, paths[-1])
+    server.execute("drop table memory.t")
+    return paths
+
+
+def test_many_columns(mysql97, tmp_path):
+    columns = [f"i{n} int" for n in range(490)] + [f"v{n} varchar(10)" for n in range(499)]
+    logs = recorded(
+        mysql97,
+        tmp_path,
+        f"(id int primary key, {', '.join(columns)}) character set latin1",
+        f"insert into memory.t (id, i7, v7) select n, n, 'some' from {numbers(30_000)}",
+    )
+    rows, more = peaks(*logs)
+    assert rows == 30_000
+    assert more < 150
+
+
+def test_compressed_columns(mariadb118, tmp_path):
+    logs = recorded(
+        mariadb118,
+        tmp_path,
+        "(id int primary key, body mediumtext compressed)",
+        f"insert into memory.t select n, repeat('some ', 8000) from {numbers(20_000)}",
+    )
+    rows, more = peaks(*logs)
+    assert rows == 20_000
+    assert more < 250
+
+
+def test_payload_that_unpacks_to_much(mysql97, tmp_path):
+    """256 MB in 24 KB."""
+    logs = recorded(
+        mysql97,
+        tmp_path,
+        "(id int, body longtext) engine = blackhole",
+        f"insert into memory.t select 1, repeat('a', 8192) from {numbers(32_768)}",
+        session="binlog_transaction_compression = ON",
+    )
+    assert logs[1].stat().st_size < 1 << 17
+    rows, more = peaks(*logs)
+    assert rows == 32_768
+    assert more < 150
+
+
+@pytest.mark.parametrize("text", ["x", "\u20ac"])
+def test_value_after_small_ones(mysql97, tmp_path, text):
+    """A row that has no room in a batch of the usual size gets one of its own."""
+    size = 30_000_000 // len(text.encode())
+    logs = recorded(
+        mysql97,
+        tmp_path,
+        "(id int, a text, body longtext) engine = blackhole character set utf8mb4",
+        "insert into memory.t values (1, 'a', 'b'), (2, repeat('c', 60000), 'd'), "
+        f"(3, 'e', repeat('{text}', {size})), (4, 'f', repeat('g', 30000)), (5, null, 'h')",
+    )
+    rows, more = peaks(*logs)
+    assert rows == 5
+    assert more < 200
+
+
+def test_values_are_whole(mysql97, tmp_path):
+    _, large = recorded(
+        mysql97,
+        tmp_path,
+        "(id int, a text, body longtext) engine = blackhole character set utf8mb4",
+        "insert into memory.t values (1, 'a', 'b'), (2, repeat('c', 60000), 'd'), "
+        "(3, 'e', repeat('\u20ac', 9000000)), (4, 'f', repeat('g', 30000)), (5, null, 'h')",
+    )
+    rows = [row for batch in tailrace.changes(large) for row in batch.column("after").to_pylist()]
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "a", "b"),
+        (2, "c" * 60_000, "d"),
+        (3, "e", "\u20ac" * 9_000_000),
+        (4, "f", "g" * 30_000),
+        (5, None, "h"),
+    ]
