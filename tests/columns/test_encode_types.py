@@ -143,7 +143,7 @@ REFUSED = [
     (text(), pa.array([b"\xff"]), "row 0 "),
     (text(), pa.array([1]), "cast it"),
     (text(), pa.array([1.5]), "cast it"),
-    (text(255, type_=T.BLOB), pa.array(["a"]), "length of 255 bytes"),
+    (text(255, type_=T.BLOB), pa.array(["a"]), "BLOB with metadata 255"),
     (column(T.BLOB, 1, Logical.BINARY), pa.array([b"x" * 256]), "row 0 .*longer"),
     (column(T.STRING, 3, Logical.BINARY), pa.array([b"abcd"]), "row 0 .*longer"),
     (column(T.ENUM, 1, members=("a", "b")), pa.array(["a", "c"]), "row 1 .*'c'"),
