@@ -13,7 +13,9 @@ SEED = 20261121
 
 
 def test_random_schemas(server):
-    report = differential.run(server, differential.Plan(SCHEMAS, SEED, witness_every=3))
+    plan = differential.Plan(SCHEMAS, SEED, witness_every=3, second_every=4)
+    report = differential.run(server, plan)
     assert not report.failures, "\n".join(report.failures)
     assert report.rows > 100
     assert report.ways["mysqlbinlog"] > 0
+    assert report.ways["second server: sql and undo"] > 0

@@ -14,7 +14,6 @@ Tables are compared by CHECKSUM TABLE and by their rows as SELECT gives them.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,49 +22,13 @@ from pathlib import Path
 from pymysql.constants import CLIENT
 
 from tailrace.reader import Reader
-from tailrace.records import Changes
-from tailrace.schema import Catalogue
-from tailrace.schema.given import parse
-from tailrace.selection import Bound, Selection
 from tailrace.sql import commands, script, statements, undo
+from tools.campaign.second import NOT_LOGGED, changes, client, definitions, feed
 from tools.campaign.workload import Workload
-from tools.dumps import dump_databases, quoted, raw_rows
+from tools.dumps import dump_databases, quoted
 from tools.servers import Server
 
-CLIENT_OPTIONS = ("--no-defaults", "--binary-mode", "--user=root")
-NOT_LOGGED = "SET SESSION sql_log_bin = 0"
-
-
-def client(server, *options):
-    """The argv of the server's own client."""
-    return [
-        *server.prefix.command("mariadb" if server.flavour == "mariadb" else "mysql", "mysql"),
-        *CLIENT_OPTIONS,
-        f"--character-sets-dir={server.prefix.share / 'charsets'}",
-        f"--socket={server.folder / 'socket'}",
-        f"--init-command={NOT_LOGGED}",
-        "--max-allowed-packet=1G",
-        *options,
-    ]
-
-
-def feed(server, lines):
-    """Run a script by the server's own client; it must not complain."""
-    text = "\n".join([*lines, ""]).encode("utf-8", "surrogateescape")
-    done = subprocess.run(client(server), input=text, capture_output=True, check=False)
-    if done.returncode or done.stderr.strip():
-        raise AssertionError(f"{done.stderr.decode(errors='replace')}\n{_place(text, done.stderr)}")
-
-
-def _place(text, message):
-    """The lines of a script that the client complains of."""
-    words = message.decode(errors="replace").split()
-    if "line" in words:
-        number = int(words[words.index("line") + 1].rstrip(":"))
-        return b"\n".join(text.split(b"\n")[max(0, number - 2) : number]).decode(errors="replace")[
-            :2000
-        ]
-    return ""
+__all__ = ["changes", "client", "definitions", "feed"]
 
 
 def execute(server, found):
@@ -94,17 +57,6 @@ def checksums(server, database):
     return found
 
 
-def definitions(server, database):
-    """The CREATE TABLEs of a database, as mysqldump --no-data gives them."""
-    names = [str(row[0]) for row in server.query(f"SHOW TABLES FROM {quoted(database)}")]
-    header = "-- MariaDB dump\n" if server.flavour == "mariadb" else ""
-    parts = [f"{header}USE {quoted(database)};"]
-    for table in names:
-        rows, _ = raw_rows(server, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
-        parts.append(f"{rows[0][1]};")
-    return "\n".join(parts)
-
-
 def drop_twins(server, database):
     """The workload's own copies of the tables, of which no log knows."""
     names = [
@@ -123,18 +75,6 @@ def empty_copy(server, database, schema):
             schema,
         ]
     feed(server, lines)
-
-
-def changes(series, schema, start=None, end=None, *, statements="error"):
-    """The changes of a part of a log."""
-    catalogue = Catalogue()
-    if schema:
-        catalogue.given(parse(schema))
-    selection = Selection(
-        None if start is None else Bound(position=start),
-        None if end is None else Bound(position=end),
-    )
-    return Changes(Reader(series, selection=selection, catalogue=catalogue), statements=statements)
 
 
 def starts(series):

@@ -67,6 +67,9 @@ def main() -> int:
     differ.add_argument("--seed", type=int, default=1)
     differ.add_argument("--server", action="append", choices=NAMES, help="only this one")
     differ.add_argument("--spark-every", type=int, default=0, help="read every n-th by Spark, too")
+    differ.add_argument(
+        "--second-every", type=int, default=0, help="run every n-th's SQL on a second server"
+    )
     sizes = sorted(_VALUES)
     differ.add_argument("--values", choices=sizes, default="small", help="character sets, JSON")
     bad = commands.add_parser("badinput", help="broken logs")
@@ -101,7 +104,13 @@ def _first_line(module: ModuleType) -> str:
 
 
 def _differential(given: argparse.Namespace) -> int:
-    plan = differential.Plan(given.schemas, given.seed, given.first, spark_every=given.spark_every)
+    plan = differential.Plan(
+        given.schemas,
+        given.seed,
+        given.first,
+        spark_every=given.spark_every,
+        second_every=given.second_every,
+    )
     codes, rounds = _VALUES[given.values]
     reports = []
     values: list[characters.Report | documents.Report] = []

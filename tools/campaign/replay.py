@@ -36,6 +36,8 @@ class Replayed:
     defaults: Texts = field(default_factory=dict)
     generated: frozenset[str] = frozenset()
     rows: list[Texts] = field(default_factory=list)
+    sequence: bool = False
+    """The one row of a sequence of MariaDB's: each insert changes it."""
     changes: Counter[str] = field(default_factory=Counter)
 
     def take(self, operation: str, before: Texts | None, after: Texts | None) -> None:
@@ -44,6 +46,9 @@ class Replayed:
         if operation == "insert":
             if before is not None or after is None:
                 raise ReplayError(f"{self.name}: an insert has an after image and no other")
+            if self.sequence:
+                self.rows[:] = [{**self.rows[0], **after}]
+                return
             unknown = dict.fromkeys(self.generated, UNKNOWN)
             self.rows.append({**self.defaults, **unknown, **after})
             return

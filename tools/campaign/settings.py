@@ -37,8 +37,8 @@ def _flag(rng: random.Random) -> str:
     return rng.choice(("ON", "OFF"))
 
 
-def choose(rng: random.Random, server: Server) -> Settings:
-    """Random settings of the server's flavour."""
+def choose(rng: random.Random, server: Server, *, odd: bool = False) -> Settings:
+    """Random settings of the server's flavour; ``odd`` for MariaDB's old temporal format, too."""
     image = rng.choice(("FULL", "FULL", "MINIMAL", "NOBLOB"))
     names: Names = rng.choice(("ddl", "ddl", "given", "log"))
     globals_ = {"binlog_checksum": rng.choice(("CRC32", "CRC32", "NONE"))}
@@ -59,5 +59,7 @@ def choose(rng: random.Random, server: Server) -> Settings:
             globals_["binlog_legacy_event_pos"] = _flag(rng)
             if rng.random() < 0.2:
                 session["binlog_row_image"] = image = "FULL_NODUP"
+        if odd and names != "log" and rng.random() < 0.3:  # a log alone does not tell the digits
+            globals_["mysql56_temporal_format"] = "OFF"
     globals_["binlog_row_metadata"] = "FULL" if names == "log" else metadata
     return Settings(image, names, globals_, session, partial_json)

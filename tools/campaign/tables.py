@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Final, Literal
 
 from tools.campaign import values
 from tools.dumps import quoted
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
 
     from tools.campaign.columns import Kind, Types
 
+Shape = Literal["plain", "versioned", "overlaps"]
+"""What only MariaDB has: WITH SYSTEM VERSIONING; a key with a period WITHOUT OVERLAPS."""
+_FIRST_DAY: Final = date(2000, 1, 1)
+_PERIOD: Final = (
+    "room TINYINT NOT NULL",
+    "ps DATE NOT NULL",
+    "pe DATE NOT NULL",
+    "PERIOD FOR p (ps, pe)",
+    "PRIMARY KEY (room, p WITHOUT OVERLAPS)",
+)
 _ODD_NAMES: Final = ("a.b", "q`q", "select", "日本", "_op", "before", "  x", "Ü", "per%cent")
 
 
@@ -47,7 +58,15 @@ class RandomColumn:
 class RandomTable:
     """A table: columns of any type, any key, and the statements that are run on it."""
 
-    def __init__(self, rng: random.Random, types: Types, name: str, *, plain: bool) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        types: Types,
+        name: str,
+        *,
+        plain: bool,
+        shape: Shape = "plain",
+    ) -> None:
         """``plain`` leaves out types of which MariaDB's log alone cannot tell what they are."""
         self._rng = rng
         self._types = types
@@ -56,11 +75,12 @@ class RandomTable:
         self._next = 1
         self.columns: list[RandomColumn] = []
         self._key: list[str] = []
-        self.counted = rng.random() < 0.65
+        self.shape = shape
+        self.counted = rng.random() < 0.65 and shape != "overlaps"
         """Whether the key is a counter, `id`."""
         for _ in range(rng.choice((1, 3, 6, rng.randint(1, 25)))):
             self._add()
-        if not self.counted and rng.random() < 0.75:
+        if not self.counted and rng.random() < 0.75 and shape != "overlaps":
             for column in self.columns[: rng.randint(1, 3)]:
                 column.kind = self._kind(key=True)
                 column.nullable = False
@@ -120,9 +140,13 @@ class RandomTable:
         elif self._key:
             kind = "UNIQUE KEY" if self._unique else "PRIMARY KEY"
             parts.append(f"{kind} ({', '.join(map(quoted, self._key))})")
+        if self.shape == "overlaps":
+            parts += _PERIOD
         suffix = "" if self.transactional else " ENGINE=MyISAM"
         collation = self._types.collation(rng).replace("CHARACTER SET", "DEFAULT CHARACTER SET")
-        if self.transactional and self.counted and rng.random() < 0.1:
+        if self.shape == "versioned":
+            collation += " WITH SYSTEM VERSIONING"
+        elif self.transactional and self.counted and rng.random() < 0.1:
             collation += " PARTITION BY KEY (id) PARTITIONS 3"
         return f"CREATE TABLE {quoted(self.name)} ({', '.join(parts)}){suffix}{collation}"
 
@@ -156,10 +180,32 @@ class RandomTable:
                 if verb == "REPLACE" and rng.random() < 0.7:
                     number = rng.randint(1, self._next)
                 row.append(str(number))
+            row += self.period().values()
             rows.append(f"({', '.join(row)})")
         if self.counted:
             names.append("id")
+        names += self.period()
         return f"{verb} INTO {quoted(self.name)} ({', '.join(names)}) VALUES {', '.join(rows)}"
+
+    def period(self) -> dict[str, str]:
+        """The next room and period, by column; nothing where the table has none."""
+        if self.shape != "overlaps":
+            return {}
+        self._next += 1
+        start = _FIRST_DAY + timedelta(days=4 * self._next)
+        end = start + timedelta(days=self._rng.randint(1, 4))
+        return {"room": str(self._rng.randint(1, 3)), "ps": f"'{start}'", "pe": f"'{end}'"}
+
+    def portion(self) -> str:
+        """An UPDATE or DELETE for a portion of the period: rows are cut in two and three."""
+        rng = self._rng
+        start = _FIRST_DAY + timedelta(days=4 * rng.randint(0, self._next))
+        end = start + timedelta(days=rng.choice((1, 2, 9)))
+        target = f"{quoted(self.name)} FOR PORTION OF p FROM '{start}' TO '{end}'"
+        if rng.random() < 0.4:
+            return f"DELETE FROM {target}"
+        column = rng.choice(self._writable())
+        return f"UPDATE {target} SET {quoted(column.name)} = {column.value(rng)}"
 
     def upsert(self) -> str:
         """An INSERT that updates what is there."""

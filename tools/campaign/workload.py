@@ -14,7 +14,7 @@ from tailrace.storage.file import LogFile
 from tools.campaign.columns import Types
 from tools.campaign.selected import Declared, canonical, expression
 from tools.campaign.settings import Settings, choose
-from tools.campaign.tables import RandomTable
+from tools.campaign.tables import RandomTable, Shape
 from tools.dumps import quoted, raw_rows
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tools.servers import Server
 
 
+_SEQUENCE = "q"
+
+
 @dataclass
 class Selected:
     """What SELECT says of a table at the end, and what its columns are."""
@@ -34,6 +37,8 @@ class Selected:
     rows: list[Texts]
     defaults: Texts
     generated: frozenset[str]
+    sequence: bool = False
+    """It is a sequence; ``defaults`` is its row as it was when it was made."""
 
 
 @dataclass
@@ -50,10 +55,15 @@ class Recorded:
 
 
 class Workload:
-    """Makes schemas on one server, each with a log of its own; see `record`."""
+    """Makes schemas on one server, each with a log of its own; see `record`.
 
-    def __init__(self, server: Server) -> None:
+    ``odd`` adds what only MariaDB has: the old temporal format, system-versioned tables, periods
+    WITHOUT OVERLAPS and sequences.
+    """
+
+    def __init__(self, server: Server, *, odd: bool = False) -> None:
         self.server = server
+        self.odd = odd
         self.types = Types(server)
 
     @contextmanager
@@ -65,7 +75,7 @@ class Workload:
         ``choice`` may put other settings in place of the random ones.
         """
         rng = random.Random(f"{seed}/{self.server.name}/{number}")
-        settings = choice(choose(rng, self.server))
+        settings = choice(choose(rng, self.server, odd=self.odd))
         database = f"random_{number}"
         server = self.server
         usual = {name: server.query(f"SELECT @@GLOBAL.{name}")[0][0] for name in settings.globals_}
@@ -108,18 +118,50 @@ class Workload:
             self._create(rng, cursor, f"t{number}", recorded, plain=plain)
             for number in range(rng.choice((1, 1, 2, 3)))
         ]
+        sequence = self.odd and not self.types.mysql and rng.random() < 0.3
+        made = self._sequence(rng, cursor, database, recorded) if sequence else None
         cursor.execute("SET sql_log_bin = 1")
         self._change(rng, cursor, tables, recorded, alters=logged and settings.image == "FULL")
         for table in tables:
             recorded.tables[f"{database}.{table.name}"] = self._select(cursor, database, table)
             if settings.names == "given":
-                recorded.schema += self._definition(database, table)
+                recorded.schema += self._definition(database, table.name)
+        if made is not None:
+            rows, _ = raw_rows(self.server, f"SELECT * FROM {database}.{_SEQUENCE}")
+            made.rows = [dict(zip(made.columns, rows[0], strict=True))]
+            recorded.tables[f"{database}.{_SEQUENCE}"] = made
+            if settings.names == "given":
+                recorded.schema += self._definition(database, _SEQUENCE)
+
+    def _sequence(
+        self, rng: random.Random, cursor: Cursor, database: str, recorded: Recorded
+    ) -> Selected:
+        """Make a sequence; its row as it is then."""
+        options = rng.choice(("", " INCREMENT BY 7 CACHE 3", " MINVALUE 2 MAXVALUE 9 CYCLE"))
+        self._execute(cursor, f"CREATE SEQUENCE {_SEQUENCE}{options}", recorded)
+        rows, _ = raw_rows(self.server, f"SELECT * FROM {database}.{_SEQUENCE}")
+        cursor.execute(
+            "SELECT column_name, column_type FROM information_schema.columns WHERE table_schema = "
+            "%s AND table_name = %s ORDER BY ordinal_position",
+            (database, _SEQUENCE),
+        )
+        columns = {
+            str(name): Declared(str(name), _type(kind), binary=False)
+            for name, kind in cursor.fetchall()
+        }
+        defaults = dict(zip(columns, rows[0], strict=True))
+        return Selected(columns, [], defaults, frozenset(), sequence=True)
 
     def _create(
         self, rng: random.Random, cursor: Cursor, name: str, recorded: Recorded, *, plain: bool
     ) -> RandomTable:
         while True:
-            table = RandomTable(rng, self.types, name, plain=plain)
+            shape: Shape = "plain"
+            if self.odd and not self.types.mysql and rng.random() < 0.4:
+                shape = rng.choice(("versioned", "overlaps"))
+            if shape == "versioned" and recorded.settings.image == "NOBLOB":
+                shape = "plain"  # a version that an update keeps is logged without what stayed
+            table = RandomTable(rng, self.types, name, plain=plain, shape=shape)
             sql = table.create()
             try:
                 cursor.execute(sql)
@@ -155,7 +197,11 @@ class Workload:
             chosen = [table for table in tables if table.transactional]
             if not inside or not chosen:
                 table = rng.choice(tables)
-                if alters and rng.random() < 0.15:
+                if self.odd and not self.types.mysql and rng.random() < 0.2:
+                    # it fails where there is no sequence
+                    call = rng.choice(("NEXTVAL(q)", f"SETVAL(q, {rng.randint(2, 99)})"))
+                    self._execute(cursor, f"DO {call}", recorded)
+                if alters and table.shape == "plain" and rng.random() < 0.15:
                     self._alter(cursor, table, recorded)
                 else:
                     self._execute(cursor, self._statement(rng, table, recorded), recorded)
@@ -197,6 +243,8 @@ class Workload:
         pick = rng.random()
         settings = recorded.settings
         resets = self.types.mysql or settings.image == "FULL"
+        if table.shape == "overlaps" and rng.random() < 0.25:
+            return table.portion()
         if pick < 0.35:
             return table.insert()
         if pick < 0.65:
@@ -209,9 +257,9 @@ class Workload:
             return table.insert("REPLACE")
         return table.upsert() if resets else table.insert("INSERT IGNORE")
 
-    def _definition(self, database: str, table: RandomTable) -> str:
+    def _definition(self, database: str, table: str) -> str:
         """The table as mysqldump --no-data would write it."""
-        place = f"{quoted(database)}.{quoted(table.name)}"
+        place = f"{quoted(database)}.{quoted(table)}"
         rows, _ = raw_rows(self.server, f"SHOW CREATE TABLE {place}")
         header = "" if self.types.mysql else "-- MariaDB dump\n"
         return f"{header}USE {database};\n{rows[0][1]};\n"
@@ -227,9 +275,12 @@ class Workload:
             (str(name), "json" if name in documents else _type(kind), str(extra).upper())
             for name, kind, extra in cursor.fetchall()
         ]
+        hidden = ("row_start", "row_end") if table.shape == "versioned" else ()
+        described += [(name, "timestamp(6)", "STORED GENERATED") for name in hidden]
         shown = ", ".join(expression(name, kind) for name, kind, *_ in described)
         place = f"{quoted(database)}.{quoted(table.name)}"
-        rows, binary = raw_rows(self.server, f"SELECT {shown} FROM {place}")
+        versions = " FOR SYSTEM_TIME ALL" if hidden else ""
+        rows, binary = raw_rows(self.server, f"SELECT {shown} FROM {place}{versions}")
         columns = {
             name: Declared(name, kind, is_binary)
             for (name, kind, _), is_binary in zip(described, binary, strict=True)
@@ -255,8 +306,9 @@ class Workload:
         """What a row has in columns that an INSERT leaves out: that of a twin of the table."""
         rng = random.Random(1)
         needed = [c for c in table.columns if not c.nullable and c.default is None]
-        names = ", ".join(quoted(column.name) for column in needed)
-        literals = ", ".join(column.kind.literal(rng) for column in needed)
+        period = table.period()
+        names = ", ".join([*(quoted(column.name) for column in needed), *period])
+        literals = ", ".join([*(c.kind.literal(rng) for c in needed), *period.values()])
         twin = f"{place[:-1]}twin`"
         cursor.execute("SET sql_log_bin = 0")
         cursor.execute(f"CREATE TABLE {twin} LIKE {place}")
