@@ -115,8 +115,10 @@ class DeltaTables:
                 actions = self._actions(table, step, batch)
                 if log.write_version(self.folder(step.table), version, actions):
                     break
-        except OSError as error:
-            raise PipelineError(f"{self.folder(step.table)} cannot be written: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise PipelineError(
+                f"{self.folder(step.table)} cannot be written: {said(error)}"
+            ) from error
         if version - self._checkpoint(step.table) >= _CHECKPOINT:
             self.tidy(step.table)
 

@@ -12,6 +12,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
+    ValidationError,
 )
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -168,9 +169,7 @@ class IcebergTables:
             found = self._catalog.load_table(tuple(table.split(".")))
         except NoSuchTableError:
             return None
-        except (OSError, ValueError) as error:
-            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
-        except SQLAlchemyError as error:
+        except (OSError, ValueError, ValidationError, SQLAlchemyError) as error:
             raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
         if BATCH in found.properties:
             self._check_place(table, found)
