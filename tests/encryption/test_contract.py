@@ -92,9 +92,28 @@ class BehindInput(Behind):
 
 
 class BehindOutput(Behind):
+    """Its methods are written out: since Python 3.12 ``isinstance(it, RandomOutput)`` is false for
+    methods that ``__getattr__`` gives, and the checker would take it for one that cannot be cut.
+    """
+
     @property
     def size(self) -> int:
         return self.stream.size - BEGIN
+
+    def write(self, data: Any) -> None:
+        self.stream.write(data)
+
+    def update(self, offset: int, data: Any) -> None:
+        self.stream.update(offset + BEGIN, data)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def sync(self) -> None:
+        self.stream.sync()
+
+    def close(self) -> None:
+        self.stream.close()
 
     def truncate(self, size: int) -> None:
         self.stream.truncate(size + BEGIN)
