@@ -24,6 +24,7 @@ class TableMap:
     primary_key: tuple[int, ...] | None = None
     database: str = "shop"
     table: str = "orders"
+    primary_key_prefixes: tuple[int, ...] | None = None
 
 
 @dataclass
