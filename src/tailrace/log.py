@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.closing import Closing
-from tailrace.constants import MAGIC
+from tailrace.constants import MAGIC, EventFlag
 from tailrace.errors import LogError, StorageError, UsageError
 from tailrace.events import (
     DecodeContext,
     Event,
     FormatDescription,
     FormatDescriptionEvent,
+    StartEncryptionEvent,
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
 )
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
     from tailrace.transports.taken import Taken
+
+_NOTED: Final = (UnknownIgnorableEvent, StartEncryptionEvent)
 
 
 class Log(Closing):
@@ -250,9 +253,16 @@ class Log(Closing):
                 continue
             file, offset, raw = record
             event = decode(raw, file=file, offset=offset, verify_checksum=verify)
-            if isinstance(event, UnknownIgnorableEvent):
-                self.ignored += 1
+            if isinstance(event, _NOTED):
+                self._note(event)
             yield event
+
+    def _note(self, event: Event) -> None:
+        """An event that is passed over, or that says that nothing behind it can be read."""
+        if isinstance(event, UnknownIgnorableEvent):
+            self.ignored += 1
+        elif not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
+            raise event.error("the log is encrypted from here on: its keyring is needed")
 
     def _flow(
         self, stream: Stream, records: Iterable[Record | None], *, expand: bool
@@ -294,8 +304,8 @@ class Log(Closing):
     def _inner_events(self, event: TransactionPayloadEvent) -> Iterator[Event]:
         pipeline = self.handlers
         for inner in event:
-            if isinstance(inner, UnknownIgnorableEvent):
-                self.ignored += 1
+            if isinstance(inner, _NOTED):
+                self._note(inner)
             if pipeline.current:
                 yield from pipeline.process(inner)
                 yield from pipeline.drain()

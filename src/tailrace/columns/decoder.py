@@ -163,6 +163,7 @@ class LogDecoder(Walker):
             self.catalogue.apply_event(event, self.context.flavour)
             self._known.clear()
             self._known.attach(self._frame)
+            self._resolve_open()
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tailrace.columns import layout as k
 from tailrace.columns.native import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 
@@ -54,6 +57,11 @@ class KnownTableMaps:
         """The slot that a table id means in the statement under way."""
         found = (self._ids[:, 0] == table_id) & (self._ids[:, 1] == generation)
         return int(self._ids[found, 2][0]) if found.any() else None
+
+    def redirect(self, generation: int, slot_for: Callable[[int], int]) -> None:
+        """Let each table id of the statement under way mean what ``slot_for`` says of its slot."""
+        rows = np.flatnonzero(self._ids[:, 1] == generation)
+        self._ids[rows, 2] = [slot_for(slot) for slot in self._ids[rows, 2].tolist()]
 
     def attach(self, frame: Array) -> None:
         """Write where the tables lie into the plan's frame."""

@@ -376,6 +376,13 @@ class Walker(ABC):
         found = self._slot_by_schema.get(schema)
         return self._new_slot(schema, event) if found is None else found
 
+    def _resolve_open(self) -> None:
+        """DDL between a table map and its rows: the rows are what the table is by now."""
+        self._known.redirect(
+            int(self._frame[k.GENERATION]),
+            lambda slot: self._resolve(self._table_maps[slot]) if slot >= 0 else slot,
+        )
+
     def _new_slot(self, schema: TableSchema | None, table_map: TableMapEvent) -> int:
         slot = len(self._tables)
         self._tables.append(self._table_decoder(schema))
