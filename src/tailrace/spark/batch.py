@@ -13,6 +13,7 @@ from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
 from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.lake.assemble import Made
+from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.resume import state_after
 from tailrace.spark.report import report_of
 from tailrace.spark.splits import SplitJob, write_split
@@ -91,39 +92,47 @@ class Batches:
         try:
             files = self._read(taken)
             laps.lap("read")
-            sources = self._changes(taken, files)
-            built = self._current(sources, taken) if "current" in self._options.keep else {}
-            laps.lap("current")
-            histories: dict[str, BuiltHistory] = {}
-            if "history" in self._options.keep:
-                histories = self._history(sources, taken)
-                laps.lap("history")
-            states: dict[str, SourceState] = {}
-            for name, each in taken.items():
-                state = state_after(each.series, store.manifest.sources.get(name), each.splits)
-                if state is not None:
-                    states[name] = state
-            made = Made(
-                files,
-                built,
-                states,
-                self._options.tables,
-                self._options.keep,
-                histories=histories,
-                shards=self._options.shards,
-                keys=self._options.keys,
-                origins=self._renamed(taken),
-                update_mode=self._options.update_mode or "copy-on-write",
-            )
-            self._tell("commit", 0, 1)
-            manifest = store.commit(made)
+            with reading(f"what the lake {store.label} has"):
+                made = self._made(taken, files, laps)
+                self._tell("commit", 0, 1)
+                manifest = store.commit(made)
         except BaseException:
             store.discard()
             raise
         self._tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
-        return report_of(manifest, files, built, histories, size, laps.seconds)
+        return report_of(manifest, files, made.built, made.histories, size, laps.seconds)
+
+    def _made(
+        self, taken: Mapping[str, Taken], files: dict[str, list[ChangeFile]], laps: _Laps
+    ) -> Made:
+        """What the changes make of the committed states."""
+        store = self._store
+        sources = self._changes(taken, files)
+        built = self._current(sources, taken) if "current" in self._options.keep else {}
+        laps.lap("current")
+        histories: dict[str, BuiltHistory] = {}
+        if "history" in self._options.keep:
+            histories = self._history(sources, taken)
+            laps.lap("history")
+        states: dict[str, SourceState] = {}
+        for name, each in taken.items():
+            state = state_after(each.series, store.manifest.sources.get(name), each.splits)
+            if state is not None:
+                states[name] = state
+        return Made(
+            files,
+            built,
+            states,
+            self._options.tables,
+            self._options.keep,
+            histories=histories,
+            shards=self._options.shards,
+            keys=self._options.keys,
+            origins=self._renamed(taken),
+            update_mode=self._options.update_mode or "copy-on-write",
+        )
 
     def _read(self, taken: Mapping[str, Taken]) -> dict[str, list[ChangeFile]]:
         """Decode all splits; the changelog files by table's key, in log order."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import PipelineError, UsageError
+from tailrace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,8 +108,8 @@ def check_lake(
             "new folder"
         )
     if (begun := manifest.mirrored) != options.tables:
-        given = [] if begun.only is None else [f"--tables {','.join(begun.only)}"]
-        given += [f"--exclude {','.join(begun.exclude)}"] if begun.exclude else []
+        given = [] if begun.only is None else [f"--tables {printable(','.join(begun.only))}"]
+        given += [f"--exclude {printable(','.join(begun.exclude))}"] if begun.exclude else []
         raise PipelineError(
             f"{label} was begun with {' '.join(given) or 'all tables'}: give the same again, or a "
             "new folder"
@@ -119,7 +120,8 @@ def check_lake(
     if dict(manifest.keys) != dict(options.keys):
         known = "; ".join(f"{name}={','.join(key)}" for name, key in manifest.keys) or "none"
         raise PipelineError(
-            f"{label} was begun with these keys: {known}: give the same again, or a new folder"
+            f"{label} was begun with these keys: {printable(known)}: give the same again, or "
+            "a new folder"
         )
     if options.update_mode not in {None, manifest.update_mode}:
         raise PipelineError(

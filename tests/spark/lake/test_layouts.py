@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import tarfile
@@ -158,6 +159,97 @@ def test_a_layout_to_come(lake):
         PipelineError, match=f"layout {LAYOUT + 1}, and this Tailrace knows {LAYOUT}"
     ):
         follow(lake, 1)
+
+
+def _state(content):
+    return content["tables"]["warehouse.stock"]
+
+
+def _another_key(content):
+    _state(content)["current"]["key"] = ["no such column"]
+
+
+def _a_key_of_the_history(content):
+    _state(content)["history"]["key"] = ["sku", "no such column"]
+
+
+def _not_a_name(content):
+    _state(content)["small"] = {"changelog": [{"name": None, "rows": 1, "size": 1, "memory": 1}]}
+
+
+def _another_file(content):
+    _state(content)["current"]["files"][0]["name"] = "_common_metadata"
+
+
+def _too_many_hidden(content):
+    file = _state(content)["current"]["files"][0]
+    file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
+
+
+def _a_source_that_is_none(content):
+    _state(content)["source"] = "another"
+
+
+def _another_table(content):
+    _state(content)["table"] = "another"
+
+
+def _an_unknown_part(content):
+    content["keep"] = ["a\nb", "current", "history"]
+
+
+@pytest.mark.parametrize("lake", ["parquet", "iceberg"], indirect=True)
+@pytest.mark.parametrize(
+    ("altered", "said"),
+    [
+        (_another_key, "a column of the key is 'no such column'"),
+        (_a_key_of_the_history, "a column of the key is 'no such column'"),
+        (_not_a_name, "a data file's name is 'None'"),
+        (_another_file, "'_common_metadata' is no data file of a lake"),
+        (_too_many_hidden, "the deleted rows of .* are none of its rows"),
+        (_a_source_that_is_none, "it is of 'another', which is no source"),
+        (_another_table, "it is called 'warehouse.another' there"),
+        (_an_unknown_part, "what is kept is 'a.*b'"),
+    ],
+)
+def test_a_manifest_whose_parts_do_not_fit(lake, altered, said):
+    """It is rejected where it is read, by who reads and by who writes."""
+    path = lake / "_tailrace" / "now" / "manifest.json"
+    content = manifest(lake)
+    altered(content)
+    path.write_text(json.dumps(content))
+    for use in (LakeView.open, lambda path: follow(path, 1)):
+        with pytest.raises(PipelineError, match=said) as caught:
+            use(lake)
+        assert "manifest.json" in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("lake", ["parquet"], indirect=True)
+def test_a_data_file_without_a_column(lake):
+    """The error names the file, and the batch leaves the lake as it was."""
+    (path,) = (lake / "_tailrace" / "now" / "warehouse.stock" / "current").glob("part-*")
+    rows = pq.read_table(path)
+    pq.write_table(rows.drop_columns(["_raw"]), path)
+    shutil.copy(SHOP / "mariadb" / "binlog.000002", Path("logs", "mariadb"))
+    with pytest.raises(PipelineError, match=f"{path.name} cannot be read: .*_raw") as caught:
+        follow(lake, 2)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert LakeView.open(lake).manifest.version == 1
+
+
+@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
+def test_what_a_format_keeps_is_damaged(lake):
+    """What others' libraries raise of it is an error of ours, and names the table."""
+    if lake.name == "delta":
+        (lake / "warehouse.stock" / "_delta_log" / "_last_checkpoint").write_text('{"x": 1}')
+    else:
+        with own_catalog(lake).load_table("warehouse.stock").transaction() as change:
+            change.set_properties({"tailrace.batch": "x"})
+    shutil.copy(SHOP / "mariadb" / "binlog.000002", Path("logs", "mariadb"))
+    with pytest.raises(PipelineError, match=r"warehouse\.stock in .* cannot be read") as caught:
+        follow(lake, 2)
+    assert isinstance(caught.value.__cause__, KeyError | ValueError)
 
 
 def test_an_index_of_layout_2(tmp_path):

@@ -15,21 +15,20 @@ import pickle
 import random
 import shutil
 import tarfile
-import threading
 import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import PipelineError, TailraceError
+from tailrace.errors import TailraceError
 from tailrace.schema.table import Table
-from tailrace.spark import mirror
 from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.stream_offset import Offset
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.spark.tasks import _cause, _Sealed
 from tailrace.storage import find
+from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.scenario import Scenario, outside
 
 if TYPE_CHECKING:
@@ -94,22 +93,8 @@ def _read(lake: Path, _kind: str) -> None:
 
 
 def _mirror(lake: Path, kind: str) -> None:
-    stop = threading.Event()
-    mirror(
-        Path("logs", "mariadb"),
-        lake,
-        format=kind,
-        tables=["shop.*", "warehouse.stock"],
-        keep=["changelog", "current", "history"],
-        follow=True,
-        stop=stop,
-        on_moment=lambda _: stop.set(),
-        spark=_no_spark,
-    )
-
-
-def _no_spark() -> Any:
-    raise PipelineError("this much would take Spark")
+    keep = ["changelog", "current", "history"]
+    mirrored(Path("logs", "mariadb"), lake, kind, tables=["shop.*", "warehouse.stock"], keep=keep)
 
 
 def _manifest(lake: Path) -> Path:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tailrace
 from tailrace.errors import TailraceError
 from tailrace.log_name import LogName
+from tailrace.spark.lake.reading import LakeView
 from tools.campaign.hostile.cli import said
+from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.naming import Names, NamingServer, events_of
 from tools.campaign.hostile.scenario import Scenario, command, outside
 
@@ -214,22 +216,34 @@ def _commanded(flavour: str, kind: str, names: Sequence[str], folder: Path) -> N
 
 
 def _of_lakes(size: str) -> Iterator[Scenario]:
-    groups: list[tuple[Sequence[str], Sequence[str]]] = [(("all",), _IN_A_LAKE)]
-    if size == "full":
-        groups += [((kind,), OBJECT_NAMES) for kind in _KINDS]
     for form in ("parquet", "delta", "iceberg"):
-        for kinds, names in groups:
+        yield Scenario(
+            f"mirror here into {form}: all, {len(_IN_A_LAKE)} names",
+            partial(_landed_here, form),
+            seconds=120,
+        )
+        groups = [(("all",), _IN_A_LAKE), *(((kind,), OBJECT_NAMES) for kind in _KINDS)]
+        for kinds, names in groups if size == "full" else ():
             yield Scenario(
                 f"mirror into {form}: {', '.join(kinds)}, {len(names)} names",
-                partial(_landed, form, kinds, names, 1 if size == "small" else 2),
+                partial(_landed, form, kinds, names),
                 seconds=300,
             )
 
 
-def _landed(form: str, kinds: Sequence[str], names: Sequence[str], runs: int, folder: Path) -> None:
+def _landed_here(form: str, folder: Path) -> None:
+    """A lake of tables with these names, made without Spark, whose start takes longer."""
+    _write(folder / "logs" / "binlog.000001", "mysql", ["all"], _IN_A_LAKE)
+    options: dict[str, Any] = {"keep": ["current"], "statements": "skip"}
+    mirrored(folder / "logs", folder / "lake", form, **options)
+    made = LakeView.open(folder / "lake").manifest.tables
+    assert len(made) == len(_IN_A_LAKE), sorted(made)
+
+
+def _landed(form: str, kinds: Sequence[str], names: Sequence[str], folder: Path) -> None:
     """A lake of tables with these names; another run goes on with it."""
     _write(folder / "logs" / "binlog.000001", "mysql", kinds, names)
-    keep = "changelog,current,history" if runs > 1 else "current"
+    keep = "changelog,current,history"
     arguments: list[str | Path] = [
         folder / "logs",
         "--into",
@@ -239,5 +253,5 @@ def _landed(form: str, kinds: Sequence[str], names: Sequence[str], runs: int, fo
         "--keep",
         keep,
     ]
-    for _ in range(runs):
+    for _ in range(2):
         command("mirror", *arguments, "--cores", "1", "--statements", "skip")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tailrace.spark.current import raw
 from tailrace.spark.current.conform import conform, default
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
+from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.hidden import NONE, load, without
 
@@ -84,9 +85,10 @@ def base_rows(base: Base, target: Target) -> Iterator[pa.Table]:
             continue
         gone = load(base.hidden.get(path, NONE))
         first = 0
-        for rows in row_groups(path):
-            yield _reshaped(without(rows, first, gone), base, target)
-            first += rows.num_rows
+        with reading(path):
+            for rows in row_groups(path):
+                yield _reshaped(without(rows, first, gone), base, target)
+                first += rows.num_rows
 
 
 def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:

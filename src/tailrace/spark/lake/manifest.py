@@ -19,7 +19,7 @@ from tailrace.errors import PipelineError, SchemaError
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
-from tailrace.spark.lake import hidden
+from tailrace.spark.lake import consistent, hidden
 from tailrace.spark.lake.names import check_plain, plain_name
 from tailrace.spark.lake.paths import read_plain
 from tailrace.spark.lake.said import said
@@ -85,7 +85,7 @@ class DataFile:
     def of(cls, value: dict[str, Any]) -> Self:
         """As it stands in a manifest. Raises ValueError, TypeError."""
         found = cls(**value)
-        if found.name:
+        if found.name != "":
             check_plain(found.name, "a data file's name")
         for number in (found.rows, found.size, found.memory):
             _whole(number, "a data file's figure")
@@ -256,11 +256,12 @@ class Manifest:
                 {name: SourceState.of(value, layout) for name, value in content["sources"].items()},
                 {name: _table(value, layout) for name, value in content["tables"].items()},
                 _text(content.get("format", "parquet"), "format"),
-                bool(content.get("shards", False)),
+                _flag(content.get("shards", False), "shards"),
                 tuple((_text(name, "a key"), _texts(key)) for name, key in content.get("keys", ())),
                 _text(content.get("update_mode", "copy-on-write"), "update_mode"),
                 _texts(content.get("exclude", [])),
             )
+            consistent.check(found)
         except (
             OSError,
             ValueError,
@@ -295,6 +296,12 @@ def _texts(value: object) -> tuple[str, ...]:
 def _whole(value: object, what: str) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{what} is no number")
+    return value
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is neither true nor false")
     return value
 
 
@@ -346,7 +353,7 @@ def _table(value: dict[str, Any], layout: int) -> TableState:
         _schema(value["columns"]),
         _files(value["changelog"]),
         None if current is None else _current(current),
-        bool(value["dropped"]),
+        _flag(value["dropped"], "dropped"),
         None if history is None else _history(history),
         {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
         {part: _schema(text) for part, text in value.get("shapes", {}).items()},

@@ -15,6 +15,7 @@ it.
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.manifest import TableState
 
+_MADE: Final = re.compile(r"[a-z]+-([0-9]{6,18})-[a-z0-9-]+\.parquet")
 _KEPT: Final = "_$-"
 _MOST: Final = 200
 """Bytes of a folder's name: file systems take 255, and parts of a table have theirs behind it."""
@@ -63,6 +65,13 @@ def check_plain(name: object, what: str) -> str:
     if "/" in name or not name.isprintable():
         raise ValueError(f"{what} is {name[:40]!r}, which is no name of a file")
     return name
+
+
+def version_of(name: str) -> int:
+    """The version or batch that a data file of ours came with; raises ValueError for any other."""
+    if (found := _MADE.fullmatch(name)) is None:
+        raise ValueError(f"{name[:40]!r} is no data file of a lake")
+    return int(found[1])
 
 
 class Folders:

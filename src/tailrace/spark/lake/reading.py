@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden
+from tailrace.spark.lake.damage import Guarded
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Manifest
@@ -107,12 +108,12 @@ class LakeView:
         if self.manifest.format == "delta":
             from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
 
-            return DeltaTables(self.path)
+            return Guarded(DeltaTables(self.path))
         from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
         from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415 - as above
 
         found = place(self.lake)
-        return IcebergTables(found.catalog, found.top, found.namespace)
+        return Guarded(IcebergTables(found.catalog, found.top, found.namespace))
 
 
 def _leads_to(path: Path, here: Path | None) -> bool:

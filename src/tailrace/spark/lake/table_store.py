@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.lake.damage import Guarded
 from tailrace.spark.lake.files import make_plain, renamed
 from tailrace.spark.lake.folder import LakeFolder, failed, to_disk
 from tailrace.spark.lake.manifest import Manifest, check_format
+from tailrace.spark.lake.names import version_of
 from tailrace.spark.lake.paths import read_plain, within
 from tailrace.spark.lake.reclaim import altered, marked, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
 
-_MADE: Final = re.compile(r"[a-z]+-[0-9]{6,}-[a-z0-9-]+\.parquet")
 _LARGEST: Final = 1 << 28
 _KEPT: Final = 2
 """Batches whose folders stay."""
@@ -57,7 +57,7 @@ class TableStore(LakeFolder):
     def __init__(self, path: Path, name: str, tables: Tables, *, label: str) -> None:
         super().__init__(path)
         self._format = name
-        self._tables = tables
+        self._tables = Guarded(tables)
         self.label = label
 
     def _recover(self) -> None:
@@ -238,7 +238,7 @@ class TableStore(LakeFolder):
 
     def _check_made(self, file: Path, version: int) -> None:
         """Raises ValueError, `PipelineError` for what is no data file of a batch of the lake."""
-        if not _MADE.fullmatch(file.name) or int(file.name.split("-")[1]) != version:
+        if version_of(file.name) != version:
             raise ValueError(f"{str(file)[:100]!r} is no file of batch {version}")
         within(self._tables.top, file.parent)
 

@@ -1,0 +1,128 @@
+"""Whether the parts of a manifest fit together: what a lake's writer takes for granted of them.
+
+A member of the right type may still name a column that there is not, a file that cannot be ours, or
+a table twice. Whoever reads a manifest checks all of it there, so that nobody else has to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.spark.lake import hidden
+from tailrace.spark.lake.names import check_plain, version_of
+from tailrace.spark.options import FORMATS, KEEP, UPDATE_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable
+
+    import pyarrow as pa
+
+    from tailrace.spark.lake.manifest import Current, DataFile, History, Manifest, TableState
+
+_PARQUET: Final = "parquet"
+
+
+def check(manifest: Manifest) -> None:
+    """Raises ValueError that says which parts of a manifest do not fit together."""
+    _among(manifest.keep, KEEP, "what is kept")
+    _among((manifest.format,), FORMATS, "the format")
+    _among((manifest.update_mode,), UPDATE_MODES, "the update mode")
+    for name, source in manifest.sources.items():
+        if not name:
+            raise ValueError("a source has no name")
+        for log in (source.file, *source.files):
+            check_plain(log, "a log's name")
+    folders: dict[str, Hashable] = {}
+    parts: dict[str, Hashable] = {}
+    for key, state in manifest.tables.items():
+        try:
+            _check_table(manifest, key, state)
+            own = state.database, state.table
+            _same(folders, state.folder, own)
+            for part, name in state.parts.items():
+                _same(parts, name, (*own, part))
+        except ValueError as error:
+            raise ValueError(f"table {key[:200]!r}: {error}") from error
+
+
+def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
+    name = f"{state.database}.{state.table}"
+    if key != (f"{state.source}/{name}" if manifest.shards else name):
+        raise ValueError(f"it is called {name[:200]!r} there")
+    if state.source not in manifest.sources:
+        raise ValueError(f"it is of {state.source[:40]!r}, which is no source")
+    _unique(state.columns)
+    for parts in (state.parts, state.shapes, state.small):
+        _among(parts, KEEP, "a part")
+    for shape in state.shapes.values():
+        _unique(shape)
+    if missing := set(state.parts) - set(state.shapes):
+        raise ValueError(f"the columns of its {min(missing)} are missing")
+    named = manifest.format == _PARQUET
+    _check_files(manifest, state.changelog, named=named)
+    for files in state.small.values():
+        _check_files(manifest, files, named=True)
+    if state.current is not None:
+        _check_state(state.current)
+        _check_files(manifest, state.current.data, named=True)
+        _check_part(manifest, state, "current", state.current)
+    if state.history is not None:
+        _check_state(state.history)
+        _check_files(manifest, filter(None, state.history.open), named=True)
+        _check_files(manifest, state.history.closed, named=named)
+        _check_part(manifest, state, "history", state.history)
+
+
+def _check_state(state: Current | History) -> None:
+    _unique(state.columns)
+    _among(state.key, state.columns.names, "a column of the key")
+    if state.refused is None and not state.key:
+        raise ValueError("it has no key")
+    if state.refused is not None and state.data:
+        raise ValueError("it has files, and was refused")
+
+
+def _check_part(manifest: Manifest, state: TableState, part: str, found: Current | History) -> None:
+    """What has rows is in a table of the lake's, or in a folder of the version."""
+    if part not in manifest.keep:
+        raise ValueError(f"it has a {part}, which the lake does not keep")
+    if manifest.format != _PARQUET and found.refused is None and part not in state.parts:
+        raise ValueError(f"which table has its {part} is missing")
+
+
+def _check_files(manifest: Manifest, files: Iterable[DataFile], *, named: bool) -> None:
+    """Files are called as we call them; the one entry of sums has no name."""
+    seen = set()
+    for file in files:
+        if file.name in seen:
+            raise ValueError(f"file {file.name!r} is there twice")
+        seen.add(file.name)
+        if bool(file.name) != named:
+            raise ValueError(f"a file is called {file.name!r}")
+        if named and version_of(file.name) > manifest.version:
+            raise ValueError(f"{file.name} is of a version to come")
+        if file.hidden:
+            rows = hidden.load(file.hidden)
+            if (
+                not len(rows)
+                or rows[0] < 0
+                or rows[-1] >= file.rows
+                or (rows[1:] <= rows[:-1]).any()
+            ):
+                raise ValueError(f"the deleted rows of {file.name} are none of its rows")
+
+
+def _among(values: Iterable[str], known: Collection[str], what: str) -> None:
+    for value in values:
+        if value not in known:
+            raise ValueError(f"{what} is {value[:40]!r}")
+
+
+def _unique(columns: pa.Schema) -> None:
+    if len(set(columns.names)) != len(columns.names):
+        raise ValueError("a column is there twice")
+
+
+def _same(known: dict[str, Hashable], name: str, what: Hashable) -> None:
+    if known.setdefault(name, what) != what:
+        raise ValueError(f"{name} is another table's, too")
