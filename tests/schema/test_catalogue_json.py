@@ -140,16 +140,34 @@ def test_a_pickle_takes_no_memory_or_time(monkeypatch):
     doubled = b"\x8c\x01a\x94" + b"".join(
         b"h" + bytes([at]) + b"h" + bytes([at]) + b"\x86\x94" for at in range(60)
     )
+    wide = b"(" + b"h\x00" * 20_000 + b"t\x94"
+    many = b"\x80\x04\x8c\x01a\x94" + wide
+    long = b"X\x00\x00\x01\x00" + b"a" * (1 << 16)
     for data in (
         b"\x80\x04Nr\xff\xff\xff\x7f.",  # LONG_BINPUT: a place in a list of 2^31
         b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.",  # BINBYTES8
         b"\x80\x04}" + doubled + b"Ns.",
+        b"\x80\x04" + doubled + b"\x8c\x01a\x93.",  # as a module's name
+        many + b"}" + b"h\x01Ns" * 20_000 + b".",  # one tuple, a key many times
+        many + b"\x8f(" + b"h\x01" * 20_000 + b"\x90.",
+        b"\x80\x04" + long + b"\x940}" + long + b"h\x00\x86Ns.",
         b"\x80\x04" + b"(" * 1000,
         b"\x80\x04h\x05.",
         b"",
     ):
         with pytest.raises(SchemaError, match="damaged"):
             from_pickle(packed(data))
+    for made, opcode in ((b"\x8f", 16 + 216), (b"}", 16 + 64), (b"(", 16), (b"N", 16)):
+        monkeypatch.setattr(catalogue_pickle, "_MEMORY", 10_000 * opcode)
+        with pytest.raises(SchemaError, match="more in it than any catalogue"):
+            from_pickle(packed(b"\x80\x04" + made * 11_000 + b"."))
+        with pytest.raises(SchemaError, match="damaged: too many values"):
+            from_pickle(packed(b"\x80\x04" + made * 9_000 + b"."))
+    monkeypatch.setattr(catalogue_pickle, "_MEMORY", 1_000_000)
+    names = b"".join(b"\x8c\x05%05dN" % number for number in range(7_000))
+    with pytest.raises(SchemaError, match="more in it than any catalogue"):
+        from_pickle(packed(b"\x80\x04}(" + names + b"u."))
+    monkeypatch.undo()
     monkeypatch.setattr(catalogue_pickle, "_MOST", 1_000_000)
     column = ColumnDefinition("a")
     definition = TableDefinition("d", "t", (column,) * 5000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import pickletools
+import sys
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,14 @@ _LARGEST: Final = 64 << 20
 """Bytes of a pickle: a column takes some 40."""
 _MOST: Final = 20_000_000
 """Characters and members, each counted where it occurs: a pickle may name a thing many times."""
-
+_MEMORY: Final = 256 << 20
+"""Bytes that what is loaded may take, about: a column takes some 700."""
+_STEP: Final = 16
+"""Bytes that an opcode is counted as at least, for a place on the stack and one in the memo."""
+_ENTRY: Final = 96
+"""Bytes that a member of a dict or a set is counted as; they grow in leaps."""
+_NAME: Final = 1024
+"""Characters of a name: MySQL's have up to 64."""
 
 _CATALOGUE: Final = ("tailrace.schema.catalogue", "Catalogue")
 _LOGICAL: Final = ("tailrace.rows.schema", "Logical")
@@ -45,14 +53,18 @@ _CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 class _Class:
     """A class's name on the stack."""
 
-    def __init__(self, module: str, name: str) -> None:
-        self.key = (module, name)
+    __slots__ = ("key",)
+
+    def __init__(self, module: Any, name: Any) -> None:
+        self.key = (_name(module), _name(name))
         if self.key not in _CLASSES:
-            raise ValueError(f"{module}.{name} is no part of a catalogue")
+            raise ValueError(f"{module}.{name} is not part of a catalogue")
 
 
 class _Object:
     """What an instance consists of; ``state`` is None until it was told."""
+
+    __slots__ = ("key", "state")
 
     def __init__(self, key: tuple[str, str]) -> None:
         self.key = key
@@ -63,6 +75,14 @@ _MARK: Final = object()
 _CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _VALUES: Final = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BININT", "BININT1", "BININT2"})
 _SHORT: Final = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_MAKERS: Final = frozenset(
+    {
+        *("STACK_GLOBAL", "NEWOBJ", "REDUCE", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_SET", "TUPLE"),
+        *_SHORT,
+        *_VALUES,
+    }
+)
+"""The opcodes that leave a new object on the stack; all others leave what is there already."""
 
 
 def from_pickle(text: str) -> Catalogue:
@@ -92,11 +112,15 @@ def _unpacked(text: str) -> bytes:
 
 
 def _loaded(data: bytes) -> Any:
-    """The pickle's value, with `_Object` for each instance."""
+    """The pickle's value, with `_Object` for each instance; ValueError beyond `_MEMORY`."""
     stack: list[Any] = []
     known: list[Any] = []
+    left = _MEMORY
     for opcode, argument, _ in pickletools.genops(data):
+        if left < 0:
+            raise ValueError("it has more in it than any catalogue")
         name = opcode.name
+        left -= _STEP
         match name:
             case "PROTO" | "FRAME":
                 pass
@@ -124,13 +148,16 @@ def _loaded(data: bytes) -> Any:
             case "SETITEM":
                 value, key = stack.pop(), stack.pop()
                 stack[-1][_key(key)] = value
+                left -= _ENTRY
             case "SETITEMS":
                 items = _marked(stack)
                 keys = map(_key, items[::2])
                 stack[-1].update(zip(keys, items[1::2], strict=True))
+                left -= _ENTRY * (len(items) // 2)
             case "ADDITEMS":
                 items = _marked(stack)
                 stack[-1].update(map(_key, items))
+                left -= _ENTRY * len(items)
             case "APPEND":
                 value = stack.pop()
                 stack[-1].append(value)
@@ -155,14 +182,21 @@ def _loaded(data: bytes) -> Any:
                 stack.append(argument)
             case _:
                 raise ValueError(f"{name} has no place in it")
+        if name in _MAKERS:
+            left -= sys.getsizeof(stack[-1])
     raise ValueError("it has no end")
 
 
-def _key(value: Any) -> str | tuple[str, ...]:
-    """A name, or a table's two: any other tuple might take forever to hash."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
+def _key(value: Any) -> str | tuple[str, str]:
+    """A name, or a table's two: anything else might take forever to hash, or to compare."""
+    if isinstance(value, tuple):
+        database, table = value
+        return _name(database), _name(table)
+    return _name(value)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _NAME:
         raise TypeError("it has something else for a name")
     return value
 
@@ -208,7 +242,7 @@ class _Plain:
                 if self._list((database, table, reason))
             ],
             "databases": known["_databases"],
-            "temporary": [list(key) for key in known["_temporary"]],
+            "temporary": [self._list(key) for key in known["_temporary"]],
         }
 
     def _members(self, value: Any, kind: tuple[str, str]) -> dict[str, Any]:
