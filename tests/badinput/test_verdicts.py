@@ -21,13 +21,14 @@ from tailrace.errors import (
     MissingTableMap,
     TruncatedEvent,
 )
+from tailrace.storage import LogSeries
 from tools.campaign import verdicts
 from tools.campaign.mutate import Parsed
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
 WRITE_V1, WRITE, UPDATE, DELETE = 23, 30, 31, 32
-START_ENCRYPTION = 164
+FORMAT, ROTATE, START_ENCRYPTION = 15, 4, 164
 
 
 def both(data, verify):
@@ -240,6 +241,28 @@ def test_ddl_between_a_table_map_and_its_rows():
     found = both(parsed.bytes(), True)
     assert "'c2'" in found.rows[-1]
     assert "'label'" not in found.rows[-1]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_transaction_goes_on_behind_a_format_description(files):
+    """Relay logs may change files, or their source's, inside a transaction: it keeps its GTID."""
+    parsed = of("mysql-9.7.relay-log", FORMAT, ROTATE, GTID, QUERY, DELETE, XID)
+    (whole,) = both(parsed.bytes(), True).rows
+    first, previous, artificial, of_source, rotate, gtid, begin, *rows = parsed.events
+    if files == 1:
+        halves = [[first, previous, gtid, begin, artificial, of_source, *rows]]
+    else:
+        halves = [[first, previous, artificial, of_source, gtid, begin, rotate], [first, *rows]]
+    logs = [
+        verdicts.series_of(b"\xfebin" + b"".join(half), f"binlog.{number:06}").files[0]
+        for number, half in enumerate(halves, 1)
+    ]
+    series = LogSeries("binlog", tuple(logs))
+    objects = verdicts.by_objects(series, verify=True)
+    columns = verdicts.by_columns(series, verify=True)
+    assert objects.differs(columns) is None, (objects, columns)
+    told = whole[: whole.index(":6'")]  # what, of which table, when, by which GTID
+    assert [row[: len(told)] for row in columns.rows] == [told]
 
 
 def test_the_magic_alone():

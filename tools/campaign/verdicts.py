@@ -63,9 +63,9 @@ class _InMemory(LogFile):
         return MemoryInput(self.bytes_)
 
 
-def series_of(data: bytes) -> LogSeries:
+def series_of(data: bytes, name: str = _NAME) -> LogSeries:
     """A series of one file."""
-    file = _InMemory(_NAME, _NAME, len(data))
+    file = _InMemory(name, name, len(data))
     object.__setattr__(file, "bytes_", data)
     return LogSeries("binlog", (file,))
 

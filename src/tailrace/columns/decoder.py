@@ -36,7 +36,7 @@ from tailrace.events.header import EventHeader
 from tailrace.events.payload import PayloadFields, TransactionPayloadEvent, unpack
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
-from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, is_rollback_to
+from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, savepoint_of_rollback
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
 
@@ -149,9 +149,8 @@ class LogDecoder(Walker):
         self._take_types()
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
-        self._known.clear()
-        self._known.attach(self._frame)
         self._frame[k.GENERATION] += 1
+        self._forget_tables()
         self._no_transaction()
 
     def _statement(self, event: Event) -> None:
@@ -161,9 +160,7 @@ class LogDecoder(Walker):
         kind = classify(sql)
         if kind.changes_schema:
             self.catalogue.apply_event(event, self.context.flavour)
-            self._known.clear()
-            self._known.attach(self._frame)
-            self._resolve_open()
+            self._forget_tables()
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
 
@@ -211,7 +208,7 @@ class LogDecoder(Walker):
 
     def _check_savepoint(self, event: Event) -> None:
         """A statement that takes rows back has been found with what it takes back."""
-        if isinstance(event, QueryEvent) and is_rollback_to(event.sql):
+        if isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None:
             ends = [end for _, end in self._undone or ()]
             if event.offset not in ends:
                 raise event.error(NO_SAVEPOINT, BoundaryError)

@@ -12,7 +12,7 @@ from tailrace.columns import encode_frames as f
 from tailrace.columns.calendar import powers_of_ten
 from tailrace.columns.encode_columns import ColumnWriter
 from tailrace.columns.encode_odd import odd_values
-from tailrace.columns.encode_types import Refused, shown
+from tailrace.columns.encode_types import Refused, value_text
 from tailrace.columns.layout import PADDING
 from tailrace.columns.native import kernel
 from tailrace.constants import HEADER_SIZE
@@ -280,7 +280,7 @@ class _Writer:
         frame = self._frame
         image, row = int(frame[f.BAD_IMAGE]), int(frame[f.ROW])
         place, writer = self._columns[image][int(frame[f.BAD_COLUMN])]
-        why = f"{shown(piece.column(place)[row])} {_WHY[result]}"
+        why = f"{value_text(piece.column(place)[row])} {_WHY[result]}"
         return self._refused(image, writer, why, first, row)
 
     def _refused(

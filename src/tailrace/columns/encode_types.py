@@ -82,10 +82,12 @@ def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa
         row = _first_bad(array, wanted)
         if row is None:
             raise Refused(f"{array.type} does not become {wanted}: {error}") from None
-        raise Refused(f"{shown(array[row])} of {array.type} is not held by {wanted}", row) from None
+        raise Refused(
+            f"{value_text(array[row])} of {array.type} is not held by {wanted}", row
+        ) from None
 
 
-def shown(value: pa.Scalar) -> str:
+def value_text(value: pa.Scalar) -> str:
     """A value as an error message shows it, cut short."""
     try:
         text = repr(value.as_py())

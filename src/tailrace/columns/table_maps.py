@@ -10,7 +10,7 @@ from tailrace.columns import layout as k
 from tailrace.columns.native import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
 Array = np.ndarray[Any, Any]
 
@@ -58,10 +58,14 @@ class KnownTableMaps:
         found = (self._ids[:, 0] == table_id) & (self._ids[:, 1] == generation)
         return int(self._ids[found, 2][0]) if found.any() else None
 
-    def redirect(self, generation: int, slot_for: Callable[[int], int]) -> None:
-        """Let each table id of the statement under way mean what ``slot_for`` says of its slot."""
+    def slots_of(self, generation: int) -> set[int]:
+        """The slots that table ids mean in the statement under way."""
+        return set(self._ids[self._ids[:, 1] == generation, 2].tolist())
+
+    def redirect(self, generation: int, slots: Mapping[int, int]) -> None:
+        """Let each table id of the statement under way mean what ``slots`` has for its slot."""
         rows = np.flatnonzero(self._ids[:, 1] == generation)
-        self._ids[rows, 2] = [slot_for(slot) for slot in self._ids[rows, 2].tolist()]
+        self._ids[rows, 2] = [slots[slot] for slot in self._ids[rows, 2].tolist()]
 
     def attach(self, frame: Array) -> None:
         """Write where the tables lie into the plan's frame."""

@@ -86,6 +86,7 @@ class Walker(ABC):
         self._table_maps: list[TableMapEvent] = []
         self._ignored: list[TableMapEvent] = []
         self._unresolved: dict[int, LogError] = {}
+        self._free: list[int] = []
         self._boundaries = BoundaryParser()
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._kept: list[Array] = []
@@ -277,11 +278,15 @@ class Walker(ABC):
         table_id = int.from_bytes(raw[HEADER_SIZE : HEADER_SIZE + (4 if short else 6)], "little")
         slot = self._known.slot_of(table_id, int(self._frame[k.GENERATION]))
         if slot is not None:
-            number = (k.IGNORED - slot) >> k.WIDTH_BITS
-            self.context.table_maps[table_id] = (
-                self._table_maps[slot] if slot >= 0 else self._ignored[number]
-            )
+            self.context.table_maps[table_id] = self._table_map_of(slot)
         return slot
+
+    def _table_map_of(self, slot: int) -> TableMapEvent:
+        return (
+            self._table_maps[slot]
+            if slot >= 0
+            else self._ignored[(k.IGNORED - slot) >> k.WIDTH_BITS]
+        )
 
     def _examine(self, event: Event, *, take: bool = True) -> Boundary:
         """Check where an event stands and all of its body; with ``take`` it takes its place.
@@ -355,18 +360,16 @@ class Walker(ABC):
         self._examine(event, take=False)
         if not isinstance(event, TableMapEvent):
             raise self._error(k.DOUBT)
-        if self._wants(event.database, event.table):
-            slot = self._resolve(event)
-        else:
-            slot = k.IGNORED - (len(self._ignored) << k.WIDTH_BITS | len(event.columns))
-            self._ignored.append(event)
         tail = int(self._frame[k.CHECKSUM_BYTES])
         body = HEADER_SIZE + event.form.table_map_id_size + 2
-        self._known.add(raw[body : len(raw) - tail], slot)
+        self._known.add(raw[body : len(raw) - tail], self._slot_for(event))
         self._known.attach(self._frame)
 
-    def _resolve(self, event: TableMapEvent) -> int:
+    def _slot_for(self, event: TableMapEvent) -> int:
         """The slot of a table; its rows, if any come, are an error where it is not resolved."""
+        if not self._wants(event.database, event.table):
+            self._ignored.append(event)
+            return k.IGNORED - (len(self._ignored) - 1 << k.WIDTH_BITS | len(event.columns))
         try:
             schema = self.catalogue.resolve(event, self.context.flavour)
         except LogError as error:
@@ -376,17 +379,32 @@ class Walker(ABC):
         found = self._slot_by_schema.get(schema)
         return self._new_slot(schema, event) if found is None else found
 
-    def _resolve_open(self) -> None:
-        """DDL between a table map and its rows: the rows are what the table is by now."""
+    def _forget_tables(self) -> None:
+        """What is known of tables has changed: each is resolved anew where it is met next, those
+        of the statement under way at once.
+
+        Tables that are ignored or not resolved have no rows in the plan, so their places are free.
+        """
+        self._known.clear()
+        self._known.attach(self._frame)
+        generation = int(self._frame[k.GENERATION])
+        open_maps = {slot: self._table_map_of(slot) for slot in self._known.slots_of(generation)}
+        self._ignored.clear()
+        self._free += self._unresolved
+        self._unresolved.clear()
         self._known.redirect(
-            int(self._frame[k.GENERATION]),
-            lambda slot: self._resolve(self._table_maps[slot]) if slot >= 0 else slot,
+            generation, {slot: self._slot_for(each) for slot, each in open_maps.items()}
         )
 
     def _new_slot(self, schema: TableSchema | None, table_map: TableMapEvent) -> int:
-        slot = len(self._tables)
-        self._tables.append(self._table_decoder(schema))
-        self._table_maps.append(table_map)
+        if self._free:
+            slot = self._free.pop()
+            self._tables[slot] = self._table_decoder(schema)
+            self._table_maps[slot] = table_map
+        else:
+            slot = len(self._tables)
+            self._tables.append(self._table_decoder(schema))
+            self._table_maps.append(table_map)
         if schema is not None:
             self._slot_by_schema[schema] = slot
         if slot == len(self._slots):
