@@ -180,3 +180,15 @@ def test_cascades(request, name, logged, tmp_path):
     else:
         assert changes == parents
         assert rows == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("name", list(FOREVER))
+def test_virtual_columns_of_versioned_tables_are_null_in_minimal_images(request, name, logged):
+    records, _ = logged(
+        request.getfixturevalue(name),
+        "SET SESSION binlog_row_image = MINIMAL",
+        "CREATE TABLE v (id INT PRIMARY KEY, x INT, g INT AS (x + 1) VIRTUAL) WITH SYSTEM VERSIONING",
+        "INSERT INTO v (id, x) VALUES (1, 1)",
+    )
+    ((_, _, after),) = shown(records, "v")
+    assert (after["x"], after["g"]) == (1, None)

@@ -163,7 +163,7 @@ def check(recorded: Recorded, ways: Ways, report: Report) -> None:
             for name, table in recorded.tables.items()
         }
         for name, operation, before, after in give():
-            tables[name].take(operation, before, after)
+            tables[name].take(operation, before, recorded.tables[name].logged(after))
         for name, table in recorded.tables.items():
             tables[name].compare([_as_way_row(table, row, documents) for row in table.rows])
         totals.append({name: table.changes for name, table in tables.items()})

@@ -12,6 +12,7 @@ import pymysql
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
 from tools.campaign.columns import Types
+from tools.campaign.replay import UNKNOWN
 from tools.campaign.selected import Declared, canonical, expression
 from tools.campaign.settings import Settings, choose
 from tools.campaign.tables import RandomTable, Shape
@@ -39,6 +40,17 @@ class Selected:
     generated: frozenset[str]
     sequence: bool = False
     """It is a sequence; ``defaults`` is its row as it was when it was made."""
+    uncomputed: bool = False
+    """It is versioned: MariaDB does not compute VIRTUAL columns for its MINIMAL images, and logs
+    NULL for them (`mariadb-binlog -v` shows the same).
+    """
+
+    def logged(self, image: Texts | None) -> Texts | None:
+        """An image of the log without values of generated columns that the server left NULL."""
+        if image is None or not self.uncomputed:
+            return image
+        nulls = {name for name in self.generated if image.get(name, "") is None}
+        return {**image, **dict.fromkeys(nulls, UNKNOWN)}
 
 
 @dataclass
@@ -298,7 +310,7 @@ class Workload:
             }
             for row in rows
         ]
-        return Selected(columns, texts, defaults, generated)
+        return Selected(columns, texts, defaults, generated, uncomputed=bool(hidden))
 
     def _defaults(
         self, cursor: Cursor, place: str, table: RandomTable, columns: dict[str, Declared]
