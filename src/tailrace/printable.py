@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNUSUAL: Final = re.compile(r"[^ -~]")
+_PIECE: Final = 1 << 18
+"""Characters that are looked at together: each match takes memory until their text is made."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -42,9 +44,13 @@ def printable_json(line: str) -> str:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    return _UNUSUAL.sub(
-        lambda found: found[0] if found[0].isprintable() else escape(found[0]), text
-    )
+    def one(found: re.Match[str]) -> str:
+        return found[0] if found[0].isprintable() else escape(found[0])
+
+    if len(text) <= _PIECE:
+        return _UNUSUAL.sub(one, text)
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join(piece if piece.isprintable() else _UNUSUAL.sub(one, piece) for piece in pieces)
 
 
 def _json_escape(one: str) -> str:

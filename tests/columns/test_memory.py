@@ -21,6 +21,16 @@ for path in sys.argv[1:]:
     print(rows[-1], peak())
 """
 
+LINES = """
+import resource, sys
+sys.argv[1:1] = ["log", "--as", "json"]
+from tailrace.cli import main
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+"""
+
 
 def peaks(small, large):
     """The rows of the large log, and by how many MB it raises the peak above the small one's."""
@@ -44,17 +54,19 @@ def numbers(count):
     return f"(select {number} n from {source} having n < {count}) numbers"
 
 
-def recorded(server, folder, create, insert, session="autocommit = 1"):
-    """Two logs of the same table: of a row, and of what ``insert`` does in such a session."""
+def recorded(server, folder, create, *inserts, session="autocommit = 1"):
+    """Two logs of the same table: of a row, and of what ``inserts`` do in such a session."""
     server.execute("create database if not exists memory")
     server.execute("drop table if exists memory.t")
     server.execute(f"create table memory.t {create}")
     paths = []
-    for name, statement in (("small", "insert into memory.t (id) values (-1)"), ("large", insert)):
+    first = "insert into memory.t (id) values (-1)"
+    for name, statements in (("small", [first]), ("large", inserts)):
         server.rotate()
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"set {session}")
-            cursor.execute(statement)
+            for statement in statements:
+                cursor.execute(statement)
             connection.commit()
         path = server.rotate()
         paths.append(folder / f"{name}.000001")
@@ -117,6 +129,63 @@ def test_value_after_small_ones(mysql97, tmp_path, text):
     rows, more = peaks(*logs)
     assert rows == 5
     assert more < 200
+
+
+LARGE = {
+    "json": ("json", f"json_array(repeat('a', {24 << 20}))"),
+    "latin1": ("longtext character set latin1", f"repeat('\u00e9', {24 << 20})"),
+    "blob": ("longblob", f"repeat(x'fe', {24 << 20})"),
+}
+
+
+def large(server, folder, kind):
+    """A log of three values of 24 MiB, each in an event of its own."""
+    column, value = LARGE[kind]
+    inserts = [f"insert into memory.t values ({number}, {value})" for number in range(3)]
+    return recorded(server, folder, f"(id int, body {column}) engine = blackhole", *inserts)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("json", 90), ("latin1", 140)])
+def test_large_values_that_become_other_text(mysql97, tmp_path, kind, most):
+    """Held are the event, a value's text, and that of the batch before."""
+    rows, more = peaks(*large(mysql97, tmp_path, kind))
+    assert rows == 3
+    assert more < most
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_values_as_lines_of_json(mysql97, tmp_path, kind):
+    """Held are the event, its rows, the value, its text and the line."""
+    small, many = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", LINES, str(log)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=True,
+                env=os.environ,
+            ).stderr.split()[-1]
+        )
+        for log in large(mysql97, tmp_path, kind)
+    )
+    assert many - small < {"json": 120, "latin1": 97, "blob": 118}[kind]
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [("latin1", "a\u00e9\u20ac"), ("cp1251", "\u0416x\u2116"), ("sjis", "\u6771x\uff71")],
+)
+def test_large_text_is_whole(mysql97, tmp_path, charset, text):
+    paths = recorded(
+        mysql97,
+        tmp_path,
+        f"(id int primary key, body longtext character set {charset}, other text)",
+        f"insert into memory.t values (1, repeat('{text}', 9000000), 'a'), (2, 'b', 'c')",
+    )
+    batches = tailrace.changes(paths[1])
+    rows = [row for batch in batches for row in batch.column("after").to_pylist()]
+    assert [tuple(row.values()) for row in rows] == [(1, text * 9_000_000, "a"), (2, "b", "c")]
 
 
 def test_values_are_whole(mysql97, tmp_path):

@@ -21,7 +21,7 @@ class Region:
     """``at`` is where it begins; what is used of it for so many rows is by its kind.
 
     ``row`` bytes a row and one more of them ``behind`` (offsets), or a bit a row (``row`` 0), or
-    text, whose size stands at the end of its ``offsets``.
+    text, whose size stands at the end of its ``offsets``. Text ``elsewhere`` has no bytes here.
     """
 
     at: int
@@ -29,6 +29,7 @@ class Region:
     behind: int = 0
     offsets: Region | None = None
     room: int = 0
+    elsewhere: bool = False
 
 
 class Arena:
@@ -51,10 +52,11 @@ class Arena:
         """Room for a bit a row, all set at first."""
         return self._reserve(Region(0), (self.rows + 7) // 8)
 
-    def text(self, room: int) -> Region:
-        """Room for ``room`` bytes of text and for its offsets."""
+    def text(self, room: int, *, elsewhere: bool = False) -> Region:
+        """Room for ``room`` bytes of text and for its offsets; ``elsewhere``: for these alone."""
         offsets = self.fixed(4, 4)
-        return self._reserve(Region(0, offsets=offsets, room=room), room)
+        region = Region(0, offsets=offsets, room=room, elsewhere=elsewhere)
+        return self._reserve(region, 0 if elsewhere else room)
 
     def _reserve(self, region: Region, size: int) -> Region:
         region.at = self._size
@@ -64,7 +66,7 @@ class Arena:
 
     def open(self, pool: Pool) -> None:
         """Take the memory; bits are set and offsets begin at 0."""
-        self._lease = pool.take(self._size)
+        self._lease = pool.take(self._size) if self.rows > 1 else pool.fresh(self._size)
         self._memory = self._lease.memory
         self._address = int(self._memory.ctypes.data)
         for region in self._regions:
@@ -79,18 +81,22 @@ class Arena:
         return self._address + region.at
 
     def used(self, region: Region, rows: int) -> int:
-        """Bytes of a region that ``rows`` rows fill."""
+        """Bytes of a region that ``rows`` rows fill, or of its text elsewhere."""
         if region.offsets is not None:
             at = region.offsets.at + rows * 4
             return int(self._memory[at : at + 4].view(np.int32)[0])
         return rows * region.row + region.behind if region.row else (rows + 7) // 8
 
     def close(self, rows: int) -> None:
-        """No more is written. Where less than half is used, it moves to memory of its size."""
-        sizes = [self.used(region, rows) for region in self._regions]
+        """No more is written. Where less than half is used, it moves to memory of its size.
+
+        That of a single row is new, and what was not written of it takes none.
+        """
+        sizes = [0 if region.elsewhere else self.used(region, rows) for region in self._regions]
         old, at = self._memory, 0
-        if self._lease is not None and 2 * sum(sizes) >= self._size:
-            self._buffer = self._lease.buffer()
+        lease = self._lease
+        if lease is not None and (self.rows == 1 or 2 * sum(sizes) >= self._size):
+            self._buffer = lease.buffer()
         else:
             new = np.empty(sum((size + 63) & ~63 for size in sizes), np.uint8)
             for region, size in zip(self._regions, sizes, strict=True):

@@ -203,3 +203,11 @@ def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.A
         for bits in (before, after)
     ]
     return pa.Array.from_buffers(_PRESENT, length, [valid], children=children)
+
+
+def moved(array: pa.Array) -> pa.Array:
+    """The same text or bytes, in memory of their own."""
+    valid, offsets, data = array.buffers()
+    copied = pa.py_buffer(np.frombuffer(data, np.uint8).copy())
+    buffers = [valid, offsets, copied]
+    return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, array.offset)

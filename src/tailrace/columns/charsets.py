@@ -12,23 +12,29 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
-from tailrace.columns.text_output import BadRow, layout, write
+from tailrace.columns.pages import LARGE, Pages, give_back
+from tailrace.columns.text_output import LARGEST, BadRow, layout, write
 from tailrace.errors import EventDecodeError
 from tailrace.rows.charsets import SURROGATES, UTF8, decode, decoder
 from tailrace.rows.surrogates import escaped, has_surrogates
 
 _WIDE: Final = {"utf16": 2, "utf16le": 3, "utf32": 4, "ucs2": 5}
 _TRIPLE: Final = frozenset({"ujis", "eucjpms"})
+_PIECE: Final = 1 << 18
+"""Bytes of a large value that are turned into text at a time."""
 
 Table = np.ndarray[Any, np.dtype[np.uint32]]
 
 
 def to_utf8(
-    array: pa.BinaryArray, charset: str | None, odd: dict[int, str] | None = None
+    array: pa.BinaryArray,
+    charset: str | None,
+    odd: dict[int, str] | None = None,
+    *,
+    spent: bool = False,
 ) -> pa.StringArray:
     """Turn values of a character set (the server's name; None for utf8mb4) into text.
 
@@ -36,7 +42,7 @@ def to_utf8(
     value with surrogates, which UTF-8 cannot hold, is NULL, and its text is put into ``odd`` by its
     row, as it stands in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that
     are not well-formed, and for surrogates without an ``odd``; `SchemaError` for a character set
-    that no server has.
+    that no server has. With ``spent`` nobody reads the bytes of a single large value afterwards.
     """
     if len(array) == 0:
         return pa.array([], pa.string())
@@ -46,6 +52,10 @@ def to_utf8(
     form = _form(charset)
     if form.plain and _all_below(array, 128):
         return _reinterpreted(array)
+    if len(array) == 1 and array.null_count == 0 and form.sizes is not None:
+        data = array.buffers()[2]
+        if data is not None and data.size >= LARGE:
+            return _one_large(array, charset, form, form.sizes, spent=spent)
     text = _translated(array, charset, form)
     return without_surrogates(text, odd) if charset in SURROGATES else text
 
@@ -84,6 +94,8 @@ def without_surrogates(array: pa.Array, odd: dict[int, str] | None) -> pa.String
         row = min(found)
         raise BadRow("text with surrogates, which is not UTF-8", row)
     odd |= found
+    import pyarrow.compute as pc  # noqa: PLC0415 - takes 9 MB, and is needed for such text alone
+
     held = np.ones(len(array), np.bool_)
     held[list(found)] = False
     return _reinterpreted(pc.if_else(pa.array(held), data, pa.scalar(None, pa.binary())))
@@ -128,6 +140,46 @@ def _translated(array: pa.BinaryArray, charset: str, form: _Form) -> pa.StringAr
         raise
 
 
+def _one_large(
+    array: pa.BinaryArray,
+    charset: str,
+    form: _Form,
+    sizes: np.ndarray[Any, np.dtype[np.int64]],
+    *,
+    spent: bool,
+) -> pa.StringArray:
+    """A large value of a set whose characters are one byte each, a piece at a time.
+
+    Its text's size is counted first, so that no memory but the text's is needed; of a value that is
+    ``spent`` the pages are given back while the text grows.
+    """
+    data, _, first = layout(array)
+    start, stop = np.frombuffer(pa.foreign_buffer(first, 8), np.int32).tolist()
+    values = np.frombuffer(pa.foreign_buffer(data + start, stop - start), np.uint8)
+    counts = np.zeros(256, np.int64)
+    for at in range(0, len(values), _PIECE):
+        counts += np.bincount(values[at : at + _PIECE], minlength=256)
+    size = int(counts @ sizes)
+    if counts[sizes == 0].any() or size > LARGEST:
+        return _translated(array, charset, form)  # which says what is wrong
+    text = Pages(size + 2 * f.ROOM)
+    frame = form.frame.copy()
+    bounds = np.array([*range(start, stop, _PIECE), stop], np.int32)
+    ends = np.zeros(len(bounds), np.int32)
+    frame[f.DATA], frame[f.DATA_END] = data, data + stop
+    frame[f.OFFSETS], frame[f.OUT_OFFSETS] = bounds.ctypes.data, ends.ctypes.data
+    frame[f.OUT], frame[f.CAPACITY] = text.address, text.size
+    kernel = native.kernel("charset_text")
+    for number in range(len(bounds) - 1):
+        frame[f.ROWS] = number + 1
+        kernel(frame.ctypes.data)
+        if spent:
+            give_back(data + int(bounds[number]), int(bounds[number + 1] - bounds[number]))
+    text.resize(size)
+    offsets = pa.py_buffer(np.array([0, size], np.int32))
+    return pa.StringArray.from_buffers(1, offsets, text.buffer())
+
+
 def _explain(array: pa.BinaryArray, charset: str) -> None:
     """Raise what the decoder says of the first row that it cannot decode, if there is one."""
     for row, value in enumerate(array):
@@ -140,11 +192,16 @@ def _explain(array: pa.BinaryArray, charset: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the kernel is told of a character set; ``plain`` where bytes below 128 are ASCII."""
+    """What the kernel is told of a character set; ``plain`` where bytes below 128 are ASCII.
+
+    ``sizes`` are the UTF-8 bytes of each byte's character, 0 where it has none; for sets of one
+    byte a character.
+    """
 
     plain: bool
     frame: np.ndarray[Any, np.dtype[np.int64]]
     tables: tuple[Table, ...] = ()
+    sizes: np.ndarray[Any, np.dtype[np.int64]] | None = None
 
 
 @cache
@@ -158,7 +215,13 @@ def _form(charset: str) -> _Form:
         frame[word] = table.ctypes.data if table.size else 0
     plain = bool((tables[0][:128] == np.arange(128)).all())
     frame[f.ASCII] = plain
-    return _Form(plain, frame, tables)
+    if tables[1].any():
+        return _Form(plain, frame, tables)
+    single = tables[0]
+    bounds = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF])
+    sizes = (single[:, None] > bounds).sum(axis=1, dtype=np.int64)
+    sizes[0] = 1
+    return _Form(plain, frame, tables, sizes)
 
 
 def _tables(charset: str) -> tuple[Table, ...]:

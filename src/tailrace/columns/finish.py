@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 _NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
 
 
-def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> pa.Array:
+def finish(
+    array: pa.Array, plan: Plan, column: Column, odd: dict[int, str], *, spent: bool = False
+) -> pa.Array:
     """Bring an array from ``plan.raw`` to ``plan.type``.
 
     Text that UTF-8 cannot hold is NULL then, and put into ``odd`` by its row as ``_raw`` has it.
-    Raises BadRow, UnsupportedType.
+    With ``spent`` nobody reads the bytes of the array afterwards. Raises BadRow, UnsupportedType.
     """
     try:
         if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
@@ -47,7 +49,7 @@ def finish(array: pa.Array, plan: Plan, column: Column, odd: dict[int, str]) -> 
             array = _uncompressed(array, longest_uncompressed(column))
             if column.logical is Logical.BINARY:
                 return array
-        return to_utf8(array, column.charset, odd)
+        return to_utf8(array, column.charset, odd, spent=spent)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name}: {error.message}") from error
 

@@ -319,3 +319,5 @@ NOTHING: Final = 34
 """A column of type NULL: no bytes, always NULL."""
 COMPRESSED: Final = 35
 """As STRING; its values are MariaDB's compressed ones, uncompressed behind the kernel."""
+IN_PLACE: Final = 36
+"""STRING whose bytes are not copied: their address becomes C_VALUES. For a batch of one row."""

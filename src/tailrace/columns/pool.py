@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns.layout import PADDING
+from tailrace.columns.pages import Pages
 
 _WASTE: Final = 4
 """Memory may be so many times as large as what was asked for."""
@@ -41,6 +42,16 @@ class Pool:
                     return Lease(self._free.pop(index), self)
         return Lease(np.empty(size + size // 4, np.uint8), self)
 
+    def fresh(self, size: int) -> Lease:
+        """New memory of ``size`` bytes that is not kept: for a single large row.
+
+        What is not written of it takes none. What was kept is let go of, to make room.
+        """
+        with self._lock:
+            unused, self._free = self._free, []
+        del unused
+        return Lease(Pages(size + PADDING).array(), None)
+
     def give_back(self, memory: Memory) -> None:
         """Keep memory that nobody uses any more, and let go of the oldest beyond the limit.
 
@@ -67,7 +78,7 @@ class Lease:
 
     __slots__ = ("_pool", "memory")
 
-    def __init__(self, memory: Memory, pool: Pool) -> None:
+    def __init__(self, memory: Memory, pool: Pool | None) -> None:
         self.memory = memory
         self._pool = pool
 
@@ -76,4 +87,5 @@ class Lease:
         return pa.foreign_buffer(int(self.memory.ctypes.data), len(self.memory), self)
 
     def __del__(self) -> None:
-        self._pool.give_back(self.memory)
+        if self._pool is not None:
+            self._pool.give_back(self.memory)

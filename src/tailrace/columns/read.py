@@ -82,7 +82,7 @@ def _decode(
         while blocks.next(consumed):
             count = 0
             for batch in decoder.decode(
-                blocks.data, blocks.size, blocks.offset, split.end, ends=ends
+                blocks.data, blocks.size, blocks.offset, split.end, ends=ends, spent=True
             ):
                 count += 1
                 yield batch

@@ -13,6 +13,7 @@ from tailrace.columns.arrays import (
     OPERATIONS,
     OddText,
     constant,
+    moved,
     nulls,
     odd_values,
     presence,
@@ -21,6 +22,7 @@ from tailrace.columns.arrays import (
 from tailrace.columns.calendar import calendar, powers_of_ten
 from tailrace.columns.finish import finish
 from tailrace.columns.native import kernel
+from tailrace.columns.pages import LARGE
 from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish, plan_of
 from tailrace.errors import EventDecodeError, OutOfMemory
@@ -43,6 +45,8 @@ _MOST_TEXT: Final = (1 << 31) - (1 << 16)
 _MADE_AT_ONCE: Final = 68
 """Room that the kernel wants before it makes text of a value."""
 _ODD_ROOM: Final = 4096
+_REMADE: Final = frozenset({Finish.JSONB, Finish.CHARSET})
+"""Of values that become other text a large one is not copied first."""
 _FIXED: Final = {
     k.D_OP: 1,
     k.D_STAMP: 8,
@@ -130,10 +134,13 @@ class TableDecoder:
         transactions: Array,
         file: str,
         file_number: int,
+        *,
+        spent: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the rows events linked from the entry ``head`` on, ``size`` bytes of rows.
 
-        ``seen`` tells which operations and images are among them (S_SEEN). Raises
+        ``seen`` tells which operations and images are among them (S_SEEN). With ``spent`` nobody
+        reads the bytes of rows that were decoded, and those of large values may be gone. Raises
         `EventDecodeError` with the place of the event that cannot be decoded.
         """
         frame = np.zeros(k.DECODE_WORDS, np.int64)
@@ -150,7 +157,7 @@ class TableDecoder:
         while frame[k.D_ENTRY] >= 0:
             place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
             try:
-                batch = _Batch(self, size, seen, needed)
+                batch = _Batch(self, size, seen, needed, spent=spent)
                 batch.attach(frame)
                 reason = decode(frame.ctypes.data)
                 rows = int(frame[k.D_ROWS])
@@ -209,9 +216,16 @@ class _Batch:
     """
 
     def __init__(
-        self, table: TableDecoder, size: int, seen: int, needed: Mapping[int, int]
+        self,
+        table: TableDecoder,
+        size: int,
+        seen: int,
+        needed: Mapping[int, int],
+        *,
+        spent: bool = False,
     ) -> None:
         self._table = table
+        self._spent = spent
         self._images = [bool(seen & 6), bool(seen & 3)]
         images = 2 if seen & 2 else 1
         expected = size / (table.row_bytes * images) * 1.1 + 16
@@ -251,7 +265,12 @@ class _Batch:
         if plan.kind == k.STRING:
             known = self._table.text_bytes.get(index)
             room = self._room if known is None else int(known * self._arena.rows * 1.2) + 1024
-            room = max(min(room, size), self._needed.get(index, 0))
+            needed = self._needed.get(index, 0)
+            room = max(min(room, size), needed)
+            if plan.finish in _REMADE and self._arena.rows == 1:
+                if needed > LARGE:
+                    return self._arena.text(needed, elsewhere=True)
+                room = min(room, LARGE)
         return self._arena.text(min(room, _MOST_TEXT))
 
     def attach(self, frame: Array) -> None:
@@ -280,6 +299,8 @@ class _Batch:
                 if values.offsets is not None:
                     words[index, k.C_OFFSETS] = arena.address(values.offsets)
                     words[index, k.C_ROOM] = values.room
+                if values.elsewhere:
+                    words[index, k.C_KIND] = k.IN_PLACE
 
     def finish(self, frame: Array, file: str) -> pa.RecordBatch:
         """The record batch of the rows that the kernel wrote."""
@@ -378,11 +399,17 @@ class _Batch:
             buffers = [self._arena.buffer(bits, rows) if empty else None]
             if values.offsets is not None:
                 buffers.append(self._arena.buffer(values.offsets, rows))
-            buffers.append(self._arena.buffer(values, rows))
+            if values.elsewhere:
+                address = int(self._words[image][column.index, k.C_VALUES])
+                buffers.append(pa.foreign_buffer(address, self._arena.used(values, rows)))
+            else:
+                buffers.append(self._arena.buffer(values, rows))
             array = pa.Array.from_buffers(plan.raw, rows, buffers, -1 if empty else 0)
             odd: dict[int, str] = {}
             try:
-                children.append(finish(array, plan, column, odd))
+                child = finish(array, plan, column, odd, spent=self._spent and values.elsewhere)
+                taken = values.elsewhere and _begin(child) == _begin(array) >= 0
+                children.append(moved(child) if taken else child)
             except BadRow as error:
                 error.message = f"column {column.name}: {error.reason}"
                 bad.append(error)
@@ -392,3 +419,9 @@ class _Batch:
             return nulls(kind, rows)
         valid = self._arena.buffer(self._fixed[valid_word], rows)
         return pa.Array.from_buffers(kind, rows, [valid], children=children)
+
+
+def _begin(array: pa.Array) -> int:
+    """Where the bytes of text lie."""
+    data = array.buffers()[2]
+    return data.address if data is not None and data.size else -1

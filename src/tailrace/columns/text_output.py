@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import text_frames as f
+from tailrace.columns.pages import LARGE, Pages
 from tailrace.errors import EventDecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LARGEST: Final = 2**31 - 1 - 64
+LARGEST: Final = 2**31 - 1 - 64
 """Bytes of text that 32-bit offsets reach, with slack for stores past the end."""
 
 _TROUBLE: Final = {
@@ -76,7 +77,9 @@ def write(
     lead = bit & 7 if bitmap else 0
     offsets = pa.allocate_buffer(4 * (lead + rows + 1))
     np.frombuffer(offsets, np.int32)[: lead + 1] = 0
-    text = pa.allocate_buffer(min(expected + 2 * f.ROOM, _LARGEST), resizable=True)
+    room = min(expected + 2 * f.ROOM, LARGEST)
+    large = Pages(room) if room > LARGE * max(rows, 1) else None
+    text: Any = large or pa.allocate_buffer(room, resizable=True)
     frame[: f.WORDS_SHARED] = 0
     frame[f.ROWS] = rows
     frame[f.OUT_OFFSETS] = offsets.address + 4 * lead
@@ -89,15 +92,19 @@ def write(
         row = int(frame[f.ROW])
         if result != f.MORE:
             raise BadRow(f"{what}: {_TROUBLE[result]}", row)
-        if text.size >= _LARGEST:
+        if text.size >= LARGEST:
             raise BadRow(
                 f"{what} up to this one take more than 2 GiB as text: "
                 "read the log in smaller batches",
                 row,
             )
-        text.resize(min(2 * text.size, _LARGEST))
+        text.resize(min(2 * text.size, LARGEST))
     used = int(frame[f.USED])
-    text.resize(used, shrink_to_fit=2 * used < text.size)
+    if large is not None:
+        large.resize(used)
+        text = large.buffer()
+    else:
+        text.resize(used, shrink_to_fit=2 * used < text.size)
     valid = None
     if bitmap:
         valid = array.buffers()[0].slice(array.offset >> 3)

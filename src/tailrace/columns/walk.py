@@ -18,6 +18,7 @@ from tailrace.columns import layout as k
 from tailrace.columns.calendar import crc_tables
 from tailrace.columns.grammar import STEPS, types_of
 from tailrace.columns.native import kernel
+from tailrace.columns.pages import Pages
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
@@ -59,6 +60,11 @@ _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
 }
 
 
+def _words(rows: int, words: int) -> Array:
+    """A table of zeros that takes memory where it is written only."""
+    return Pages(8 * rows * words).array().view(np.int64).reshape(rows, words)
+
+
 class Walker(ABC):
     """Walks over blocks of events and decodes the rows that were planned, table by table."""
 
@@ -91,9 +97,10 @@ class Walker(ABC):
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._kept: list[Array] = []
         self._kept_bytes = 0
+        self._spent = False
         self._crc = crc_tables()
-        self._entries = np.empty((_ENTRIES, k.ENTRY_WORDS), np.int64)
-        self._transactions = np.zeros((_TRANSACTIONS, k.TRANSACTION_WORDS), np.int64)
+        self._entries = _words(_ENTRIES, k.ENTRY_WORDS)
+        self._transactions = _words(_TRANSACTIONS, k.TRANSACTION_WORDS)
         self._slots = np.zeros((64, k.SLOT_WORDS), np.int64)
         self._slots[:, k.S_HEAD] = -1
         frame = self._frame = np.zeros(k.PLAN_WORDS, np.int64)
@@ -146,15 +153,17 @@ class Walker(ABC):
         limit: int | None = None,
         *,
         ends: Literal["file", "series"] | None = None,
+        spent: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the whole events in the first ``size`` bytes of ``block``.
 
         ``offset`` is where they stand in the file, `PADDING` bytes follow them, and events that
         begin at the file offset ``limit`` or behind it are left alone. ``ends`` says what ends at
-        ``limit``: the rows of a transaction that has not ended in the last file are none. What was
-        ``consumed`` is known once the iterator has ended.
+        ``limit``: the rows of a transaction that has not ended in the last file are none. With
+        ``spent`` nobody reads what was decoded of the block again. What was ``consumed`` is known
+        once the iterator has ended.
         """
-        frame = self._frame
+        frame, self._spent = self._frame, spent
         start = int(block.ctypes.data)
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
@@ -500,6 +509,7 @@ class Walker(ABC):
                     self._transactions,
                     self.file,
                     self._file_number,
+                    spent=self._spent,
                 )
             except SchemaError as error:  # of a column, as its character set is not known
                 name = f"{table.table.database}.{table.table.table}"

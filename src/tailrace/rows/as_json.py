@@ -74,39 +74,45 @@ def change_json(
     values raises.
     """
     try:
-        before, after = _image(row.before), _image(row.after)
+        pieces = [*_image(row.before), ',"after":', *_image(row.after), "}"]
     except LogError as error:
         raise error.at(origin.file, origin.offset) from None
     seq = sequence(origin.file_number, origin.offset, row.number if number is None else number)
     ts = "null" if origin.ts is None else origin.ts
     gtid = "null" if origin.gtid is None else text_json(origin.gtid)
-    return escape(
+    head = (
         f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
         f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
-        f'"_server_id":{origin.server_id},{_beside(row, schema)}"before":{before},'
-        f'"after":{after}}}'
+        f'"_server_id":{origin.server_id},{_beside(row, schema)}"before":'
     )
+    line = "".join([head, *pieces])  # once: there may be large values
+    del pieces
+    return escape(line)
 
 
 def image_json(image: Image | None) -> str:
     """An image as a JSON object, keys in the table's order; ``null`` for no image."""
-    return in_json(_image(image))
+    return in_json("".join(_image(image)))
 
 
-def _image(image: Image | None) -> str:
+def _image(image: Image | None) -> list[str]:
+    """The pieces of an image's JSON: of a large value there is no copy but this."""
     if image is None:
-        return "null"
+        return ["null"]
     known = _known(image.schema)
     values = image.as_tuple()
     if known.documents:  # of those that the log has not there is no value
         values = tuple(ABSENT if isinstance(value, JsonDiffs) else value for value in values)
-    parts = [
-        f"{name}null" if value is None else name + write(value)
-        for (name, write), value in zip(known.writers, values, strict=True)
-        if value is not ABSENT
-    ]
-    return f"{{{','.join(parts)}}}"
+    pieces: list[str] = []
+    for (name, write), value in zip(known.writers, values, strict=True):
+        if value is not ABSENT:
+            pieces += (name, "null" if value is None else write(value))
+    if not pieces:
+        return ["{}"]
+    pieces[0] = f"{{{pieces[0][1:]}"
+    pieces.append("}")
+    return pieces
 
 
 def _beside(row: Row, schema: TableSchema) -> str:
@@ -139,7 +145,7 @@ def _diff(diff: JsonDiff) -> str:
 
 
 class _Known(NamedTuple):
-    """What is worked out of a schema once: each column's key as JSON and its writer."""
+    """What is worked out of a schema once: each column's key behind a comma, and its writer."""
 
     schema: TableSchema
     writers: list[tuple[str, Writer]]
@@ -157,7 +163,7 @@ def _known(schema: TableSchema) -> _Known:
         return known
     if len(_kept) >= _MAX_KEPT:
         _kept.clear()
-    writers = [(f"{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
+    writers = [(f",{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
     documents = [column for column in schema.columns if is_document(column)]
     known = _kept[id(schema)] = _Known(schema, writers, documents)
     return known

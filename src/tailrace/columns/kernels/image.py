@@ -428,7 +428,19 @@ def decode_image(frame, columns, count, p, end, row, present, image):
             offsets = get(column, k.C_OFFSETS) + row * 4
             used = u32(offsets)
             room = get(column, k.C_ROOM) - used
-            if kind == k.COMPRESSED:
+            if kind == k.IN_PLACE:
+                size = prefix(p, argument)
+                p += argument
+                if size > end - p:
+                    return k.ROW_TOO_LONG
+                if size > room:
+                    put(frame, k.D_BAD_COLUMN, index)
+                    put(frame, k.D_NEEDED, size)
+                    return k.BATCH_FULL
+                put(column, k.C_VALUES, p)
+                p += size
+                used += size
+            elif kind == k.COMPRESSED:
                 size = prefix(p, argument)
                 p += argument
                 if size > end - p:
