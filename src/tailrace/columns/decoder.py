@@ -151,7 +151,8 @@ class LogDecoder(Walker):
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
         self._frame[k.GENERATION] += 1
         self._forget_tables()
-        self._no_transaction()
+        if self._frame[k.STATE] == State.OUTSIDE:  # in a relay log a transaction may go on
+            self._no_transaction()
 
     def _statement(self, event: Event) -> None:
         if not isinstance(event, QueryEvent):

@@ -131,9 +131,11 @@ class Walker(ABC):
         self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
-        self._frame[[k.CHECKSUM_BYTES, k.HAS_GTIDS]] = 0
+        self._frame[k.CHECKSUM_BYTES] = 0
         self._take_types()
-        self._no_transaction()
+        if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # in relay logs a transaction may go on
+            self._frame[k.HAS_GTIDS] = 0
+            self._no_transaction()
 
     def begin_inside(self) -> None:
         """What comes next stands inside a transaction, behind what begins it."""
