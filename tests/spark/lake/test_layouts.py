@@ -186,10 +186,6 @@ def _too_many_hidden(content):
     file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
 
 
-def _a_source_that_is_none(content):
-    _state(content)["source"] = "another"
-
-
 def _another_table(content):
     _state(content)["table"] = "another"
 
@@ -207,7 +203,6 @@ def _an_unknown_part(content):
         (_not_a_name, "a data file's name is 'None'"),
         (_another_file, "'_common_metadata' is no data file of a lake"),
         (_too_many_hidden, "the deleted rows of .* are none of its rows"),
-        (_a_source_that_is_none, "it is of 'another', which is no source"),
         (_another_table, "it is called 'warehouse.another' there"),
         (_an_unknown_part, "what is kept is 'a.*b'"),
     ],

@@ -49,8 +49,6 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
     name = f"{state.database}.{state.table}"
     if key != (f"{state.source}/{name}" if manifest.shards else name):
         raise ValueError(f"it is called {name[:200]!r} there")
-    if state.source not in manifest.sources:
-        raise ValueError(f"it is of {state.source[:40]!r}, which is no source")
     _unique(state.columns)
     for parts in (state.parts, state.shapes, state.small):
         _among(parts, KEEP, "a part")
