@@ -34,7 +34,7 @@ def test_mirror(logs, others, spark, tmp_path):
         ({"exclude": "x"}, "--exclude stock"),
         ({"exclude": "stock", "tables": "*"}, "--exclude stock"),
     ):
-        with pytest.raises(PipelineError, match=f"was begun with {says}: give the same again"):
+        with pytest.raises(PipelineError, match=f"was created with {says}: give the same again"):
             mirror(logs, lake, spark=spark, **again)
 
 

@@ -157,9 +157,9 @@ def test_only_a_changelog(spark, tmp_path):
     (table,) = report.tables
     assert (table.name, table.rows, table.dropped) == ("shop.reviews", None, False)
     assert [each.name for each in (tmp_path / "lake" / "shop.reviews").iterdir()] == ["changelog"]
-    with pytest.raises(PipelineError, match="begun with --keep changelog"):
+    with pytest.raises(PipelineError, match="created with --keep changelog"):
         mirror(SHOP / "mysql", tmp_path / "lake", tables=["reviews"])
-    with pytest.raises(PipelineError, match="begun with --tables"):
+    with pytest.raises(PipelineError, match="created with --tables"):
         mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog"])
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.errors import ChecksumMismatch, PipelineError
-from tailrace.spark.tasks import Report, _cause, _Sealed, _work, run
+from tailrace.spark.tasks import Report, Sealed, _work, cause_of, run
 
 
 def double(argument, report):
@@ -84,7 +84,7 @@ def test_an_error_that_others_wrote_runs_nothing(spark, tmp_path):
 
 def test_a_job_that_others_wrote_runs_nothing(tmp_path):
     there = tmp_path / "there"
-    sealed = _Sealed(tmp_path, b"k" * 32)
+    sealed = Sealed(tmp_path, b"k" * 32)
     sealed.put("0.job", 4)
     sealed.put("1.job", 5)
     numbers = [pa.record_batch({"id": pa.array([0])})]
@@ -96,7 +96,7 @@ def test_a_job_that_others_wrote_runs_nothing(tmp_path):
         with pytest.raises(PipelineError, match=r"0\.job was not written by this run"):
             next(_work(double, sealed, iter(numbers)))
     assert not there.exists()
-    assert "0.job was not written" in str(_cause(sealed, RuntimeError("other")))
+    assert "0.job was not written" in str(cause_of(sealed, RuntimeError("other")))
 
 
 def test_progress_follows_no_link(tmp_path):

@@ -101,7 +101,7 @@ class SplitPlanner:
         if name not in names:
             raise PipelineError(
                 f"source {series.name}: {name} is gone, which was not read to its end: bring the "
-                "file back, or begin a new lake"
+                "file back, or create a new lake"
             )
         return series.files[names.index(name) :]
 

@@ -147,12 +147,12 @@ class Inflow:
             raise PipelineError(
                 f"source {self.name}: {state.file} is gone, which the lake has up to "
                 f"{state.offset}; what was written to it since is missing: bring the file back, or "
-                "begin a new lake"
+                "create a new lake"
             )
         if log.size < state.offset or digests(log, state.offset) != (state.head, state.tail):
             raise PipelineError(
                 f"{log.path} is not the log that the lake was made from, whose first "
-                f"{state.offset} bytes it has: begin a new lake, or bring the log back"
+                f"{state.offset} bytes it has: create a new lake, or bring the log back"
             )
 
 

@@ -83,7 +83,7 @@ def mirror(
     ``update_mode`` says how changed rows of a large table's current state are replaced:
     ``merge-on-read`` (by default, of Delta and Iceberg) marks them as deleted and puts the new ones
     beside, ``copy-on-write`` writes their files anew, for readers that know no deletion vectors
-    (docs/design/amplification.md). A lake keeps the mode that it was begun with.
+    (docs/design/amplification.md). A lake keeps the mode that it was created with.
 
     ``progress`` is told, also from other threads, a phase (``receive`` in bytes of a server's log;
     ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables; or a text to

@@ -95,7 +95,7 @@ def check_lake(
     options: Options,
     format: str = "parquet",  # noqa: A002 - as `mirror` calls it
 ) -> Options:
-    """A lake goes on as it was begun: what was left out before cannot be read any more.
+    """A lake goes on as it was created: what was left out before cannot be read any more.
 
     The options, with the update mode of this lake. Raises `PipelineError`.
     """
@@ -104,28 +104,30 @@ def check_lake(
         return replace(options, update_mode=options.update_mode or usual)
     if manifest.keep != options.keep:
         raise PipelineError(
-            f"{label} was begun with --keep {','.join(manifest.keep)}: give that again, or a "
+            f"{label} was created with --keep {','.join(manifest.keep)}: give that again, or a "
             "new folder"
         )
     if (begun := manifest.mirrored) != options.tables:
         given = [] if begun.only is None else [f"--tables {printable(','.join(begun.only))}"]
         given += [f"--exclude {printable(','.join(begun.exclude))}"] if begun.exclude else []
         raise PipelineError(
-            f"{label} was begun with {' '.join(given) or 'all tables'}: give the same again, or a "
-            "new folder"
+            f"{label} was created with {' '.join(given) or 'all tables'}: give the same again, or "
+            "a new folder"
         )
     if manifest.shards != options.shards:
         how = "with" if manifest.shards else "without"
-        raise PipelineError(f"{label} was begun {how} --shards: so it goes on, or begin a new one")
+        raise PipelineError(
+            f"{label} was created {how} --shards: so it goes on, or create a new one"
+        )
     if dict(manifest.keys) != dict(options.keys):
         known = "; ".join(f"{name}={','.join(key)}" for name, key in manifest.keys) or "none"
         raise PipelineError(
-            f"{label} was begun with these keys: {printable(known)}: give the same again, or "
+            f"{label} was created with these keys: {printable(known)}: give the same again, or "
             "a new folder"
         )
     if options.update_mode not in {None, manifest.update_mode}:
         raise PipelineError(
-            f"{label} was begun with --update-mode {manifest.update_mode}: give that again, or a "
+            f"{label} was created with --update-mode {manifest.update_mode}: give that again, or a "
             "new folder"
         )
     return replace(options, update_mode=manifest.update_mode)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from tailrace.storage import LogFile
 
+_DAMAGE: Final = (
+    *(KeyError, TypeError, ValueError, AttributeError, ArithmeticError),
+    *(UsageError, GtidError),
+)
 _MARK: Final = 16
 _LENGTH_AT: Final = len(MAGIC) + 9
 """Where the length of a log's first event stands, 4 bytes."""
@@ -90,7 +94,7 @@ class Offset:
                 given.get("read"),
                 None if behind is None else Behind.of(behind),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, UsageError, GtidError) as error:
+        except _DAMAGE as error:
             raise PipelineError(
                 f"the checkpoint has the offset {given!r}, which is none of format binlog"
                 f" ({error}): begin the query with another checkpoint"

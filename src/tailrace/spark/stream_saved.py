@@ -2,8 +2,9 @@
 
     index/binlog.000003.npz
 
-They are a cache: one that is missing, damaged or of another log is made again. Layout 2 had the
-schema history pickled, as lakes of layout 1 have it; it is read.
+One that is missing, damaged or of another log is made again. Layout 2 had the schema history
+pickled, as lakes of layout 1 have it; it is still read, as every format that was kept on disk: a
+query that is restarted with a newer Tailrace need not go through all logs again.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class SavedIndices:
             LookupError,
             TypeError,
             AttributeError,
+            ArithmeticError,
             MemoryError,
             RecursionError,
             BadZipFile,

@@ -7,7 +7,7 @@ share, as the lake is. Tasks say there how far they are, and leave an error of o
 Spark itself would only hand back its text.
 
 Jobs and errors are pickled, and others may be able to write to the folder: tasks may run as another
-user than the driver. So each of these files begins with a keyed digest (`_Sealed`). The key is made
+user than the driver. So each of these files begins with a keyed digest (`Sealed`). The key is made
 for one run and goes to the tasks with the plan, which Spark carries.
 """
 
@@ -47,7 +47,7 @@ _DIGITS: Final = 20
 """Of a number that says how much is done, at most."""
 
 
-class _Sealed:
+class Sealed:
     """Pickles in files of a folder that only who has the key of a run can have written.
 
     A file is the HMAC-SHA256 of its name and content, and then the content.
@@ -129,7 +129,7 @@ def run(
     )
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
-    sealed = _Sealed(folder, secrets.token_bytes(_KEY))
+    sealed = Sealed(folder, secrets.token_bytes(_KEY))
     try:
         folder.mkdir(parents=True)
         for number, argument in enumerate(arguments):
@@ -146,13 +146,13 @@ def run(
         try:
             rows = results.collect()
         except (PySparkException, Py4JError) as error:
-            raise _cause(sealed, error) from error
+            raise cause_of(sealed, error) from error
     by_task = {row["task"]: pickle.loads(row["result"]) for row in rows}  # noqa: S301 - made by our own tasks
     return [by_task[number] for number in range(count)]
 
 
 def _work(
-    job: Callable[[Any, Report], Any], sealed: _Sealed, batches: Iterator[pa.RecordBatch]
+    job: Callable[[Any, Report], Any], sealed: Sealed, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task: the jobs of the numbers that the task is given."""
     for batch in batches:
@@ -169,7 +169,7 @@ def _work(
             yield pa.RecordBatch.from_arrays(values, schema=_RESULT)
 
 
-def _cause(sealed: _Sealed, error: Exception) -> TailraceError:
+def cause_of(sealed: Sealed, error: Exception) -> TailraceError:
     """Our own error that made Spark fail; that of the first job, if several failed."""
     numbers = [each.stem for each in sealed.folder.glob("*.error")]
     for number in sorted((each for each in numbers if each.isdecimal()), key=int):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
+from tailrace.selection import TableFilter
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
 from tailrace.spark.lake.manifest import Manifest
@@ -17,7 +18,9 @@ from tests.spark.test_follow import SHOP, no_spark
 
 
 def options(mode=None, kind="delta"):
-    return Options.of(None, ["current"], "error", None, shards=False, update_mode=mode, format=kind)
+    return Options.of(
+        TableFilter(), ["current"], "error", None, shards=False, update_mode=mode, format=kind
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def test_a_new_lake_has_its_formats_mode(kind, mode):
 def test_a_lake_keeps_its_mode():
     begun = Manifest(version=1, keep=("current",), update_mode="copy-on-write", format="delta")
     assert check_lake("lake", begun, options(), "delta").update_mode == "copy-on-write"
-    with pytest.raises(PipelineError, match="begun with --update-mode copy-on-write"):
+    with pytest.raises(PipelineError, match="created with --update-mode copy-on-write"):
         check_lake("lake", begun, options("merge-on-read"), "delta")
 
 

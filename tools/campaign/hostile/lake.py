@@ -26,7 +26,7 @@ from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.stream_offset import Offset
 from tailrace.spark.stream_saved import SavedIndices
-from tailrace.spark.tasks import _cause, _Sealed
+from tailrace.spark.tasks import Sealed, cause_of
 from tailrace.storage import find
 from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.scenario import Scenario, outside
@@ -333,11 +333,11 @@ def _offset(_folder: Path, seed: str) -> None:
 
 def _staged(folder: Path, name: str, content: bytes) -> None:
     """A job, or a task's error, that is not of this run."""
-    sealed = _Sealed(folder, bytes(32))
+    sealed = Sealed(folder, bytes(32))
     planted = content + pickle.dumps(Runs(f"touch {outside(folder)}/ran"))
     (folder / name).write_bytes(planted)
     if name.endswith(".error"):
-        raise _cause(sealed, RuntimeError("a task failed"))
+        raise cause_of(sealed, RuntimeError("a task failed"))
     sealed.get(name)
 
 

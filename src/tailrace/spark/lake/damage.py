@@ -100,5 +100,5 @@ def _damaged(what: object, error: Exception) -> PipelineError:
     kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
     return PipelineError(
         f"{what} cannot be read: {kind}{printable(said(error))}; somebody may have altered it: "
-        "bring it back, or begin a new lake"
+        "bring it back, or create a new lake"
     )

@@ -18,6 +18,7 @@ from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.hidden import NONE, load
+from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.paths import within
 from tailrace.spark.lake.said import said
 from tailrace.spark.lake.statistics import statistics
@@ -125,7 +126,7 @@ class DeltaTables:
     def _checkpoint(self, table: str) -> int:
         """The version of the table's last checkpoint; -1 before the first."""
         try:
-            content = json.loads((self.folder(table) / log.LOG / "_last_checkpoint").read_bytes())
+            content = read_json(self.folder(table) / log.LOG / "_last_checkpoint")
             return int(content["version"])
         except FileNotFoundError:
             return -1
@@ -222,10 +223,10 @@ class DeltaTables:
         if unknown := features - _FEATURES:
             raise PipelineError(
                 f"{where} was given the table feature {min(unknown)}, which Tailrace does not "
-                "write: drop the feature, or begin a new lake"
+                "write: drop the feature, or create a new lake"
             )
         if table.metadata().partition_columns:
-            raise PipelineError(f"{where} was partitioned by others: begin a new lake")
+            raise PipelineError(f"{where} was partitioned by others: create a new lake")
 
     def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows, whoever wrote them, by delta-rs's reader; in the types of ``columns``."""
@@ -235,7 +236,7 @@ class DeltaTables:
         if missing := set(columns.names) - {field.name for field in found.schema().fields}:
             raise PipelineError(
                 f"{self.folder(table)} has lost its column {min(missing)} to another writer: bring "
-                "it back, or begin a new lake"
+                "it back, or create a new lake"
             )
         for batch in found.scan(columns=columns.names):
             rows = pa.Table.from_batches([pa.record_batch(batch)])

@@ -6,7 +6,7 @@ written, which a commit that changes a vector has to repeat.
 
 from __future__ import annotations
 
-import json
+import io
 import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden, vectors
 from tailrace.spark.lake.delta_log import LOG
+from tailrace.spark.lake.json_file import LARGEST, check_size, parse, read_json
 from tailrace.spark.lake.paths import read_plain
 from tailrace.spark.lake.said import said
 
@@ -33,7 +34,6 @@ _DAMAGE: Final = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
     pa.ArrowException,
 )
-_LARGEST: Final = 1 << 30
 _LAST: Final = "_last_checkpoint"
 _OLD_SECONDS: Final = 3600.0
 
@@ -114,7 +114,7 @@ class DeltaFiles:
 
     def _last(self) -> int | None:
         try:
-            return int(json.loads((self._folder / LOG / _LAST).read_bytes())["version"])
+            return int(read_json(self._folder / LOG / _LAST)["version"])
         except FileNotFoundError:
             return None
 
@@ -122,9 +122,11 @@ class DeltaFiles:
         return self._folder / LOG / f"{version:020}.json"
 
     def _commit(self, version: int) -> Iterator[Action]:
-        for line in read_plain(self._path(version), _LARGEST).decode().splitlines():
+        content = read_plain(self._path(version), LARGEST)
+        check_size(content)
+        for line in io.BytesIO(content):
             if line.strip():
-                yield json.loads(line)
+                yield parse(line)
 
     def _take(self, action: Action) -> None:
         """An action of a commit. A commit may take a file out and add it with another vector."""

@@ -153,7 +153,7 @@ class IcebergTables:
         if missing := set(names) - have:
             raise PipelineError(
                 f"table {table} has lost its column {min(missing)} to another writer: bring it "
-                "back, or begin a new lake"
+                "back, or create a new lake"
             )
         try:
             reader = found.scan(selected_fields=tuple(names)).to_arrow_batch_reader()

@@ -89,10 +89,10 @@ def _check(name: str, metadata: TableMetadata) -> None:
     if metadata.format_version != 2:
         raise PipelineError(
             f"table {name} was given format version {metadata.format_version}, and Tailrace writes "
-            "version 2: begin a new lake"
+            "version 2: create a new lake"
         )
     if metadata.spec().fields:
-        raise PipelineError(f"table {name} was partitioned by others: begin a new lake")
+        raise PipelineError(f"table {name} was partitioned by others: create a new lake")
 
 
 def _operation(adds: Collection[str], come: Collection[DataFile], go: Collection[str]) -> Operation:

@@ -9,6 +9,7 @@ stand in a file beside the table's folders, the table's leftovers.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import to_disk
 from tailrace.spark.lake.iceberg_paths import local
+from tailrace.spark.lake.json_file import LARGEST, parse
 from tailrace.spark.lake.paths import read_plain, within
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ AGE: Final = "history.expire.max-snapshot-age-ms"
 MOST: Final = 100
 AGE_MS: Final = 3_600_000
 NAME: Final = "_leftovers.jsonl"
-_LARGEST: Final = 1 << 28
 _MAIN: Final = "main"
 _BATCH: Final = 32
 """So many snapshots' leftovers are removed at a time."""
@@ -124,12 +125,12 @@ class Leftovers:
         self._left: deque[Left] = deque()
         self._fresh = True
         try:
-            lines = read_plain(self._path, _LARGEST).decode("utf-8", "replace").splitlines()
+            content = read_plain(self._path, LARGEST)
         except FileNotFoundError:
             return
-        for line in lines:
+        for line in io.BytesIO(content):
             try:
-                each = json.loads(line)
+                each = parse(line)
                 files = tuple(str(file) for file in each["files"])
                 self._left.append(Left(int(each["at"]), int(each["since"]), files))
             except (ValueError, KeyError, TypeError, RecursionError):

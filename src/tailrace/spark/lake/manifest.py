@@ -20,8 +20,8 @@ from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
 from tailrace.spark.lake import consistent, hidden
+from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain, plain_name
-from tailrace.spark.lake.paths import read_plain
 from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SourceState:
         if layout == _PICKLED:
             return replace(found, tables=to_json(from_pickle(_text(found.tables, "tables"))))
         if not isinstance(found.tables, dict):
-            raise TypeError("the schema history is no object")
+            raise TypeError("the schema history is not a JSON object")
         return found
 
 
@@ -196,7 +196,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All of a committed version. ``tables`` and ``keep`` are what the lake was begun with."""
+    """All of a committed version. ``tables`` and ``keep`` are what the lake was created with."""
 
     version: int = 0
     patterns: tuple[str, ...] | None = None
@@ -211,7 +211,7 @@ class Manifest:
 
     @property
     def mirrored(self) -> TableFilter:
-        """The tables that the lake was begun with."""
+        """The tables that the lake was created with."""
         return TableFilter(self.patterns, self.exclude)
 
     def write(self, folder: Path) -> None:
@@ -242,12 +242,12 @@ class Manifest:
     def _read(cls, folder: Path) -> tuple[Self, int]:
         path = folder / NAME
         try:
-            content = json.loads(read_plain(path, _LARGEST))
+            content = read_json(path)
             layout = content["layout"]
             if layout not in {_PICKLED, LAYOUT}:
                 raise PipelineError(
                     f"{path}: the lake has layout {str(layout)[:20]}, and this Tailrace knows "
-                    f"{LAYOUT}: use the Tailrace that wrote it, or begin a new lake"
+                    f"{LAYOUT}: use the Tailrace that wrote it, or create a new lake"
                 )
             found = cls(
                 _whole(content["version"], "version"),
@@ -276,9 +276,6 @@ class Manifest:
                 f"{path} cannot be read as a lake's manifest: {said(error)}"
             ) from error
         return found, layout
-
-
-_LARGEST: Final = 1 << 28
 
 
 def _text(value: object, what: str) -> str:
@@ -364,31 +361,30 @@ def _table(value: dict[str, Any], layout: int) -> TableState:
 
 def _current(value: dict[str, Any]) -> Current:
     return Current(
-        _schema(value["columns"]),
-        _texts(value["key"]),
-        _places(value["files"]),
-        _reason(value["refused"]),
-        _whole(value["unseen"], "unseen"),
-        _texts(value["notes"]),
-        _texts(value["unlogged"]),
-        tuple(_added(*each) for each in value.get("added", ())),
-        _files(value.get("tails", [])),
+        **_members(value), files=_places(value["files"]), tails=_files(value.get("tails", []))
     )
 
 
 def _history(value: dict[str, Any]) -> History:
     return History(
-        _schema(value["columns"]),
-        _texts(value["key"]),
-        _places(value["open"]),
-        _files(value["closed"]),
-        _reason(value["refused"]),
-        _whole(value["unseen"], "unseen"),
-        _texts(value["notes"]),
-        _texts(value["unlogged"]),
-        tuple(_added(*each) for each in value.get("added", ())),
-        _texts(value.get("gaps", [])),
+        **_members(value),
+        open=_places(value["open"]),
+        closed=_files(value["closed"]),
+        gaps=_texts(value.get("gaps", [])),
     )
+
+
+def _members(value: dict[str, Any]) -> dict[str, Any]:
+    """What a current state and a history have both."""
+    return {
+        "columns": _schema(value["columns"]),
+        "key": _texts(value["key"]),
+        "refused": _reason(value["refused"]),
+        "unseen": _whole(value["unseen"], "unseen"),
+        "notes": _texts(value["notes"]),
+        "unlogged": _texts(value["unlogged"]),
+        "added": tuple(_added(*each) for each in value.get("added", ())),
+    }
 
 
 def _reason(value: object) -> str | None:

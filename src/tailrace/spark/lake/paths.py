@@ -38,7 +38,7 @@ def within(top: Path, path: Path) -> Path:
     if not inside:
         raise PipelineError(
             f"{path} leads to {path.resolve()}, outside of {top}: put the folder itself there, or "
-            "begin a new lake"
+            "create a new lake"
         )
     return path
 

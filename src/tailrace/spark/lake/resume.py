@@ -42,7 +42,7 @@ def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, 
     if log is None:
         raise PipelineError(
             f"source {series.name}: {state.file} is gone, which the lake has up to {state.offset}; "
-            "what was written to it since is missing: bring the file back, or begin a new lake"
+            "what was written to it since is missing: bring the file back, or create a new lake"
         )
     if log.size < state.offset:
         raise _changed(log, f"it was read up to {state.offset} and has {log.size} bytes")
@@ -111,5 +111,5 @@ def digests(log: LogFile, offset: int) -> tuple[str, str]:
 def _changed(log: LogFile, how: str) -> PipelineError:
     return PipelineError(
         f"{log.path} is not the log that the lake was made from: {how}; "
-        "begin a new lake, or bring the log back"
+        "create a new lake, or bring the log back"
     )

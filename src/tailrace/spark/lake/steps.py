@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain
-from tailrace.spark.lake.paths import read_plain
 from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.manifest import Manifest
 
 NAME: Final = "steps.json"
-_LARGEST: Final = 1 << 28
 LAYOUT: Final = 2
 """Layout 1 was the list of steps alone."""
 APPLICATION: Final = "tailrace"
@@ -97,14 +96,17 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
         "layout": LAYOUT,
         "steps": [asdict(replace(step, hidden={})) for step in steps],
     }
-    (folder / NAME).write_text(json.dumps(content), "utf-8")
+    path = folder / NAME
+    path.unlink(missing_ok=True)
+    with path.open("x", encoding="utf-8") as file:  # follows no link
+        json.dump(content, file)
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     try:
-        content = json.loads(read_plain(path, _LARGEST))
+        content = read_json(path)
         if isinstance(content, dict):
             if content["layout"] != LAYOUT:
                 raise PipelineError(f"{path} has layout {content['layout']}: use a newer Tailrace")
@@ -138,7 +140,7 @@ def _step(value: dict[str, Any]) -> Step:
         base=None if base is None else str(base),
     )
     if not isinstance(step.schema, pa.Schema):
-        raise TypeError("the columns are none")
+        raise TypeError("the columns are not an Arrow schema")
     return step
 
 

@@ -29,9 +29,10 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.damage import Guarded
 from tailrace.spark.lake.files import make_plain, renamed
 from tailrace.spark.lake.folder import LakeFolder, failed, to_disk
+from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.manifest import Manifest, check_format
 from tailrace.spark.lake.names import version_of
-from tailrace.spark.lake.paths import read_plain, within
+from tailrace.spark.lake.paths import within
 from tailrace.spark.lake.reclaim import altered, marked, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
 
-_LARGEST: Final = 1 << 28
 _KEPT: Final = 2
 """Batches whose folders stay."""
 _TRIES: Final = 3
@@ -224,7 +224,7 @@ class TableStore(LakeFolder):
         if not self._making.exists():
             return
         try:
-            content = json.loads(read_plain(self._making, _LARGEST))
+            content = read_json(self._making)
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
             for file in files:
                 self._check_made(file, version)
