@@ -43,6 +43,20 @@ def test_the_names_that_servers_give() -> None:
         _ = LogName("binlog.2147483647").next
 
 
+@pytest.mark.parametrize("letter", ["b", "ß"])
+def test_the_longest_names(tmp_path: Path, letter: str) -> None:
+    """Names are limited so that a folder can write each: a draft's name is longer."""
+    longest = LogName(letter * (233 // len(letter.encode())) + ".000001")
+    folder = LocalFolder(tmp_path)
+    folder.create(longest, b"head").close()
+    folder.replace(longest, b"content")
+    folder.replace(f"{longest.base}.index", b"")
+    assert folder.read(longest, 0, 10) == b"content"
+    for more in (8, 15):
+        with pytest.raises(BadLogName, match="more than 240 bytes"):
+            LogName("b" * (233 + more) + ".000001")
+
+
 @pytest.mark.parametrize("given", HOSTILE)
 def test_names_that_lead_elsewhere(given: str) -> None:
     assert LogName.parse(given) is None

@@ -11,34 +11,36 @@ import re
 from typing import Final, Self
 
 from tailrace.errors import BadLogName
+from tailrace.printable import quoted
 
 _NUMBERED: Final = re.compile(r"(.+)\.([0-9]+)")
 _DIGITS: Final = 6
 _LONGEST: Final = 255
 """Bytes of a file's name in every file system of use."""
+_LONGEST_LOG: Final = 240
+"""Bytes of a log's name: folders add suffixes to it, as ``.new`` while they write it."""
 _MOST: Final = 0x7FFFFFFF
 """The servers' own limit."""
-_SHOWN: Final = 80
 
 
 class LogName(str):
-    r"""A log file's name: ``base.digits``, in one folder and of at most 255 bytes of UTF-8.
+    r"""A log file's name: ``base.digits``, in one folder and of at most 240 bytes of UTF-8.
 
-    It holds no separator of paths (``/`` or ``\\``), no ``..`` and no character that cannot be
-    printed (controls, invisible ones), does not begin with a blank, and its number is at most
+    It holds no path separator (``/`` or ``\\``), no ``..`` and no character that cannot be
+    printed (controls, invisible ones), does not begin with a space, and its number is at most
     2147483647. Raises BadLogName.
     """
 
     __slots__ = ()
 
     def __new__(cls, name: str) -> Self:
-        if reason := _reason(name):
-            raise BadLogName(f"{shown(name)} is no name of a log file: it has {reason}")
+        if reason := _reason(name, _LONGEST_LOG):
+            raise BadLogName(f"{quoted(name)} is not a log file name: it {reason}")
         match = _NUMBERED.fullmatch(name)
         if match is None:
-            raise BadLogName(f"{shown(name)} is no name of a log file, as binlog.000001 is")
+            raise BadLogName(f"{quoted(name)} is not a log file name like binlog.000001")
         if int(match[2]) > _MOST:
-            raise BadLogName(f"{shown(name)}: a log file's number is at most {_MOST}")
+            raise BadLogName(f"{quoted(name)}: a log file's number is at most {_MOST}")
         return super().__new__(cls, name)
 
     @classmethod
@@ -66,7 +68,7 @@ class LogName(str):
 
     @property
     def next(self) -> Self:
-        """The next file's. Raises BadLogName behind the last number that servers use."""
+        """The next file's. Raises BadLogName after the last number that servers use."""
         digits = len(self.rpartition(".")[2])
         return self.of(self.base, self.number + 1, digits)
 
@@ -76,26 +78,23 @@ def plain_name(name: str) -> str:
 
     Raises BadLogName.
     """
-    if reason := _reason(name) or ("no name of a file" if name in {"", "."} else ""):
-        raise BadLogName(f"{shown(name)} is no file's name in a folder: it has {reason}")
+    if name in {"", "."}:
+        raise BadLogName(f"{quoted(name)} is not a file name")
+    if reason := _reason(name, _LONGEST):
+        raise BadLogName(f"{quoted(name)} is not a file name: it {reason}")
     return name
 
 
-def shown(name: str) -> str:
-    """A name from elsewhere, quoted and escaped for a message, cut where it is long."""
-    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
-
-
-def _reason(name: str) -> str:
+def _reason(name: str, longest: int) -> str:
     """What makes a text no plain file name; empty where nothing does."""
-    if len(name) > _LONGEST:
-        return f"more than {_LONGEST} bytes"
+    if len(name) > longest:
+        return f"has more than {longest} bytes"
     if "/" in name or "\\" in name:
-        return "a separator of paths"
+        return "has a path separator"
     if ".." in name:
-        return "'..'"
+        return "has '..'"
     if name[:1].isspace():
-        return "a blank in front"
+        return "starts with a space"
     if not name.isprintable():
-        return "a character that cannot be printed"
-    return f"more than {_LONGEST} bytes" if len(name.encode()) > _LONGEST else ""
+        return "has a character that cannot be printed"
+    return f"has more than {longest} bytes" if len(name.encode()) > longest else ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_QUOTED: Final = 80
 _UNUSUAL: Final = re.compile(r"[^ -~]")
 _PIECE: Final = 1 << 18
 """Characters that are looked at together: each match takes memory until their text is made."""
@@ -31,6 +32,16 @@ def printable(text: str, *, keep: str = "") -> str:
         text,
         lambda one: one if one in keep else one.encode("unicode_escape").decode("ascii"),
     )
+
+
+def quoted(text: str) -> str:
+    """A name from elsewhere, in quotes and escaped for a message; cut where it is long."""
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")
+
+
+def one_line(text: str) -> str:
+    """A text of several lines as one, with one space for each run of blanks."""
+    return " ".join(text.split())
 
 
 def printable_json(line: str) -> str:

@@ -172,11 +172,6 @@ def is_rollback(event: Event) -> bool:
     return isinstance(event, QueryEvent) and _ROLLBACK.match(event.sql) is not None
 
 
-def is_rollback_to(sql: str) -> bool:
-    """Whether a statement takes rows back up to a savepoint."""
-    return _ROLLBACK_TO.match(sql) is not None
-
-
 _ENDS: Final = re.compile(
     r"\s*(?:ROLLBACK(?!\s+(?:WORK\s+)?TO\b)|COMMIT|XA\s+(?:COMMIT|ROLLBACK))\b", re.IGNORECASE
 )

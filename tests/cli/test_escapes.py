@@ -161,6 +161,22 @@ def test_progress(monkeypatch, terminal):
     assert text.count("[red]x") >= 7
 
 
+class Broken(io.StringIO):
+    """A stderr whose reader has gone."""
+
+    def write(self, _text):
+        raise BrokenPipeError
+
+
+def test_a_warning_that_nobody_reads(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Broken())
+    with warnings_said():
+        logging.getLogger("others").warning("a warning")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with receive_display(["x"], 1.0):
+        logging.getLogger("tailrace.receiver").warning("a warning")
+
+
 def test_what_a_server_says(run, tmp_path):
     """The text of a server's error, before it has said who it is."""
     said = b"\xff\x10\x04" + f"#08004no {ODD}\r\nmore".encode()

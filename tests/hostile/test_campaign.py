@@ -48,8 +48,13 @@ def _sleeps(folder: Path) -> None:
     time.sleep(60)
 
 
+def _works(folder: Path) -> None:
+    while True:
+        pass
+
+
 def _takes(folder: Path) -> None:
-    bytearray(os.urandom(1)) * (200 << 20)
+    bytearray(os.urandom(1)) * (400 << 20)
 
 
 def _dies(folder: Path) -> None:
@@ -63,11 +68,17 @@ def _dies(folder: Path) -> None:
         (_two_lines, "2 lines"),
         (_untyped, "IndexError"),
         (_writes_elsewhere, "touched outside"),
-        (_sleeps, "longer than"),
+        (_works, "more than 1 s of the processor"),
         (_takes, "grew by"),
         (_dies, "ended with status"),
     ],
 )
 def test_judge(run, found: str):
-    outcome = attempt(Scenario("a scenario", run, seconds=2, megabytes=100))
+    seconds = 1 if run is _works else 20
+    outcome = attempt(Scenario("a scenario", run, seconds, megabytes=100))
     assert (found in outcome.failure) if found else not outcome.failure
+
+
+def test_judge_of_what_hangs():
+    outcome = attempt(Scenario("a scenario", _sleeps, patience=0.5))
+    assert "longer than 0.5 s" in outcome.failure

@@ -8,9 +8,10 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
-from tailrace.cli.lines import one_line, say, warnings_said
+from tailrace.cli.lines import say, warnings_said
 from tailrace.cli.servers import without_passwords
 from tailrace.errors import TailraceError
+from tailrace.printable import one_line
 
 USAGE_ERROR = 2
 INTERRUPTED = 130

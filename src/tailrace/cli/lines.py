@@ -12,7 +12,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
-from tailrace.printable import printable
+from tailrace.printable import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,16 +103,16 @@ class TerminalOutput:
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         from rich.table import Table  # noqa: PLC0415 - only terminals need rich
 
-        table = Table(title=shown(title), title_justify="left", title_style="bold")
+        table = Table(title=lines_of(title), title_justify="left", title_style="bold")
         for header, to_right in zip(headers, numeric(headers, rows), strict=True):
             table.add_column(
-                shown(header),
+                lines_of(header),
                 justify="right" if to_right else "left",
                 no_wrap=to_right,
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*map(shown, row))
+            table.add_row(*map(lines_of, row))
         self._console.print(table)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ def output_to(stream: TextIO) -> Output:
     return TerminalOutput(Console(file=stream, highlight=False, markup=False, emoji=False))
 
 
-def shown(*lines: str) -> Text:
+def lines_of(*lines: str) -> Text:
     """Lines for a terminal, as a text of rich's that knows no markup."""
     from rich.text import Text  # noqa: PLC0415 - only terminals need rich
 
@@ -137,7 +137,7 @@ def shown(*lines: str) -> Text:
 
 def cut_to_width(*lines: str) -> Text:
     """Lines for a display that changes: what does not fit the terminal's width is left out."""
-    text = shown(*lines)
+    text = lines_of(*lines)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
@@ -145,7 +145,7 @@ def cut_to_width(*lines: str) -> Text:
 def say(text: str, above: Live | None = None) -> None:
     """A line on stderr, above a display that changes where there is one."""
     if above is not None:
-        above.console.print(shown(f"tailrace: {text}"), soft_wrap=True)
+        above.console.print(lines_of(f"tailrace: {text}"), soft_wrap=True)
         return
     sys.stdout.flush()
     print(f"tailrace: {printable(text)}", file=sys.stderr)  # noqa: T201 - the command line's own voice
@@ -160,16 +160,14 @@ def live_on_stderr() -> Live:
     return Live(console=console, transient=True, auto_refresh=True)
 
 
-def one_line(text: str) -> str:
-    """A text of several lines as one."""
-    return " ".join(text.split())
-
-
 class _Said(logging.Handler):
     """Warnings, ours and of libraries, as lines on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(one_line(record.getMessage()))
+        try:
+            say(one_line(record.getMessage()))
+        except Exception:  # noqa: BLE001 - as the handlers of logging do: a warning ends nothing
+            self.handleError(record)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tailrace.cli.lines import cut_to_width, live_on_stderr, say, shown, size
+from tailrace.cli.lines import cut_to_width, lines_of, live_on_stderr, say, size
 from tailrace.cli.mirror_progress import PHASES
 
 if TYPE_CHECKING:
@@ -182,13 +182,13 @@ class _Terminal:
             changes = counted.changes.get(name, {})
             rows = counted.rows[name]
             table.add_row(
-                shown(name),
+                lines_of(name),
                 *(f"{changes.get(each, 0):,}" for each in _OPERATIONS),
                 "-" if rows is None else f"{rows:,}",
             )
         parts: list[Any] = [text, table]
         if len(names) > _MOST_TABLES:
-            parts.append(shown(f"and {len(names) - _MOST_TABLES} more"))
+            parts.append(lines_of(f"and {len(names) - _MOST_TABLES} more"))
         self._live.update(Group(*parts))
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import one_line, output_to
+from tailrace.cli.lines import output_to
 from tailrace.cli.options import KeyringFile, standard_output
 from tailrace.cli.receive_progress import display, summary
 from tailrace.cli.servers import parsed
 from tailrace.errors import TailraceError, UsageError
+from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tailrace.cli.lines import cut_to_width, live_on_stderr, one_line, say, size
+from tailrace.cli.lines import cut_to_width, live_on_stderr, say, size
+from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,7 +91,10 @@ class _Handler(logging.Handler):
         self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._shown.line(one_line(record.getMessage()))
+        try:
+            self._shown.line(one_line(record.getMessage()))
+        except Exception:  # noqa: BLE001 - as the handlers of logging do: a warning ends nothing
+            self.handleError(record)
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.cli.lines import one_line
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
+from tailrace.printable import one_line
 from tailrace.reader import Reader
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import Logical

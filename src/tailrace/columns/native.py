@@ -215,8 +215,8 @@ def _trusted(folder: Path) -> Path | None:
     if reason is None:
         return real
     _log.warning(
-        "the cache %s is not used: %s. What is kept there for later runs is made anew by each"
-        " process; take the right to write away from others (chmod go-w), or let TAILRACE_CACHE"
+        "the cache %s is not used: %s. What is kept there for later runs is recompiled by each"
+        " process; remove write permission for others (chmod go-w), or let TAILRACE_CACHE"
         " name a folder of your own",
         folder,
         reason,
@@ -232,12 +232,12 @@ def _make(folder: Path) -> None:
 
 
 def own_cache(part: str) -> Path:
-    """A folder of the cache, or where it is not trusted one that is gone with this process."""
+    """A folder of the cache; one that is deleted when this process ends where it is not trusted."""
     return trusted_cache(part) or passing_cache(part)
 
 
 def passing_cache(part: str) -> Path:
-    """A folder that nobody else may write to, and that is gone with this process."""
+    """A folder that nobody else may write to, and that is deleted when this process ends."""
     folder = _passing() / part
     folder.mkdir(exist_ok=True)
     return folder

@@ -137,10 +137,10 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
 
 def left_out(item: Logged, why: str) -> Statement:
     """Nothing to run, and a note of what was left out."""
-    return Statement("", (), item.group, note=f"left out, {why}: {shown(item.event)}")
+    return Statement("", (), item.group, note=f"left out, {why}: {start_of(item.event)}")
 
 
-def shown(event: QueryEvent) -> str:
+def start_of(event: QueryEvent) -> str:
     """A statement on one line, its beginning if it is long."""
     text = " ".join(event.sql.split())
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -16,7 +16,7 @@ from tailrace.sql.forward import (
     left_out,
     placed,
     row_statement,
-    shown,
+    start_of,
 )
 from tailrace.sql.guard import Guard
 from tailrace.sql.logged import is_half
@@ -96,7 +96,7 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | 
         changes.skipped_statements += 1
         return left_out(item, "as it cannot be taken back")
     raise event.error(
-        f"the statement «{shown(event)}» cannot be taken back; choose a part of the log without it "
-        "(--from, --until, --exclude), or pass over it with --statements skip",
+        f"the statement «{start_of(event)}» cannot be taken back; choose a part of the log "
+        "without it (--from, --until, --exclude), or pass over it with --statements skip",
         UndoError,
     )

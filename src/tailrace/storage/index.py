@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import BadLogName, StorageError, UsageError
-from tailrace.log_name import LogName, plain_name, shown
+from tailrace.log_name import LogName, plain_name
+from tailrace.printable import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +73,7 @@ def entries(raw: bytes, path: str) -> list[Entry]:
         log = LogName.parse(name)
         if log is None or not folder.isprintable():
             raise BadLogName(
-                f"{path}: it lists {shown(text)}; each line of an index ends in a log file's plain"
+                f"{path}: it lists {quoted(text)}; each line of an index ends in a log file's plain"
                 " name: this one is damaged, or is not a log's"
             )
         found.append(Entry(line.rstrip("\r"), folder + slash, log))
@@ -177,8 +178,8 @@ class LogIndex:
         for entry in found:
             if entry.name.base != self._base:
                 raise BadLogName(
-                    f"{self._folder.path(file)}: it lists {shown(entry.name)}, which is no file of"
-                    f" the log {shown(self._base)}: it is damaged, or another log's"
+                    f"{self._folder.path(file)}: it lists {quoted(entry.name)}, which is no file of"
+                    f" the log {quoted(self._base)}: it is damaged, or another log's"
                 )
         return found
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -25,6 +27,7 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_PATIENCE: Final = 60.0
 _EXIT_STATUSES: Final = (0, 1, 2)
 _VICTIMS: Final = (
     "x.000001",
@@ -39,13 +42,21 @@ _VICTIMS: Final = (
 class Scenario:
     """``run`` gets an empty folder to work in; `outside` of it is what it may not touch.
 
-    ``seconds`` bounds the time, ``megabytes`` what the process may grow by.
+    ``seconds`` bounds the processor's time of the process and of each that it starts,
+    ``megabytes`` what it may grow by. ``patience`` are the seconds by the clock after which it
+    hangs: many, as a machine may have other work.
     """
 
     name: str
     run: Callable[[Path], None]
     seconds: float = 10
     megabytes: int = 400
+    patience: float = 0
+
+    @property
+    def deadline(self) -> float:
+        """Seconds by the clock."""
+        return self.patience or max(_PATIENCE, 3 * self.seconds)
 
 
 @dataclass(frozen=True)
@@ -121,12 +132,14 @@ def _child(scenario: Scenario, folder: Path) -> tuple[str, str, int]:
     if child == 0:
         os.close(reading)
         os.setsid()
+        most = math.ceil(scenario.seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
         result = json.dumps(_run(scenario, folder)).encode()
         os.write(writing, result)
         os._exit(0)
     os.close(writing)
     said, late = b"", False
-    end = time.monotonic() + scenario.seconds
+    end = time.monotonic() + scenario.deadline
     with open(reading, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor
         while not late:
             ready, _, _ = select.select([pipe], [], [], max(0, end - time.monotonic()))
@@ -140,7 +153,9 @@ def _child(scenario: Scenario, folder: Path) -> tuple[str, str, int]:
     _, status, usage = os.wait4(child, 0)
     grown = max(0, usage.ru_maxrss - _resident()) >> 10
     if late:
-        return "late", f"longer than {scenario.seconds} s", grown
+        return "late", f"longer than {scenario.deadline:g} s", grown
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}:
+        return "late", f"more than {scenario.seconds:g} s of the processor's time", grown
     if not said:
         return "ended", f"ended with status {status}", grown
     ended, failure = json.loads(said)

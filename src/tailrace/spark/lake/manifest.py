@@ -21,7 +21,7 @@ from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
 from tailrace.spark.lake import consistent, hidden
 from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.names import check_plain, plain_name
+from tailrace.spark.lake.names import check_plain, encoded_name
 from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _places(values: list[Any]) -> tuple[DataFile | None, ...]:
 def _table(value: dict[str, Any], layout: int) -> TableState:
     current, history = value["current"], value.get("history")
     database, table = _text(value["database"], "a database"), _text(value["table"], "a table")
-    folder = plain_name(database, table) if layout == _PICKLED else value["folder"]
+    folder = encoded_name(database, table) if layout == _PICKLED else value["folder"]
     return TableState(
         database,
         table,

@@ -42,13 +42,13 @@ def folder_name(database: str, table: str) -> str:
     """
     if not database or not table:
         raise PipelineError(f"no table is called {database!r}.{table!r}")
-    name = plain_name(database, table)
+    name = encoded_name(database, table)
     if len(name.encode()) <= _MOST:
         return name
     return _digested(database, table)
 
 
-def plain_name(database: str, table: str) -> str:
+def encoded_name(database: str, table: str) -> str:
     """The names encoded, and nothing else: how lakes of layout 1 call each table's folder."""
     return f"{_encoded(database)}.{_encoded(table)}"
 
