@@ -12,6 +12,11 @@ import pytest
 import tailrace
 from tailrace.columns.arrays import table_of
 from tailrace.columns.row_json import images_to_json
+from tailrace.constants import Flavour
+from tailrace.errors import EventDecodeError
+from tailrace.events import RowsEvent
+from tailrace.rows.row import RowSet
+from tailrace.rows.schema import TableSchema
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths
 
@@ -123,3 +128,20 @@ def _odd(text):
 def test_both_paths_agree(recorded):
     (series,) = find(recorded[0])
     assert assert_equal_paths(series) == 612
+
+
+def test_digits_that_nothing_tells_are_not_guessed(fresh_server):
+    """These three rows were read as five, with no digits assumed: the bytes fit by chance."""
+    server = fresh_server("mariadb-10.11", {"mysql56_temporal_format": "OFF"})
+    server.execute("CREATE DATABASE guessed")
+    server.execute("CREATE TABLE guessed.t (v TIME(3) NULL, x TINYINT)")
+    first = server.rotate()
+    server.execute("INSERT INTO guessed.t VALUES ('-00:00:01',0), ('00:00:00',NULL), (NULL,NULL)")
+    server.rotate()
+    path = first.with_name(f"{first.stem}.{int(first.suffix[1:]) + 1:06}")
+    with pytest.raises(EventDecodeError, match=r"guessed\.t: .* digits .* --schema"):
+        list(tailrace.changes(path))
+    rows = next(event for event in tailrace.open(path) if isinstance(event, RowsEvent))
+    schema = TableSchema.resolve(rows.table_map, Flavour.MARIADB)
+    with pytest.raises(EventDecodeError, match=r"guessed\.t: .* digits .* --schema"):
+        list(RowSet(rows, schema))

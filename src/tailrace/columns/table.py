@@ -193,7 +193,7 @@ class TableDecoder:
     def error(self, message: str, file: str, position: int) -> EventDecodeError:
         """An error about a row of the event at a position."""
         table = f"{self.table.database}.{self.table.table}"
-        text = f"{table}: {message}{self.table.advice}"
+        text = f"{table}: {message}"
         return EventDecodeError(text, file=file, offset=position)
 
 

@@ -105,6 +105,12 @@ def check_columns(
     """
     name = f"{schema.database}.{schema.table}"
     columns = schema.columns
+    if schema.undeclared is not None:
+        raise EventDecodeError(
+            f"{name}: the log does not say how many digits of a second column {schema.undeclared}"
+            " has (TIME, DATETIME or TIMESTAMP of MariaDB's old format): --schema FILE, with the"
+            " table's CREATE TABLE, does"
+        )
     asked = [each for each in columns if wanted is None or each.name in wanted]
     try:
         return [width_of(column) for column in columns], [loader_of(column) for column in asked]
@@ -298,7 +304,6 @@ class Image(Mapping[str, Any]):
         """The error, saying in which column of which event."""
         error.message = (
             f"{self._table.name}.{self._table.schema.columns[index].name}: {error.message}"
-            f"{self._table.schema.advice}"
         )
         event = None if self._source is None else self._source.event
         return error if event is None else placed(error, event)

@@ -132,7 +132,6 @@ class RowSet:
         try:
             yield from self._rows()
         except LogError as error:
-            error.message += self.schema.advice
             raise placed(error, event) from None
 
     def _rows(self) -> Iterator[Row]:

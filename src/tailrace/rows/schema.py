@@ -17,6 +17,8 @@ from tailrace.rows.collations import BINARY, charset_of
 from tailrace.rows.declared import OLD_TEMPORAL_TYPES, check_declared, declared_digits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.table_map import TableLayout, TableMapEvent
 
@@ -138,7 +140,8 @@ class TableSchema:
     ``primary_key`` holds column indexes, in key order; it is empty where it is unknown.
     ``names_from`` says where the column names come from. ``key_is_whole`` is False where only the
     beginning of some key column counts: two rows differ in the bytes of the whole columns, but
-    those may compare as equal.
+    those may compare as equal. ``undeclared`` is a column of MariaDB's old temporal types whose
+    digits of a second nothing tells: no row can be decoded (None: there is none).
     """
 
     database: str
@@ -147,22 +150,7 @@ class TableSchema:
     primary_key: tuple[int, ...] = ()
     names_from: NamesFrom = "none"
     key_is_whole: bool = True
-
-    @property
-    def advice(self) -> str:
-        """What an error about the bytes of a row is to say besides: that the log leaves out what
-        its columns are. Else empty.
-        """
-        if self.names_from in {"given", "ddl"}:
-            return ""
-        for column in self.columns:
-            if column.type in OLD_TEMPORAL_TYPES:
-                return (
-                    f"; the log does not say how many digits of a second column {column.name} has"
-                    f" ({column.type.name} of the old format): --schema FILE, with the table's"
-                    " CREATE TABLE, does"
-                )
-        return ""
+    undeclared: str | None = None
 
     @classmethod
     def resolve(
@@ -204,6 +192,7 @@ class TableSchema:
             key or (),
             names_from,
             key_is_whole=not any(prefixes or ()),
+            undeclared=_undeclared(columns, given, flavour),
         )
 
     def index_of(self, name: str) -> int | None:
@@ -250,6 +239,20 @@ def _match(
                 "it is not the definition that the rows were written with; give that one"
             )
     return list(known)
+
+
+def _undeclared(
+    columns: Sequence[Column], known: Sequence[ColumnDefinition | None], flavour: Flavour
+) -> str | None:
+    """The first column that only a definition describes and that has none; MySQL's old temporal
+    types have no fraction.
+    """
+    if flavour is not Flavour.MARIADB:
+        return None
+    pairs = zip(columns, known, strict=True)
+    return next(
+        (c.name for c, told in pairs if told is None and c.type in OLD_TEMPORAL_TYPES), None
+    )
 
 
 def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where: str) -> Column:
