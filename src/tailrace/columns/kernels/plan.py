@@ -286,7 +286,7 @@ def _gtid(frame, p, body, end, size, kind):
     if reason != k.DONE:
         return reason
     reason = _step(frame, p, size, token)
-    if reason == k.DONE:
+    if reason == k.DONE and get(frame, k.FIXED_POSITION) < 0:  # what a payload holds has its GTID
         put(frame, k.HAS_GTIDS, 1)
         put(frame, k.TRANSACTION_COUNT, get(frame, k.TRANSACTION_COUNT) + 1)
     return reason
