@@ -119,7 +119,7 @@ def public_key_of(server) -> Path:
         (b"", "no public key in PEM form"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "no public key"),
         ("an authority's certificate", "no public key in PEM form"),
-        ("a key of another kind", "none of RSA"),
+        ("a key of another kind", "not an RSA key"),
     ],
 )
 def test_a_public_key_that_is_none(tmp_path, content, told):

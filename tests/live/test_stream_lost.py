@@ -141,7 +141,7 @@ def fed(server: Server, *packets: bytes) -> BinlogStream:
         (frame(b"\x01abc"), "a record of 4 bytes that begins with 01 61 62 63 is neither an ev"),
         (frame(b"\xfe" + bytes(8)), "a record of 9 bytes"),
         (frame(b"\xff\x01"), "a record of 2 bytes that begins with ff 01 is neither"),
-        (frame(bytes(LARGEST))[:-1] + b"\x05", r"packet 5 does not go on with packet 0"),
+        (frame(bytes(LARGEST))[:-1] + b"\x05", r"packet 5 does not continue packet 0"),
     ],
     ids=["nothing", "neither", "long end", "short error", "out of order"],
 )

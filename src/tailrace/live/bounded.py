@@ -12,8 +12,10 @@ import os
 import select
 import socket
 import ssl
+import threading
+from concurrent.futures import Future
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import ConnectionLost
 
@@ -24,6 +26,9 @@ _PIECE: Final = 64 << 10
 """Bytes that are taken from a socket in one go at least."""
 _LARGEST_PIECE: Final = 1 << 20
 """And at most: memory grows with what came, not with what was announced."""
+
+_LONGEST_POLL: Final = (1 << 31) - 1
+"""Milliseconds that a poll can wait: 24 days."""
 
 
 class Patience:
@@ -58,22 +63,32 @@ class Patience:
     def wait(self, sock: socket.socket, event: int, most: float | None = None) -> None:
         """Wait until a socket is ready for ``event``, ``most`` seconds at most.
 
-        Raises TimeoutError; ConnectionLost where the reader was closed.
+        Raises TimeoutError; OSError where the socket is closed, ConnectionLost where the reader
+        was.
         """
         self.check()
+        fd = sock.fileno()
+        if fd < 0:  # another thread closed it
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         left = self.left
         limits = [limit for limit in (left, self.silence, most) if limit is not None]
         poll = select.poll()
-        poll.register(sock, event)
+        poll.register(fd, event)
         if self._wake is not None:
-            if self._wake.fileno() < 0:
+            wake = self._wake.fileno()
+            if wake < 0:
                 raise _closed()
-            poll.register(self._wake, select.POLLIN)
-        ready = poll.poll(math.ceil(max(min(limits), 0) * 1000) if limits else None)
-        if self._wake is not None and any(fd != sock.fileno() for fd, _ in ready):
+            poll.register(wake, select.POLLIN)
+        ready = poll.poll(_milliseconds(min(limits)) if limits else None)
+        if any(found != fd for found, _ in ready):
             raise _closed()
         if not ready:
+            self.check()
             raise TimeoutError(f"it said nothing for {min(limits):.3g} s")
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(math.ceil(max(seconds, 0) * 1000), _LONGEST_POLL)
 
 
 def _closed() -> ConnectionLost:
@@ -84,11 +99,11 @@ def dial(host: Host, patience: Patience) -> socket.socket:
     """A socket that is connected to a host, not blocking.
 
     Of several addresses each has its part of the time. Raises OSError, ConnectionLost where the
-    reader was closed, UnicodeError where the host's name is none.
+    reader was closed, UnicodeError where the host name is invalid.
     """
     if host.socket is not None:
         return _connected(socket.AF_UNIX, 0, host.socket, patience, None)
-    found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+    found = _resolved(host, patience)
     for number, (family, _, protocol, _, address) in enumerate(found, 1):
         left = patience.left
         share = None if left is None else left / (len(found) - number + 1)
@@ -102,6 +117,30 @@ def dial(host: Host, patience: Patience) -> socket.socket:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return sock
     raise OSError(errno.EADDRNOTAVAIL, "the host has no address")
+
+
+def _resolved(host: Host, patience: Patience) -> list[tuple[Any, ...]]:
+    """What getaddrinfo knows of a host. It cannot be interrupted, so a thread waits for it.
+
+    One that is given up ends when the resolver does, and keeps no process from its end.
+    """
+    found: Future[list[tuple[Any, ...]]] = Future()
+    ours, theirs = socket.socketpair()
+
+    def resolve() -> None:
+        with theirs:  # its end wakes us
+            try:
+                found.set_result(socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM))
+            except Exception as error:  # noqa: BLE001 - raised by the thread that waits
+                found.set_exception(error)
+
+    with ours:
+        threading.Thread(target=resolve, name="tailrace resolver", daemon=True).start()
+        try:
+            patience.wait(ours, select.POLLIN)
+        except TimeoutError as error:
+            raise TimeoutError(f"the host name {host.name} was not resolved: {error}") from error
+    return found.result()
 
 
 def _connected(

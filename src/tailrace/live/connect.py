@@ -104,7 +104,7 @@ def connect(source: Source, host: Host, *, wake: socket.socket | None = None) ->
     except (OSError, EOFError) as error:
         raise _unreached(error, name) from error
     except UnicodeError as error:
-        raise UsageError(f"{name}: the host's name is none") from error
+        raise UsageError(f"{name}: the host name is invalid") from error
     except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
         raise AccessDenied(
             f"{name}: the account's way of authentication needs a package that is not there:"
@@ -238,7 +238,10 @@ class ServerConnection(_Base):
 
     def _check_protocol(self) -> None:
         if self.protocol_version != _PROTOCOL:
-            raise MalformedPacket(f"{self.name}: it greets as of protocol {self.protocol_version}")
+            raise MalformedPacket(
+                f"{self.name}: its greeting has protocol version {self.protocol_version}, and"
+                f" {_PROTOCOL} is supported"
+            )
 
     @property
     def _offers_tls(self) -> bool:
@@ -264,7 +267,7 @@ class ServerConnection(_Base):
                 return super()._read_ok_packet()
             except err.OperationalError as error:
                 if error.args[0] == CR.CR_COMMANDS_OUT_OF_SYNC:  # PyMySQL's own words
-                    raise self._malformed("an OK was to come") from error
+                    raise self._malformed("an OK packet was expected") from error
                 raise
 
     def _execute_command(self, command: int, sql: Any) -> None:
@@ -308,7 +311,7 @@ class ServerConnection(_Base):
         """The error for what is no answer; the connection is closed, for nothing follows on it."""
         self._force_close()
         text = " ".join(what.split())[:200]
-        return MalformedPacket(f"{self.name}: what the server sent is no answer: {text}")
+        return MalformedPacket(f"{self.name}: unexpected answer: {text}")
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         if self._left is not None:
@@ -325,11 +328,13 @@ class ServerConnection(_Base):
             raise self._malformed(str(error) or type(error).__name__) from error
 
     def _count(self, *, columns: bool) -> None:
-        self._columns += columns
-        self._values += max(self._columns, 1)
+        if columns:
+            self._columns += 1
+        else:
+            self._values += max(self._columns, 1)
         if self._columns > _COLUMNS:
             raise self._malformed(f"it has more than {_COLUMNS} columns")
-        if not columns and self._values > _VALUES:
+        if self._values > _VALUES:
             raise self._malformed(f"it has more than {_VALUES} values")
 
     def _read_bytes(self, num_bytes: int) -> bytes:

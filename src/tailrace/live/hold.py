@@ -140,7 +140,7 @@ class Hold:
             if after != (number + 1) & 0xFF:
                 self.drop()
                 raise MalformedPacket(
-                    f"{self.name}: packet {after} does not go on with packet {number}, behind "
+                    f"{self.name}: packet {after} does not continue packet {number}, behind "
                     f"{len(whole)} bytes of a record"
                 )
             number = after

@@ -55,7 +55,7 @@ def read_public_key(path: str) -> rsa.RSAPublicKey:
             f"server-public-key-path {path}: no public key in PEM form is in it"
         ) from error
     if not isinstance(key, rsa.RSAPublicKey):
-        raise UsageError(f"server-public-key-path {path}: the key in it is none of RSA")
+        raise UsageError(f"server-public-key-path {path}: the key in it is not an RSA key")
     return key
 
 

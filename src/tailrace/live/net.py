@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import select
-import ssl
-import time
 from contextlib import suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pymysql import err
 
 from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError, TailraceError
+from tailrace.live.bounded import Patience, send
 from tailrace.live.refusals import refusal
 from tailrace.wire.packets import frame
 
@@ -73,7 +71,9 @@ class NetService:
         data = bytes(self._buffer)
         self._buffer.clear()
         try:
-            self._send(memoryview(data))
+            patience = Patience()
+            patience.allow(self._patience)
+            send(self._socket, data, patience)
         except OSError as error:
             with suppress(OSError):
                 self._socket.shutdown(SHUT_RDWR)
@@ -98,23 +98,6 @@ class NetService:
         except ServerError as error:
             if error.code != _NO_SUCH_THREAD:
                 raise
-
-    def _send(self, left: memoryview) -> None:
-        deadline = time.monotonic() + self._patience
-        while left:
-            try:
-                left = left[self._socket.send(left) :]
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                self._wait(select.POLLOUT, deadline)
-            except ssl.SSLWantReadError:
-                self._wait(select.POLLIN, deadline)
-
-    def _wait(self, event: int, deadline: float) -> None:
-        poll = select.poll()
-        poll.register(self._socket, event)
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not poll.poll(remaining * 1000):
-            raise TimeoutError(f"it took nothing for {self._patience:g} seconds")
 
 
 def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:

@@ -21,7 +21,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
 from cryptography import x509
@@ -112,7 +112,8 @@ class FakeServer:
     ``log`` is its log's name, ``events`` are what stands behind its description: by default those
     of the first log of `SHOP`. ``way`` is what its greeting names as the way of authentication,
     ``tls`` whether it offers TLS, with a certificate of its own making. ``heard`` is all that
-    clients sent, out of TLS.
+    clients sent, out of TLS; ``reached`` are the points whose turns ran. ``connect_timeout`` is
+    what its URL says: short where that wait is what is tested, and then by `reaching`.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class FakeServer:
         way: str | None = None,
         tls: bool = False,
         version: str | None = None,
+        connect_timeout: float = 30,
     ) -> None:
         self.turns = dict(turns or {})
         self.flavour = flavour
@@ -135,15 +137,17 @@ class FakeServer:
         self.events = own[1:] if events is None else list(events)
         self.way = _WAYS[flavour] if way is None else way
         self.tls = tls
+        self.connect_timeout = connect_timeout
         self.heard = bytearray()
+        self.reached: set[str] = set()
         self.connected = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
 
     def url(self, options: str = "", *, password: str = PASSWORD) -> str:
-        """The URL of this server, with short waits."""
-        times = "connect_timeout=0.5&heartbeat=0.25&retry=0"
+        """The URL of this server: it is given up after its ``connect_timeout``, and not retried."""
+        times = f"connect_timeout={self.connect_timeout:g}&heartbeat=0.25&retry=0"
         more = f"&{options}" if options else ""
         return f"mysql://u:{password}@127.0.0.1:{self.port}/?{times}{more}"
 
@@ -183,6 +187,7 @@ class FakeServer:
         turn = self.turns.get(point)
         if turn is None:
             return False
+        self.reached.add(point)
         if turn(talk) is not True:
             raise _Ended
         return True
@@ -293,6 +298,21 @@ class FakeServer:
         """Send an event."""
         before = b"\xef\x01" if talk.semisync else b""  # an acknowledgement is asked for
         talk.send(b"\0" + before + event)
+
+
+def reaching(turns: Mapping[str, Turn], **options: Any) -> Iterator[FakeServer]:
+    """Servers that are given up soon, each later than the last, until one's turns all ran.
+
+    For what waits until the client gives up: a short time is enough on a machine that is idle, and
+    one that is busy may need more of it to come as far as the turn. Raises AssertionError where
+    none came so far.
+    """
+    for seconds in (0.5, 5, 30):
+        with FakeServer(turns, connect_timeout=seconds, **options) as server:
+            yield server
+            if server.reached >= turns.keys():
+                return
+    raise AssertionError(f"no turn was taken at {', '.join(turns.keys() - server.reached)}")
 
 
 class _Ended(Exception):

@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -21,8 +22,19 @@ from zlib import crc32
 import tailrace
 import tailrace.live.feed
 import tailrace.replication.receiver  # here, and not in the process of each scenario
+from tailrace.errors import TailraceError
 from tools.campaign.hostile import fake
-from tools.campaign.hostile.fake import END, NONCE, OK, PASSWORD, FakeServer, Talk, cell, header
+from tools.campaign.hostile.fake import (
+    END,
+    NONCE,
+    OK,
+    PASSWORD,
+    FakeServer,
+    Talk,
+    cell,
+    header,
+    reaching,
+)
 from tools.campaign.hostile.scenario import Scenario, command
 
 if TYPE_CHECKING:
@@ -641,8 +653,14 @@ def _stopped(verb: tuple[str, ...], point: str) -> Callable[[Path], None]:
     """A command whose server says nothing is told to end, and does."""
 
     def run(folder: Path) -> None:
-        with FakeServer({point: _silent}) as server:
-            url = f"mysql://u@127.0.0.1:{server.port}/?connect_timeout=60"
+        there = threading.Event()
+
+        def reached(talk: Talk) -> None:
+            there.set()
+            talk.wait()
+
+        with FakeServer({point: reached}) as server:
+            url = f"mysql://u@127.0.0.1:{server.port}/?connect_timeout=300"
             argv = [sys.executable, "-m", "tailrace.cli", *verb, url]
             if verb[0] != "log":
                 argv += ["--into", str(folder / "copy")]
@@ -650,9 +668,9 @@ def _stopped(verb: tuple[str, ...], point: str) -> Callable[[Path], None]:
                 argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             ) as own:
                 try:
-                    assert server.connected.wait(20), "it does not connect"
+                    assert there.wait(60), f"it does not come to {point}"
                     own.send_signal(signal.SIGTERM)
-                    assert own.wait(5) in {0, -signal.SIGTERM}
+                    assert own.wait(30) in {0, -signal.SIGTERM}
                 finally:
                     own.kill()
 
@@ -672,11 +690,17 @@ def _scenario(
     megabytes: int = _MOST_MEGABYTES,
 ) -> Scenario:
     def run(folder: Path) -> None:
-        with FakeServer(turns, **(options or {})) as server:  # type: ignore[arg-type]  # its own
+        for number, server in enumerate(reaching(turns, **(options or {}))):
+            ended = None
+            own = folder / str(number)
+            own.mkdir()
             try:
-                reader(server, folder)
-            finally:
-                assert PASSWORD.encode() not in server.heard, "the password was given away"
+                reader(server, own)
+            except TailraceError as error:
+                ended = error
+            assert PASSWORD.encode() not in server.heard, "the password was given away"
+        if ended is not None:
+            raise ended
 
     return Scenario(f"{name} ({reader.__name__.strip('_')})", run, seconds, megabytes)
 
@@ -775,4 +799,4 @@ def _through_commands(*, full: bool) -> Iterator[Scenario]:
     for verb in verbs if full else verbs[:1]:
         for point in ("greeting", "SELECT VERSION()") if full else ("greeting",):
             name = f"{' '.join(verb)} is told to end while {point} is silent"
-            yield Scenario(name, _stopped(verb, point), 30)
+            yield Scenario(name, _stopped(verb, point), 120)
