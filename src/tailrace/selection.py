@@ -31,7 +31,7 @@ class TableFilter:
 
     ``only`` are patterns of the tables that are wanted (None: all; an empty tuple: none),
     ``exclude`` of those that are not, whatever ``only`` says. A pattern is ``database.table`` with
-    ``*`` and ``?``; one without a point is a table in any database.
+    ``*`` and ``?``, and case counts; one without a point is a table in any database.
     """
 
     only: tuple[str, ...] | None = None
@@ -39,8 +39,11 @@ class TableFilter:
 
     @classmethod
     def of(cls, tables: Patterns = None, exclude: Patterns = None) -> Self:
-        """From what a caller gave: one pattern as a text, or several; None where nothing."""
-        return cls(_patterns(tables), _patterns(exclude) or ())
+        """From what a caller gave: one pattern as a text, or several; None where nothing.
+
+        Raises UsageError for what is no pattern.
+        """
+        return cls(_patterns("tables", tables), _patterns("exclude", exclude) or ())
 
     @property
     def takes_all(self) -> bool:
@@ -53,8 +56,19 @@ class TableFilter:
         return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
 
 
-def _patterns(given: Patterns) -> tuple[str, ...] | None:
-    return None if given is None else (given,) if isinstance(given, str) else tuple(given)
+def _patterns(name: str, given: Patterns) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    try:
+        patterns = (given,) if isinstance(given, str) else tuple(given)
+    except TypeError:
+        patterns = (given,)  # type: ignore[assignment]  # what it is, is said below
+    for each in patterns:
+        if not isinstance(each, str):
+            raise UsageError(f"{name}: a pattern is text like 'shop.*', and not {each!r}")
+        if not each.strip():
+            raise UsageError(f"{name}: a pattern is empty")
+    return patterns
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

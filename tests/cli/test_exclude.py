@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 import tailrace
-from tailrace.errors import LogError
+from tailrace.errors import LogError, UsageError
+from tailrace.selection import TableFilter
 from tests.cli.damaged import BAD, counted, damaged, sound
 
 
@@ -62,7 +63,7 @@ def test_exclude_wins_over_tables(run, logs):
     ran = run("log", "--as", "json", "--tables", "warehouse.*", "--exclude", "st?ck", "--exclude", "movements", logs)  # fmt: skip
     assert ran.status == 0, ran.err
     assert {json.loads(line)["_table"] for line in ran.lines} == {"deliveries", "suppliers"}
-    assert run("log", "--exclude", "a,,b", logs).err == "tailrace: --exclude: a pattern is empty\n"
+    assert run("log", "--exclude", "a,,b", logs).err == "tailrace: exclude: a pattern is empty\n"
     assert run("log", "--verify", "--exclude", "a", logs).status == 2
 
 
@@ -82,3 +83,10 @@ def test_changes(logs, others):
     one = counted(tailrace.changes(logs, tables="warehouse.*", exclude="stock"))
     assert one == others, "a text is one pattern"
     assert set(counted(tailrace.changes(logs, tables="*movements"))) == {"warehouse.movements"}
+
+
+@pytest.mark.parametrize("pattern", ["", ["shop.*", " "], 5, [5], b"shop.*"])
+def test_what_is_no_pattern(pattern):
+    """An empty one excluded nothing in silence, and the others ended in a TypeError."""
+    with pytest.raises(UsageError, match="exclude: a pattern is"):
+        TableFilter.of(exclude=pattern)

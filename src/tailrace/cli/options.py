@@ -89,14 +89,11 @@ SkipChecksums = Annotated[
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
     """What ``--tables`` and ``--exclude`` choose, given with commas or one by one."""
-    return TableFilter.of(_split("--tables", tables) or None, _split("--exclude", exclude))
+    return TableFilter.of(_split(tables) or None, _split(exclude))
 
 
-def _split(option: str, given: Sequence[str]) -> list[str]:
-    patterns = [pattern.strip() for each in given for pattern in each.split(",")]
-    if any(not pattern for pattern in patterns):
-        raise UsageError(f"{option}: a pattern is empty")
-    return patterns
+def _split(given: Sequence[str]) -> list[str]:
+    return [pattern.strip() for each in given for pattern in each.split(",")]
 
 
 def known_tables(schema: Path | None) -> Catalogue:
