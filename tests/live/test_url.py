@@ -146,7 +146,7 @@ def test_numbers():
     [
         "server_id=0", "server_id=4294967296", "server_id=-1", "server_id=x", "server_id=", "server_id=1.5", "heartbeat=0",
         "heartbeat=-1", "heartbeat=nan", "heartbeat=inf", "heartbeat=x", "retry=-1", "connect_timeout=0", "start=first",
-        "position=binlog.000003", "position=binlog.000003:3", "position=:4", "start=now&gtid=", "position=a.1:4&gtid=0-1-1",
+        "position=binlog.000003", "position=binlog.000003:3", "position=:4", "position=/a/b.000001:4", "start=now&gtid=", "position=a.1:4&gtid=0-1-1",
         "start=oldest&position=a.1:4", "ssl-mode=maybe", "tls-version=TLSv1.1", "tls-version=", "ssl-ca=", "password=x", "nix=1",
         "ssl-mode=REQUIRED&ssl-ca=/ca.pem", "ssl-mode=DISABLED&ssl-cert=/c.pem", "ssl-mode=PREFERRED&ssl-capath=/c",
     ],

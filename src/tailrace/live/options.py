@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import MAGIC
-from tailrace.errors import UsageError
+from tailrace.errors import BadLogName, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.options_file import read_options
 from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
+from tailrace.log_name import LogName
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ def _position(name: str, value: Any) -> Position:
     place = value if isinstance(value, Position) else Position.parse(str(value))
     if place.offset < len(MAGIC):
         raise UsageError(f"{name}: a log's events begin at 4, not at {place.offset}")
+    try:
+        LogName(place.file)
+    except BadLogName as error:
+        raise UsageError(f"{name}: {error}") from None
     return place
 
 
