@@ -71,13 +71,18 @@ def entries(raw: bytes, path: str) -> list[Entry]:
             continue
         folder, slash, name = text.replace("\\", "/").rpartition("/")
         log = LogName.parse(name)
-        if log is None or not folder.isprintable():
+        if log is None or not _is_printable(folder):
             raise BadLogName(
                 f"{path}: it lists {quoted(text)}; each line of an index ends in a log file's plain"
                 " name: this one is damaged, or is not a log's"
             )
         found.append(Entry(line.rstrip("\r"), folder + slash, log))
     return found
+
+
+def _is_printable(folder: str) -> bool:
+    """Whether a folder's name can be printed; it may have bytes that are not UTF-8."""
+    return folder.encode("utf-8", "surrogateescape").decode("utf-8", "replace").isprintable()
 
 
 def read_index(folder: LogFolder, name: str, *, torn: bool = False) -> list[Entry]:
