@@ -221,7 +221,7 @@ class TestArrays:
 
     def test_too_much_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """More than 32-bit offsets reach, which is made less here."""
-        monkeypatch.setattr(text_output, "_LARGEST", 10_000)
+        monkeypatch.setattr(text_output, "LARGEST", 10_000)
         small = jsonb("a" * 900)
         assert text(*[small] * 9)[8] == json.dumps("a" * 900)
         with pytest.raises(EventDecodeError, match=r"row 10 of a batch: .* take more than 2 GiB"):
