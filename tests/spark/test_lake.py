@@ -14,7 +14,14 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
-from tailrace.spark.lake.manifest import Current, DataFile, Manifest, SourceState, TableState
+from tailrace.spark.lake.manifest import (
+    Current,
+    DataFile,
+    History,
+    Manifest,
+    SourceState,
+    TableState,
+)
 from tailrace.spark.lake.names import Folders, folder_name
 from tailrace.spark.lake.store import Lake, TableFiles
 
@@ -162,13 +169,15 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 
 def test_manifest_comes_back(tmp_path):
-    file = DataFile("part", 5, 6, 7)
+    file = DataFile("part-000002-0.parquet", 5, 6, 7)
     current = Current(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
     table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current, folder="a.b")
+    refused = replace(current, files=(), refused="no key")
+    past = History(COLUMNS, (), (None,), (file,), "a type was changed")  # ended, then refused
     manifest = Manifest(
         3,
         ("shop.*",),
-        ("changelog", "current"),
+        ("changelog", "current", "history"),
         {
             "mysql": SourceState(
                 "binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1}
@@ -176,8 +185,12 @@ def test_manifest_comes_back(tmp_path):
         },
         {
             "shop.orders": table,
-            "shop.old": replace(table, current=None, dropped=True),
-            "shop.none": replace(table, current=replace(current, files=(), refused="no key")),
+            "shop.old": replace(table, table="old", folder="a.old", current=None, dropped=True),
+            "shop.none": replace(table, table="none", folder="a.none", current=refused),
+            "shop.past": replace(table, table="past", folder="a.past", history=past),
+            "shop.gone": replace(
+                table, table="gone", folder="a.gone", history=replace(past, refused=None)
+            ),
         },
     )
     manifest.write(tmp_path)

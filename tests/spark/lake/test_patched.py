@@ -133,7 +133,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         old = time.time() - 7200
         for each in files:
             os.utime(each, (old, old))
-        store._tables.tidy(NAME)
+        tables.tidy(NAME)
         assert sorted((lake / NAME).glob(vectors.ANY_FILE)) == files  # replaced a moment ago
         store.commit(patch(store, new(1)))
     # An hour later: what was taken out then has no entry in a checkpoint any more.

@@ -61,30 +61,32 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
     for files in state.small.values():
         _check_files(manifest, files, named=True)
     if state.current is not None:
-        _check_state(state.current)
+        _check_state(state.current, state.current.data)
+        if state.current.refused is None and not state.current.key:
+            raise ValueError("it has no key")
         _check_files(manifest, state.current.data, named=True)
         _check_part(manifest, state, "current", state.current)
     if state.history is not None:
-        _check_state(state.history)
+        _check_state(state.history, filter(None, state.history.open))
         _check_files(manifest, filter(None, state.history.open), named=True)
         _check_files(manifest, state.history.closed, named=named)
         _check_part(manifest, state, "history", state.history)
 
 
-def _check_state(state: Current | History) -> None:
+def _check_state(state: Current | History, rows: Iterable[DataFile]) -> None:
+    """``rows`` has the files of rows there are now; what a history's closed files have stays."""
     _unique(state.columns)
     _among(state.key, state.columns.names, "a column of the key")
-    if state.refused is None and not state.key:
-        raise ValueError("it has no key")
-    if state.refused is not None and state.data:
-        raise ValueError("it has files, and was refused")
+    if (state.refused is not None or not state.key) and any(rows):
+        raise ValueError("it has rows, and no key or a reason to have none")
 
 
 def _check_part(manifest: Manifest, state: TableState, part: str, found: Current | History) -> None:
     """What has rows is in a table of the lake's, or in a folder of the version."""
     if part not in manifest.keep:
         raise ValueError(f"it has a {part}, which the lake does not keep")
-    if manifest.format != _PARQUET and found.refused is None and part not in state.parts:
+    there = bool(found.key) and found.refused is None
+    if manifest.format != _PARQUET and there and part not in state.parts:
         raise ValueError(f"which table has its {part} is missing")
 
 
