@@ -54,7 +54,7 @@ def _works(folder: Path) -> None:
 
 
 def _takes(folder: Path) -> None:
-    bytearray(os.urandom(1)) * (400 << 20)
+    bytearray(os.urandom(1)) * (128 << 20)
 
 
 def _dies(folder: Path) -> None:

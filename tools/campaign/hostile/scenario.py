@@ -7,11 +7,10 @@ and with nothing written, changed or removed outside the folder that it was give
 from __future__ import annotations
 
 import hashlib
-import json
 import math
+import multiprocessing
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -22,11 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyspark import cloudpickle
+
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.connection import Connection
 
+_FORKS: Final = multiprocessing.get_context("forkserver")
+"""Processes are forked from one that has done nothing yet: what has threads is not to be forked."""
+_FORKS.set_forkserver_preload(["tools.campaign.hostile"])
 _PATIENCE: Final = 60.0
 _EXIT_STATUSES: Final = (0, 1, 2)
 _VICTIMS: Final = (
@@ -93,7 +98,7 @@ def command(*arguments: str | Path, accept: tuple[int, ...] = _EXIT_STATUSES) ->
 
 
 def attempt(scenario: Scenario) -> Outcome:
-    """Run a scenario in a forked process."""
+    """Run a scenario in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="tailrace-hostile-") as name:
         root = Path(name).resolve()
         folder = root / "work"
@@ -127,45 +132,45 @@ def _contents(root: Path, folder: Path) -> set[tuple[Path, str]]:
 
 def _child(scenario: Scenario, folder: Path) -> tuple[str, str, int]:
     """Give how it ended, what is wrong with that, and the megabytes by which it grew."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        os.setsid()
-        most = math.ceil(scenario.seconds)
-        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
-        result = json.dumps(_run(scenario, folder)).encode()
-        os.write(writing, result)
-        os._exit(0)
-    os.close(writing)
-    said, late = b"", False
-    end = time.monotonic() + scenario.deadline
-    with open(reading, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor
-        while not late:
-            ready, _, _ = select.select([pipe], [], [], max(0, end - time.monotonic()))
-            late = not ready
-            piece = pipe.read(1 << 16) if ready else b""
-            if not piece:
-                break
-            said += piece
-    if late:
-        os.killpg(child, signal.SIGKILL)
-    _, status, usage = os.wait4(child, 0)
-    grown = max(0, usage.ru_maxrss - _resident()) >> 10
-    if late:
-        return "late", f"longer than {scenario.deadline:g} s", grown
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}:
-        return "late", f"more than {scenario.seconds:g} s of the processor's time", grown
-    if not said:
-        return "ended", f"ended with status {status}", grown
-    ended, failure = json.loads(said)
+    reading, writing = _FORKS.Pipe(duplex=False)
+    pickled = cloudpickle.dumps(scenario)  # type: ignore[no-untyped-call]
+    child = _FORKS.Process(target=_report, args=(pickled, folder, writing))
+    child.start()
+    writing.close()
+    with reading:
+        reading.recv()  # it has begun
+        if not reading.poll(scenario.deadline):
+            assert child.pid is not None
+            os.killpg(child.pid, signal.SIGKILL)
+            child.join()
+            return "late", f"longer than {scenario.deadline:g} s", 0
+        try:
+            ended, failure, grown = reading.recv()
+        except EOFError:
+            child.join()
+            if child.exitcode in {-signal.SIGXCPU, -signal.SIGKILL}:
+                return "late", f"more than {scenario.seconds:g} s of the processor's time", 0
+            return "ended", f"ended with status {child.exitcode}", 0
+    child.join()
     return ended, failure, grown
 
 
-def _resident() -> int:
-    """KiB of this process in memory: what a forked one begins with."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") >> 10
+def _report(pickled: bytes, folder: Path, writing: Connection) -> None:
+    """The process of a scenario."""
+    os.setsid()
+    scenario: Scenario = cloudpickle.loads(pickled)
+    writing.send(None)
+    before, most = _largest(), math.ceil(scenario.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
+    ended, failure = _run(scenario, folder)
+    writing.send((ended, failure, (_largest() - before) >> 10))
+    writing.close()
+    os._exit(0)
+
+
+def _largest() -> int:
+    """The most KiB that this process had in memory at any time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _run(scenario: Scenario, folder: Path) -> tuple[str, str]:
