@@ -43,7 +43,7 @@ class Operation(IntEnum):
 
 
 class Leaf(NamedTuple):
-    """A scalar of a document as JSON text; an opaque one's column type and bytes beside it."""
+    """A scalar of a document as JSON text; an opaque one also has its column type and bytes."""
 
     text: str
     opaque: tuple[int, bytes] | None = None
@@ -58,6 +58,13 @@ class JsonDiff(NamedTuple):
     operation: Operation
     path: str
     value: bytes
+
+    @property
+    def function(self) -> str:
+        """The SQL function that does the same: it takes the document, ``path``, and the value."""
+        if self.operation is Operation.INSERT and self.path.endswith("]"):
+            return "JSON_ARRAY_INSERT"
+        return f"JSON_{self.operation.name}"
 
 
 class JsonDiffs(tuple[JsonDiff, ...]):
@@ -79,30 +86,24 @@ class JsonDiffs(tuple[JsonDiff, ...]):
     def shown(self, document: str) -> str:
         """What they do to a document, as mysqlbinlog shows it; ``document`` is its name."""
         text = document
-        for function, diffs in groupby(self, _function):
+        for function, diffs in groupby(self, lambda diff: diff.function):
             parts = [text]
             for diff in diffs:
-                parts.append(_sql_string(diff.path))
+                parts.append(_in_quotes(diff.path))
                 if diff.operation is not Operation.REMOVE:
                     parts.append(_sql_value(load_json(diff.value)))
             text = f"{function}({', '.join(parts)})"
         return text
 
 
-def _function(diff: JsonDiff) -> str:
-    """The function of SQL that does what a diff does."""
-    if diff.operation is Operation.INSERT and diff.path.endswith("]"):
-        return "JSON_ARRAY_INSERT"
-    return f"JSON_{diff.operation.name}"
-
-
 def _sql_value(document: str) -> str:
     if document[:1] in {"[", "{"}:
-        return f"CAST({_sql_string(document)} AS JSON)"
-    return _sql_string(json.loads(document)) if document[:1] == '"' else document
+        return f"CAST({_in_quotes(document)} AS JSON)"
+    return _in_quotes(json.loads(document)) if document[:1] == '"' else document
 
 
-def _sql_string(text: str) -> str:
+def _in_quotes(text: str) -> str:
+    """As mysqlbinlog prints it. (`tailrace.sql` makes literals that mean it in every sql_mode.)"""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -159,14 +159,8 @@ def changed(column: str, diffs: JsonDiffs) -> str:
     """The expression of a column's document after a partial update, from the column itself."""
     sql = column
     for diff in diffs:
-        path = string(diff.path)
-        if diff.operation is Operation.REMOVE:
-            sql = f"JSON_REMOVE({sql}, {path})"
-            continue
-        value = _whole(read_jsonb(diff.value, _EXPRESSIONS))
-        if diff.operation is Operation.REPLACE:
-            function = "JSON_REPLACE"
-        else:
-            function = "JSON_ARRAY_INSERT" if diff.path.endswith("]") else "JSON_INSERT"
-        sql = f"{function}({sql}, {path}, {value})"
+        parts = [sql, string(diff.path)]
+        if diff.operation is not Operation.REMOVE:
+            parts.append(_whole(read_jsonb(diff.value, _EXPRESSIONS)))
+        sql = f"{diff.function}({', '.join(parts)})"
     return sql
