@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tailrace.errors import AccessDenied, ConnectionLost, ProtocolError, TlsError, UsageError
 from tailrace.live.connect import connect
+from tailrace.live.net import NetService
 from tailrace.live.url import Source
 from tests.live.certificates import Authority
 
@@ -161,6 +163,23 @@ def test_ed25519(mariadb118):
             assert "pynacl" in str(refused(given))
         else:
             assert who(given) == "auth@127.0.0.1"
+    finally:
+        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
+        mariadb118.execute("UNINSTALL SONAME 'auth_ed25519'")
+
+
+def test_another_connection_of_the_same_kind_has_the_same_errors(mariadb118, monkeypatch):
+    """The one that KILL needs: its login fails where the first one's did not."""
+    monkeypatch.setitem(sys.modules, "nacl", None)
+    account(mariadb118, "auth", "BY %s")
+    mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
+    given = source(mariadb118, "auth").with_password(PASSWORD)
+    try:
+        with connect(given, given.hosts[0]) as connection:
+            service = NetService(connection, connection.name)
+            account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
+            with pytest.raises(AccessDenied, match=r"mysql://.* needs a package .*pynacl"):
+                service.kill()
     finally:
         mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
         mariadb118.execute("UNINSTALL SONAME 'auth_ed25519'")

@@ -15,7 +15,7 @@ import ssl
 import threading
 from concurrent.futures import Future
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.errors import ConnectionLost
 
@@ -193,6 +193,35 @@ def send(sock: socket.socket, data: bytes, patience: Patience) -> None:
             patience.wait(sock, select.POLLOUT)
         except ssl.SSLWantReadError:
             patience.wait(sock, select.POLLIN)
+
+
+class Reader(Protocol):
+    """What bytes of a server are read from: a buffered file, or `Incoming`."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, fewer at the connection's end."""
+
+
+def read_exactly(reader: Reader, size: int, name: str, timeout: float | None = None) -> bytes:
+    """So many bytes of the server that errors call ``name``.
+
+    Raises ConnectionLost, its cause is what the socket said. ``timeout`` is the connection's, in
+    seconds, where it is to be told.
+    """
+    try:
+        data = reader.read(size)
+    except TimeoutError as error:
+        text = f"{name}: the server did not answer in time: {error}"
+        if timeout is not None:
+            text = f"{name} sent nothing for {timeout:g} s (the connection's read_timeout)"
+        raise ConnectionLost(text) from error
+    except ConnectionLost as error:
+        raise ConnectionLost(f"{name}: {error}") from error
+    except (OSError, ValueError) as error:  # a closed file's reader raises ValueError
+        raise ConnectionLost(f"{name}: the connection was lost: {error}") from error
+    if len(data) < size:
+        raise ConnectionLost(f"{name} ended the connection without a word")
+    return data
 
 
 class Incoming:

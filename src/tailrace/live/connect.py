@@ -19,7 +19,7 @@ from tailrace.errors import (
     TlsError,
     UsageError,
 )
-from tailrace.live.bounded import Incoming, Patience, dial, secure, send
+from tailrace.live.bounded import Incoming, Patience, dial, read_exactly, secure, send
 from tailrace.live.refusals import refusal
 from tailrace.live.tls import TlsMode
 
@@ -92,24 +92,8 @@ def connect(source: Source, host: Host, *, wake: socket.socket | None = None) ->
     nothing in time, and where it was woken; AccessDenied; TlsError; ProtocolError where it is no
     such server; UsageError for files of certificates and keys.
     """
-    name = source.name_at(host)
-    mode = source.tls.mode_for(local=host.is_local)
-    connection = ServerConnection(source, host, mode, wake)
-    try:
-        connection.connect()
-    except TailraceError:
-        raise
-    except err.MySQLError as error:
-        raise _refused(error, name, mode, source) from error
-    except (OSError, EOFError) as error:
-        raise _unreached(error, name) from error
-    except UnicodeError as error:
-        raise UsageError(f"{name}: the host name is invalid") from error
-    except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
-        raise AccessDenied(
-            f"{name}: the account's way of authentication needs a package that is not there:"
-            f" {error}"
-        ) from error
+    connection = ServerConnection(source, host, source.tls.mode_for(local=host.is_local), wake)
+    connection.connect()
     return connection
 
 
@@ -138,6 +122,7 @@ class ServerConnection(_Base):
         self, source: Source, host: Host, mode: TlsMode, wake: socket.socket | None
     ) -> None:
         self.name = source.name_at(host)
+        self._source = source
         self.public_key: RSAPublicKey | None = None
         """The server's, by which a password may go to it without TLS."""
         if source.server_public_key_path is not None:
@@ -195,6 +180,42 @@ class ServerConnection(_Base):
     # --- entering --------------------------------------------------------------------------------
 
     def connect(self, sock: Any = None) -> None:
+        """As `connect` of this module, once more where the connection was closed."""
+        try:
+            self._enter(sock)
+        except (TailraceError, err.MySQLError) as error:
+            if (found := self._refusal(error)) is error:
+                raise
+            raise found from error
+        except (OSError, EOFError) as error:
+            raise _unreached(error, self.name) from error
+        except UnicodeError as error:
+            raise UsageError(f"{self.name}: the host name is invalid") from error
+        except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
+            raise AccessDenied(
+                f"{self.name}: the account's way of authentication needs a package that is not"
+                f" there: {error}"
+            ) from error
+
+    def _refusal(self, error: TailraceError | err.MySQLError) -> TailraceError:
+        """What an error of the login means."""
+        if isinstance(error, TailraceError):
+            cause = error.__cause__
+        else:
+            cause = getattr(error, "original_exception", None) or error.__context__
+        if isinstance(cause, ssl.SSLError):
+            return _no_tls(cause, self.name, self._mode, self._source)
+        if isinstance(error, TailraceError):
+            return error
+        if isinstance(cause, OSError):
+            return _unreached(cause, self.name)
+        code, text = (*error.args, "", "")[:2]
+        if isinstance(code, int) and code:
+            return refusal(code, None, str(text), self.name)
+        text = " ".join(map(str, error.args))
+        return MalformedPacket(f"{self.name}: what the server sent is no login: {text[:200]}")
+
+    def _enter(self, sock: Any) -> None:
         self._patience.allow(self.connect_timeout)
         self._entering, self._left = True, _LOGIN
         try:
@@ -349,29 +370,10 @@ class ServerConnection(_Base):
             self._rfile.close()
             self._rfile = Incoming(self._sock, self._patience)
         try:
-            data: bytes = self._rfile.read(num_bytes)
-        except TimeoutError as error:
-            self._force_close()
-            raise ConnectionLost(
-                f"{self.name}: the server did not answer in time: {error}"
-            ) from error
-        except ConnectionLost as error:
-            self._force_close()
-            raise ConnectionLost(f"{self.name}: {error}") from error
-        except OSError as error:
-            self._force_close()
-            if self._entering and isinstance(error, ssl.SSLError):
-                raise  # `_refused` knows what to say of it
-            raise ConnectionLost(f"{self.name}: the connection is gone: {error}") from error
+            return read_exactly(self._rfile, num_bytes, self.name)
         except BaseException:
             self._force_close()
             raise
-        if len(data) < num_bytes:
-            self._force_close()
-            raise ConnectionLost(
-                f"{self.name}: the connection is gone: the server closed it without a word"
-            )
-        return data
 
     def _write_bytes(self, data: bytes) -> None:
         if not self._entering:
@@ -380,8 +382,6 @@ class ServerConnection(_Base):
             send(self._sock, data, self._patience)
         except (OSError, ConnectionLost) as error:
             self._force_close()
-            if self._entering and isinstance(error, ssl.SSLError):
-                raise
             raise ConnectionLost(f"{self.name}: cannot be written to: {error}") from error
         finally:
             if not self._entering:
@@ -394,9 +394,7 @@ def check_version(version: str, name: str) -> None:
         raise MalformedPacket(f"{name}: the server's version is {version[:40]!r}")
 
 
-def _refused(error: err.MySQLError, name: str, mode: TlsMode, source: Source) -> TailraceError:
-    """What PyMySQL raised while it connected."""
-    cause = getattr(error, "original_exception", None) or error.__context__
+def _no_tls(cause: ssl.SSLError, name: str, mode: TlsMode, source: Source) -> TailraceError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return TlsError(
             f"{name}: the server's certificate does not verify: {cause.verify_message}:"
@@ -405,18 +403,10 @@ def _refused(error: err.MySQLError, name: str, mode: TlsMode, source: Source) ->
     if isinstance(cause, ssl.SSLEOFError):
         doubt = "; it may not believe the certificate of ssl-cert" if source.tls.cert else ""
         return ConnectionLost(f"{name}: the server ended the connection in the midst of TLS{doubt}")
-    if isinstance(cause, ssl.SSLError):
-        reason = (cause.reason or str(cause)).replace("_", " ").lower()
-        return TlsError(
-            f"{name}: no TLS with this server: {reason}: look at tls-version, ssl-cert and ssl-key"
-        )
-    if isinstance(cause, OSError):
-        return _unreached(cause, name)
-    code, text = (*error.args, "", "")[:2]
-    if isinstance(code, int) and code:
-        return refusal(code, None, str(text), name)
-    text = " ".join(map(str, error.args))
-    return MalformedPacket(f"{name}: what the server sent is no login: {text[:200]}")
+    reason = (cause.reason or str(cause)).replace("_", " ").lower()
+    return TlsError(
+        f"{name}: no TLS with this server: {reason}: look at tls-version, ssl-cert and ssl-key"
+    )
 
 
 def _unreached(error: OSError | EOFError, name: str) -> ConnectionLost:

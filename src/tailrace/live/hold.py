@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 
 from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
+from tailrace.live.bounded import read_exactly
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
 
 if TYPE_CHECKING:
@@ -52,15 +53,11 @@ class Hold:
                 f"a dump needs a connection of PyMySQL, not a {type(connection).__name__}"
             )
         self.connection: Any = connection  # its typing leaves out what is used here
+        host = f"{connection.host}:{connection.port}"
+        self.name = str(self.connection.unix_socket or host)
+        """What errors call the other side: host and port, or the socket's path."""
         self._guard = _Guard()
         self._reader: Any = None
-
-    @property
-    def name(self) -> str:
-        """What errors call the other side: host and port, or the socket's path."""
-        if self.connection.unix_socket:
-            return str(self.connection.unix_socket)
-        return f"{self.connection.host}:{self.connection.port}"
 
     @property
     def version(self) -> str:
@@ -140,7 +137,7 @@ class Hold:
             if after != (number + 1) & 0xFF:
                 self.drop()
                 raise MalformedPacket(
-                    f"{self.name}: packet {after} does not continue packet {number}, behind "
+                    f"{self.name}: packet {after} does not continue packet {number}, after "
                     f"{len(whole)} bytes of a record"
                 )
             number = after
@@ -156,26 +153,17 @@ class Hold:
         return head[3], int.from_bytes(head[:3], "little")
 
     def _bytes(self, size: int) -> bytes:
-        within = self.socket.gettimeout()
+        timeout = self.socket.gettimeout()
         try:
-            data: bytes = self._reader.read(size)
-        except TimeoutError as error:
-            self.drop()
-            raise ConnectionLost(
-                f"{self.name} sent nothing for {within:g} s (the connection's read_timeout)"
-            ) from error
-        except (OSError, ValueError) as error:
+            return read_exactly(self._reader, size, self.name, timeout)
+        except ConnectionLost as error:
             if not self.is_open:  # another thread closed it
                 raise LocalProtocolError(f"the connection to {self.name} was closed") from error
             self.drop()
-            raise ConnectionLost(f"{self.name}: the connection was lost: {error}") from error
+            raise
         except BaseException:
             self.drop()  # in mid-packet: what follows has no beginning
             raise
-        if len(data) < size:
-            self.drop()
-            raise ConnectionLost(f"{self.name} ended the connection without a word")
-        return data
 
     def drop(self) -> None:
         """Close the socket; the connection itself can still be closed."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import copy
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pymysql import err
 
-from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError, TailraceError
+from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
 from tailrace.live.bounded import Patience, send
 from tailrace.live.refusals import refusal
 from tailrace.wire.packets import frame
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pymysql.connections import Connection
 
@@ -54,10 +54,8 @@ class NetService:
 
     def read(self) -> bytes:
         """One packet's payload. Raises ServerError for one that is an error."""
-        try:
+        with _translated(self._name):
             packet = self._connection._read_packet()  # noqa: SLF001 - as above
-        except err.MySQLError as error:
-            raise _refusal(error, self._name) from error
         return bytes(packet.get_all_data())
 
     def write(self, packet: bytes, sequence: int = 0) -> None:
@@ -85,32 +83,30 @@ class NetService:
 
     def kill(self) -> None:
         """End the server's thread of this connection, over another one."""
-        try:
+        with _translated(self._name):
             self._other.connect()
-            try:
-                _rows(self._other, f"KILL {self._thread}", self._name)
-            finally:
-                self._other.close()
-        except err.MySQLError as error:
-            raise _refusal(error, self._name) from error
-        except (OSError, EOFError) as error:
-            raise ConnectionLost(f"{self._name}: cannot be reached: {error}") from error
+        try:
+            _rows(self._other, f"KILL {self._thread}", self._name)
         except ServerError as error:
             if error.code != _NO_SUCH_THREAD:
                 raise
+        finally:
+            self._other.close()
 
 
 def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:
+    with _translated(name), connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """What PyMySQL raises inside as an error of the tree."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+        yield
     except err.MySQLError as error:
-        raise _refusal(error, name) from error
-
-
-def _refusal(error: err.MySQLError, name: str) -> TailraceError:
-    code, message = (*error.args, "", "")[:2]
-    if not isinstance(code, int):
-        return ConnectionLost(f"{name}: {error}")
-    return refusal(code, None, str(message), name)
+        code, message = (*error.args, "", "")[:2]
+        if not isinstance(code, int):
+            raise ConnectionLost(f"{name}: {error}") from error
+        raise refusal(code, None, str(message), name) from error
