@@ -37,7 +37,7 @@ def without_rows(data):
 
 def table_maps():
     gc.collect()
-    return sum(isinstance(each, TableMapEvent) for each in gc.get_objects())
+    return sum(type(each) is TableMapEvent for each in gc.get_objects())
 
 
 def read(decoder, data, times):

@@ -236,15 +236,15 @@ def test_pandas_and_numpy_objects() -> None:
     moment, span = column(T.DATETIME2, 6), column(T.TIME2, 6)
     stamp = pandas.Timestamp("2024-02-29 01:02:03.000004")
     assert loader_of(moment)(dumper_of(moment)(stamp)) == "2024-02-29 01:02:03.000004"
-    assert loader_of(span)(dumper_of(span)(pandas.Timedelta("-1us"))) == "-00:00:00.000001"
+    assert loader_of(span)(dumper_of(span)(pandas.Timedelta(-1, "us"))) == "-00:00:00.000001"
     assert dumper_of(column(T.LONG))(numpy.int64(-1)) == b"\xff" * 4
     assert dumper_of(column(T.FLOAT))(numpy.float32(0.1)).hex() == "cdcccc3d"
     assert dumper_of(decimal(5, 2))(numpy.float64(0.1)).hex() == "80000a"
     for each, value in (
         (moment, pandas.NaT),
-        (moment, stamp + pandas.Timedelta("1ns")),
+        (moment, stamp + pandas.Timedelta(1, "ns")),
         (span, pandas.NaT),
-        (span, pandas.Timedelta("1ns")),
+        (span, pandas.Timedelta(1, "ns")),
         (column(T.LONG), pandas.NA),
         (column(T.DOUBLE), pandas.NA),
         (column(T.DOUBLE), numpy.nan),
