@@ -57,6 +57,14 @@ def test_the_longest_names(tmp_path: Path, letter: str) -> None:
             LogName("b" * (233 + more) + ".000001")
 
 
+def test_a_name_that_a_server_gave() -> None:
+    """The error names the server, and bytes that are not UTF-8 are shown."""
+    assert LogName.given_by("mysql://h", b"binlog.000001") == "binlog.000001"
+    for raw in (b"../x.000001", b"b\xff.000001", "../x.000001"):
+        with pytest.raises(BadLogName, match=r"mysql://h: .* nothing was written"):
+            LogName.given_by("mysql://h", raw)
+
+
 @pytest.mark.parametrize("given", HOSTILE)
 def test_names_that_lead_elsewhere(given: str) -> None:
     assert LogName.parse(given) is None

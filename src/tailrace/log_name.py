@@ -11,7 +11,7 @@ import re
 from typing import Final, Self
 
 from tailrace.errors import BadLogName
-from tailrace.printable import quoted
+from tailrace.printable import short_repr
 
 _NUMBERED: Final = re.compile(r"(.+)\.([0-9]+)")
 _DIGITS: Final = 6
@@ -35,12 +35,12 @@ class LogName(str):
 
     def __new__(cls, name: str) -> Self:
         if reason := _reason(name, _LONGEST_LOG):
-            raise BadLogName(f"{quoted(name)} is not a log file name: it {reason}")
+            raise BadLogName(f"{short_repr(name)} is not a log file name: it {reason}")
         match = _NUMBERED.fullmatch(name)
         if match is None:
-            raise BadLogName(f"{quoted(name)} is not a log file name like binlog.000001")
+            raise BadLogName(f"{short_repr(name)} is not a log file name like binlog.000001")
         if int(match[2]) > _MOST:
-            raise BadLogName(f"{quoted(name)}: a log file's number is at most {_MOST}")
+            raise BadLogName(f"{short_repr(name)}: a log file's number is at most {_MOST}")
         return super().__new__(cls, name)
 
     @classmethod
@@ -55,6 +55,17 @@ class LogName(str):
             return cls(name)
         except BadLogName:
             return None
+
+    @classmethod
+    def given_by(cls, source: str, raw: bytes | str) -> Self:
+        """The name that a server gave, which errors call ``source``. Raises BadLogName."""
+        try:
+            return cls(raw if isinstance(raw, str) else raw.decode(errors="backslashreplace"))
+        except BadLogName as error:
+            raise BadLogName(
+                f"{source}: a log's name that the source gave: {error}; nothing was written under"
+                " it"
+            ) from None
 
     @property
     def base(self) -> str:
@@ -79,9 +90,9 @@ def plain_name(name: str) -> str:
     Raises BadLogName.
     """
     if name in {"", "."}:
-        raise BadLogName(f"{quoted(name)} is not a file name")
+        raise BadLogName(f"{short_repr(name)} is not a file name")
     if reason := _reason(name, _LONGEST):
-        raise BadLogName(f"{quoted(name)} is not a file name: it {reason}")
+        raise BadLogName(f"{short_repr(name)} is not a file name: it {reason}")
     return name
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_QUOTED: Final = 80
+_LONGEST: Final = 80
 _UNUSUAL: Final = re.compile(r"[^ -~]")
 _PIECE: Final = 1 << 18
 """Characters that are looked at together: each match takes memory until their text is made."""
@@ -34,14 +34,33 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-def quoted(text: str) -> str:
-    """A name from elsewhere, in quotes and escaped for a message; cut where it is long."""
-    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")
+def short_repr(value: object) -> str:
+    """A value from elsewhere for a message: its repr, in which text is quoted and escaped.
+
+    It is cut after 80 characters, which ``...`` shows.
+    """
+    try:
+        if isinstance(value, str):
+            return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}...")
+        text = repr(value[:_LONGEST] if isinstance(value, bytes | bytearray) else value)
+    except Exception:  # noqa: BLE001 - a repr may fail in any way; the message must not
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def one_line(text: str) -> str:
-    """A text of several lines as one, with one space for each run of blanks."""
-    return " ".join(text.split())
+def one_line(text: str, most: int | None = None) -> str:
+    """A text of several lines as one, with one space for each run of blanks.
+
+    It is cut after ``most`` characters, which ``...`` shows.
+    """
+    line = " ".join(text.split())
+    return line if most is None or len(line) <= most else f"{line[:most]}..."
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for libraries that add more lines; else its class."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
 
 
 def printable_json(line: str) -> str:

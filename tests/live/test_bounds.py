@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 
 import tailrace
-from tailrace.errors import ConnectionLost, MalformedPacket
+from tailrace.errors import ConnectionLost, MalformedPacket, ServerError
 from tailrace.live.arrivals import SIZE, Arrivals
 from tailrace.live.bounded import Patience
 from tailrace.live.connect import connect
@@ -247,6 +247,20 @@ def test_an_answer_without_end(turn, told):
             connection.cursor() as cursor,
         ):
             cursor.execute("SHOW BINARY LOGS")
+
+
+def test_a_long_text_of_a_servers_error():
+    """It is cut before its meaning is looked for: the patterns take time squared."""
+    long = fake.error(1236, "HY000", "requested to start from GTID " * 40_000)
+    with FakeServer({"SHOW BINARY LOGS": lambda talk: talk.send(long)}) as server:
+        source = Source.parse(server.url())
+        with Session.open(source, source.hosts[0], Identity()) as session:
+            began = time.monotonic()
+            with pytest.raises(ServerError, match="requested to start from GTID") as caught:
+                session.logs()
+    assert time.monotonic() - began < SOON
+    assert 1000 < len(str(caught.value)) < 1100
+    assert len(str(caught.value.__cause__)) > 1_000_000
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])

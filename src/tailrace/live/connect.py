@@ -22,6 +22,7 @@ from tailrace.errors import (
 from tailrace.live.bounded import Incoming, Patience, dial, read_exactly, secure, send
 from tailrace.live.refusals import refusal
 from tailrace.live.tls import TlsMode
+from tailrace.printable import one_line
 
 try:
     from pymysql import err
@@ -81,6 +82,8 @@ _COLUMNS: Final = 4096
 """Columns of an answer: as many as a table may have."""
 _VALUES: Final = 1_000_000
 """Values of an answer that is held in memory."""
+_SAID: Final = 200
+"""Characters of what is wrong with an answer that a message has."""
 
 
 def connect(source: Source, host: Host, *, wake: socket.socket | None = None) -> ServerConnection:
@@ -212,8 +215,8 @@ class ServerConnection(_Base):
         code, text = (*error.args, "", "")[:2]
         if isinstance(code, int) and code:
             return refusal(code, None, str(text), self.name)
-        text = " ".join(map(str, error.args))
-        return MalformedPacket(f"{self.name}: what the server sent is no login: {text[:200]}")
+        text = one_line(" ".join(map(str, error.args)), _SAID)
+        return MalformedPacket(f"{self.name}: what the server sent is no login: {text}")
 
     def _enter(self, sock: Any) -> None:
         self._patience.allow(self.connect_timeout)
@@ -243,9 +246,9 @@ class ServerConnection(_Base):
             raise
         except Exception as error:
             self._force_close()
-            text = " ".join(str(error).split())[:200]
             raise MalformedPacket(
-                f"{self.name}: no MySQL or MariaDB server answers there: {text}"
+                f"{self.name}: no MySQL or MariaDB server answers there:"
+                f" {one_line(str(error), _SAID)}"
             ) from error
         if self._mode is TlsMode.DISABLED or self._offers_tls:
             return
@@ -331,8 +334,7 @@ class ServerConnection(_Base):
     def _malformed(self, what: str) -> MalformedPacket:
         """The error for what is no answer; the connection is closed, for nothing follows on it."""
         self._force_close()
-        text = " ".join(what.split())[:200]
-        return MalformedPacket(f"{self.name}: unexpected answer: {text}")
+        return MalformedPacket(f"{self.name}: unexpected answer: {one_line(what, _SAID)}")
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         if self._left is not None:

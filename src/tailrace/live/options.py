@@ -31,7 +31,7 @@ def filed_options(path: Path | None) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for group, name, value in [] if path is None else read_options(path):
-        plain = plain_name(name)
+        plain = option_name(name)
         if name in _SWITCHES:
             mode = mode_of_switch(name, "1" if value is None else value)
             if mode is not None:
@@ -45,7 +45,7 @@ def filed_options(path: Path | None) -> dict[str, Any]:
     return found
 
 
-def plain_name(name: str) -> str:
+def option_name(name: str) -> str:
     """An option's name as it is kept: lower case, underscores."""
     return name.strip().lower().replace("-", "_")
 

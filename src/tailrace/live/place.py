@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, EventFlag, EventType, event_name
-from tailrace.errors import BadLogName, LogReset, ProtocolError
+from tailrace.errors import LogReset, ProtocolError
 from tailrace.events.fields import Cursor
 from tailrace.live.chunks import FileBegin
 from tailrace.log_name import LogName
@@ -172,16 +172,6 @@ class Place:
             f" at {self.offset}: {text}"
         )
 
-    def _log_name(self, raw: bytes) -> LogName:
-        """A file's name that the source gave. Raises BadLogName."""
-        try:
-            return LogName(raw.decode(errors="backslashreplace"))
-        except BadLogName as error:
-            raise BadLogName(
-                f"{self.source}: a log's name that the source gave: {error}; nothing was written"
-                " under it"
-            ) from None
-
     def _offset(self, said: int) -> int:
         """An offset that an event says."""
         if said > _FARTHEST:
@@ -197,7 +187,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        file, offset = self._log_name(body[8:]), self._offset(_U64(body)[0])
+        file, offset = LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0])
         if self._next is not None and self._next != Position(file, offset):
             raise self.error(f"ROTATE named {self._next}, {Position(file, offset)} comes")
         if self._state is _S.ASKED:
@@ -226,7 +216,7 @@ class Place:
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
-        self._next = Position(self._log_name(body[8:]), self._offset(_U64(body)[0]))
+        self._next = Position(LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0]))
         return Verdict.KEPT
 
     def _heartbeat(self, event: memoryview) -> None:
@@ -236,7 +226,7 @@ class Place:
         else:
             body = _plain(event)
             offset = self._wide(log_pos) if log_pos else self._long_heartbeat(body)
-            file = self._log_name(body[0 if log_pos else 8 :])
+            file = LogName.given_by(self.source, body[0 if log_pos else 8 :])
         self._stands_at(file, offset, "a heartbeat")
 
     def _long_heartbeat(self, body: bytes) -> int:
@@ -253,7 +243,7 @@ class Place:
             length = cursor.lenenc("a field's length")
             value = cursor.take(length, "a field")
             if kind == _V2_NAME:
-                file = self._log_name(value)
+                file = LogName.given_by(self.source, value)
             elif kind == _V2_POSITION:
                 offset = self._offset(Cursor(value).lenenc("the offset"))
         return file, offset

@@ -19,6 +19,7 @@ from tailrace.errors import (
     ServerError,
     TlsError,
 )
+from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
@@ -148,6 +149,8 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
         ),
     )
 )  # fmt: skip
+_LONGEST: Final = 1000
+"""Characters of a server's text: real ones have 512 bytes, and `_TEXTS` takes time squared."""
 _READ: Final = re.compile(
     r"the first event '(?P<file>[^']*)' at (?P<start>\d+),"
     r" the last event read from '(?P<last_file>[^']*)' at (?P<last>\d+),"
@@ -173,10 +176,12 @@ def refusal(
 
     ``source_name`` is what errors call the source, ``needs`` the privileges that what was asked
     needs, where a denial does not name them; ``asked`` is what was asked for, where the text is to
-    tell it. ConnectionLost is worth a retry, nothing else.
+    tell it. ConnectionLost is worth a retry, nothing else. Of the server's text the first 1,000
+    characters are taken.
     """
     code &= 0xFFFF  # PyMySQL takes it as signed
-    text = f"{source_name}: {' '.join(message.split())}"
+    message = one_line(message, _LONGEST)
+    text = f"{source_name}: {message}"
     if asked:
         text += f" (asked for {asked})"
     if code in _GONE:

@@ -15,7 +15,6 @@ from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import (
     AccessDenied,
-    BadLogName,
     ConnectionLost,
     DuplicateServerId,
     GtidsAhead,
@@ -169,15 +168,9 @@ class Session(Closing):
         """The source's logs, oldest first, with their sizes in bytes. Raises BadLogName."""
         found = self.ask("SHOW BINARY LOGS", 2, needs=_MONITOR[self.flavour])
         return [
-            (self._log_name(found.text(0, row)), found.whole(1, row)) for row in range(len(found))
+            (LogName.given_by(self.name, found.text(0, row)), found.whole(1, row))
+            for row in range(len(found))
         ]
-
-    def _log_name(self, name: str) -> LogName:
-        """A log's name as the source gave it. Raises BadLogName."""
-        try:
-            return LogName(name)
-        except BadLogName as error:
-            raise BadLogName(f"{self.name}: {error}") from None
 
     def end(self) -> Position:
         """Where the source's log ends now."""
@@ -188,7 +181,7 @@ class Session(Closing):
             raise ServerError(
                 f"{self.name}: the server writes no binary log: start it with log_bin"
             )
-        return Position(self._log_name(found.text(0)), found.whole(1))
+        return Position(LogName.given_by(self.name, found.text(0)), found.whole(1))
 
     def executed(self) -> Gtids:
         """The GTIDs that the source's log holds, or held."""
@@ -306,7 +299,7 @@ class Session(Closing):
         if record is None or len(record) <= _ROTATE_NAME:
             raise ProtocolError(f"{self.name}: a dump that does not begin with a log's name")
         end = len(record) - (CHECKSUM_SIZE if self.checksum == "CRC32" else 0)
-        return self._log_name(bytes(record[_ROTATE_NAME:end]).decode("utf-8", "backslashreplace"))
+        return LogName.given_by(self.name, bytes(record[_ROTATE_NAME:end]))
 
     def _replicas(self) -> dict[int, str | None]:
         """The replicas that the source knows: server id and UUID, as far as it has one and we may

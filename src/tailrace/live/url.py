@@ -17,7 +17,7 @@ from tailrace.live.options import (
     check_starts,
     check_tls,
     filed_options,
-    plain_name,
+    option_name,
     settings,
     without_rivals,
 )
@@ -103,7 +103,7 @@ class Source:
         """
         scheme, authority, options = _split(url)
         user, password, hosts = _authority(authority)
-        given = {plain_name(name): value for name, value in overrides.items() if value is not None}
+        given = {option_name(name): value for name, value in overrides.items() if value is not None}
         user = given.pop("user", user)
         password = given.pop("password", password)
         check_names(given)
@@ -202,7 +202,7 @@ def _split(url: str) -> tuple[str, str, dict[str, Any]]:
     options: dict[str, Any] = {}
     for part in filter(None, query.split("&")):
         name, equals, value = part.partition("=")
-        plain = plain_name(_decode(name))
+        plain = option_name(_decode(name))
         check_names([plain])
         if not equals:
             raise UsageError(f"a server's URL: the option {plain} has no value ({plain}=…)")

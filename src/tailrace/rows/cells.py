@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.errors import LogError, SchemaError, UnknownColumn, ValueRefused
+from tailrace.printable import short_repr
 from tailrace.rows.dumpers import Dumper, dumper_of
-from tailrace.rows.given import shown
 from tailrace.rows.image import ABSENT, Image
 from tailrace.rows.loaders import width_of
 from tailrace.rows.value import Value, interpreted
@@ -63,7 +63,8 @@ class CellWriter:
         if isinstance(row, Sequence) and not isinstance(row, (str, bytes, bytearray, memoryview)):
             return self._of_sequence(row)
         raise ValueRefused(
-            f"{self.name}: {shown(row)} is no row: give values by name, or in the table's order"
+            f"{self.name}: {short_repr(row)} is no row: give values by name, or in the table's"
+            " order"
         )
 
     def _of_sequence(self, row: Sequence[Any]) -> Cells:
@@ -111,7 +112,7 @@ class CellWriter:
     def _looked_up(self, name: Any) -> int:
         index = self.schema.index_of(name) if isinstance(name, str) else None
         if index is None:
-            raise UnknownColumn(f"{self.name} has no column {shown(name)}")
+            raise UnknownColumn(f"{self.name} has no column {short_repr(name)}")
         return index
 
     def _of_image(self, image: Image) -> Cells:

@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventDecodeError, ValueRefused
-from tailrace.rows.given import shown
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,16 +131,16 @@ def given_decimal(value: Any) -> Decimal:
             number = value
         elif isinstance(value, str):
             if not _NUMBER.fullmatch(value):
-                raise ValueRefused(f"{shown(value)} is not a number")
+                raise ValueRefused(f"{short_repr(value)} is not a number")
             number = Decimal(value)
         elif isinstance(value, float):
             number = Decimal(float.__repr__(value))
         else:
             number = Decimal(index(value))
     except (ArithmeticError, TypeError):
-        raise ValueRefused(f"{shown(value)} is not a number") from None
+        raise ValueRefused(f"{short_repr(value)} is not a number") from None
     if not number.is_finite():
-        raise ValueRefused(f"{shown(value)} is no number that a DECIMAL holds")
+        raise ValueRefused(f"{short_repr(value)} is no number that a DECIMAL holds")
     return number
 
 
@@ -152,13 +152,15 @@ def unscaled(number: Decimal, precision: int, scale: int) -> int:
     if not number:
         return 0
     if number.adjusted() >= precision - scale:
-        raise ValueRefused(f"{shown(number)} has more digits than DECIMAL({precision},{scale})")
+        raise ValueRefused(
+            f"{short_repr(number)} has more digits than DECIMAL({precision},{scale})"
+        )
     if number.adjusted() >= -scale:
         whole, _, part = format(number, "f").partition(".")
         if not part[scale:].strip("0"):
             return int(whole + part[:scale].ljust(scale, "0"))
     raise ValueRefused(
-        f"{shown(number)} has more digits behind the point than DECIMAL({precision},{scale}): "
+        f"{short_repr(number)} has more digits behind the point than DECIMAL({precision},{scale}): "
         "round it first"
     )
 
@@ -174,7 +176,7 @@ def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[A
     def dump_decimal(value: Any) -> bytes:
         number = unscaled(given_decimal(value), precision, scale)
         if unsigned and number < 0:
-            raise ValueRefused(f"{shown(value)} is below zero, the column is UNSIGNED")
+            raise ValueRefused(f"{short_repr(value)} is below zero, the column is UNSIGNED")
         return pack(number)
 
     return dump_decimal

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
+from tailrace.printable import short_repr
 from tailrace.rows.collations import BINARY, longest_character
 from tailrace.rows.compressed import compressed_dumper
 from tailrace.rows.decimals import decimal_dumper
 from tailrace.rows.floats import double_dumper, float_dumper
 from tailrace.rows.geometry import dump_geometry
-from tailrace.rows.given import given_bytes, shown
+from tailrace.rows.given import given_bytes
 from tailrace.rows.integers import INTEGER_SIZE, dump_year, integer_dumper
 from tailrace.rows.jsonb import dump_json
 from tailrace.rows.loaders import width_of
@@ -156,8 +157,8 @@ def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueRefused(f"{shown(value)} cannot be written as JSON: {error}") from None
+        raise ValueRefused(f"{short_repr(value)} cannot be written as JSON: {error}") from None
 
 
 def _no_value(value: Any) -> bytes:
-    raise ValueRefused(f"{shown(value)}: the column's type has NULL only")
+    raise ValueRefused(f"{short_repr(value)}: the column's type has NULL only")

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import ValueRefused
-from tailrace.rows.given import shown
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,12 +50,12 @@ def given_float(value: Any) -> float:
     """A finite float out of a number; `ValueRefused` for text, NaN, infinities and all else."""
     try:
         if isinstance(value, (str, bytes, bytearray)):
-            raise ValueRefused(f"{shown(value)} is not a number")
+            raise ValueRefused(f"{short_repr(value)} is not a number")
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueRefused(f"{shown(value)} is no number that a DOUBLE holds") from None
+        raise ValueRefused(f"{short_repr(value)} is no number that a DOUBLE holds") from None
     if not isfinite(number):
-        raise ValueRefused(f"{shown(value)}: the servers hold neither infinities nor NaN")
+        raise ValueRefused(f"{short_repr(value)}: the servers hold neither infinities nor NaN")
     return number
 
 
@@ -81,7 +81,7 @@ def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Callable[[Any]
     def dump(value: Any) -> bytes:
         number = given_float(value)
         if unsigned and number < 0:
-            raise ValueRefused(f"{shown(value)} is below zero, the column is UNSIGNED")
+            raise ValueRefused(f"{short_repr(value)} is below zero, the column is UNSIGNED")
         return pack(number)
 
     return dump

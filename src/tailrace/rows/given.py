@@ -7,20 +7,11 @@ from operator import index
 from typing import Any, Final
 
 from tailrace.errors import ValueRefused
+from tailrace.printable import short_repr
 
-_LONGEST: Final = 60
 _MOST_DIGITS: Final = 20
 """Digits of the largest number of 64 bits."""
 _BYTES: Final = (bytes, bytearray, memoryview)
-
-
-def shown(value: Any) -> str:
-    """A value as an error message shows it: its repr, cut short."""
-    try:
-        text = repr(value[: _LONGEST + 1] if isinstance(value, (str, bytes, bytearray)) else value)
-    except Exception:  # noqa: BLE001  # a repr may fail in any way; the message must not
-        return f"a {type(value).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def whole_number(value: Any) -> int:
@@ -35,7 +26,7 @@ def whole_number(value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise ValueRefused(f"{shown(value)} is not a whole number of 64 bits") from None
+        raise ValueRefused(f"{short_repr(value)} is not a whole number of 64 bits") from None
 
 
 def given_bytes(value: Any) -> bytes:
@@ -44,11 +35,11 @@ def given_bytes(value: Any) -> bytes:
         return value
     if isinstance(value, _BYTES):
         return bytes(value)
-    raise ValueRefused(f"{shown(value)} is not bytes")
+    raise ValueRefused(f"{short_repr(value)} is not bytes")
 
 
 def given_text(value: Any) -> str:
     """A str; `ValueRefused` for bytes and all else."""
     if isinstance(value, str):
         return value
-    raise ValueRefused(f"{shown(value)} is not text")
+    raise ValueRefused(f"{short_repr(value)} is not text")

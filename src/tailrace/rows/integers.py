@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
-from tailrace.rows.given import shown, whole_number
+from tailrace.printable import short_repr
+from tailrace.rows.given import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def integer_dumper(size: int, *, unsigned: bool) -> Callable[[Any], bytes]:
     def dump_integer(value: Any) -> bytes:
         number = value if type(value) is int else whole_number(value)
         if not least <= number <= most:
-            raise ValueRefused(f"{shown(number)} is not between {least} and {most}")
+            raise ValueRefused(f"{short_repr(number)} is not between {least} and {most}")
         return number.to_bytes(size, "little", signed=signed)
 
     return dump_integer
@@ -56,5 +57,5 @@ def dump_year(value: Any) -> bytes:
     """YEAR: 0, or 1901 to 2155; `ValueRefused` for all else."""
     number = whole_number(value)
     if number and not 1901 <= number <= 2155:
-        raise ValueRefused(f"{shown(number)} is no YEAR: 0, or 1901 to 2155")
+        raise ValueRefused(f"{short_repr(number)} is no YEAR: 0, or 1901 to 2155")
     return bytes([number - 1900 if number else 0])

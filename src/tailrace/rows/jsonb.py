@@ -18,8 +18,8 @@ from typing import Any, Final, NoReturn
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
+from tailrace.printable import short_repr
 from tailrace.rows.decimals import decimal_packer, given_decimal, holds_number, unscaled
-from tailrace.rows.given import shown
 from tailrace.rows.json import MAX_DEPTH
 from tailrace.rows.json_diff import Leaf, changed_tree
 from tailrace.rows.temporal import packed_datetime, packed_time
@@ -72,7 +72,7 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}") from None
     except ValueError as error:
-        raise ValueRefused(f"{shown(text)} is no JSON: {error}") from None
+        raise ValueRefused(f"{short_repr(text)} is no JSON: {error}") from None
 
 
 def _integer(text: str) -> int | float:
@@ -119,7 +119,7 @@ def _of_container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth:
 def _name(key: Any) -> tuple[int, bytes]:
     """A member's name as they are sorted: by its length in bytes, then by its bytes."""
     if not isinstance(key, str):
-        raise ValueRefused(f"JSON: the name {shown(key)} is not text")
+        raise ValueRefused(f"JSON: the name {short_repr(key)} is not text")
     data = _utf8(key)
     if len(data) > _MOST:
         raise ValueRefused(f"JSON: a name of {len(data)} bytes, {_MOST} are allowed")
@@ -130,7 +130,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueRefused(f"JSON: {shown(text)} holds half a surrogate pair") from None
+        raise ValueRefused(f"JSON: {short_repr(text)} holds half a surrogate pair") from None
 
 
 def _varlen(number: int) -> bytes:
@@ -148,7 +148,7 @@ def _varlen(number: int) -> bytes:
 def _whole(number: int) -> Value:
     """As MySQL's parser has it, a number beyond 32 bits without a sign is an unsigned one."""
     if not -(1 << 63) <= number < 1 << 64:
-        raise ValueRefused(f"JSON: {shown(number)} does not fit into 64 bits")
+        raise ValueRefused(f"JSON: {short_repr(number)} does not fit into 64 bits")
     if number > _MOST_LARGE:
         return _UINT64, number.to_bytes(8, "little")
     for kind, size in ((_INT16, 2), (_INT32, 4)):
@@ -219,7 +219,7 @@ def _opaque(value: Any) -> Value:
     elif isinstance(value, (time, timedelta)):
         kind, data = ColumnType.TIME, _I64.pack(packed_time(value, 6))
     else:
-        raise ValueRefused(f"JSON has no {type(value).__name__} like {shown(value)}")
+        raise ValueRefused(f"JSON has no {type(value).__name__} like {short_repr(value)}")
     return _raw((kind, data))
 
 
@@ -235,6 +235,8 @@ def _decimal(value: Decimal) -> bytes:
     scale = max(0, -int(exponent))
     precision = max(1, len(digits) + int(exponent)) + scale
     if not holds_number(precision, scale):
-        raise ValueRefused(f"JSON: {shown(value)} has more digits than MySQL's numbers, 81 at most")
+        raise ValueRefused(
+            f"JSON: {short_repr(value)} has more digits than MySQL's numbers, 81 at most"
+        )
     packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
     return bytes([precision, scale]) + packed

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tailrace.errors import ValueRefused
-from tailrace.rows.given import shown
+from tailrace.printable import short_repr
 
 _DATE_TEXT: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _CLOCK: Final = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
@@ -43,10 +43,10 @@ class Moment(NamedTuple):
 def _day_of_text(text: str) -> Day:
     found = _DATE_TEXT.fullmatch(text)
     if found is None:
-        raise ValueRefused(f"{shown(text)} is no date: YYYY-MM-DD")
+        raise ValueRefused(f"{short_repr(text)} is no date: YYYY-MM-DD")
     year, month, day = map(int, found.groups())
     if month > 12 or day > 31:
-        raise ValueRefused(f"{shown(text)}: there is no such date")
+        raise ValueRefused(f"{short_repr(text)}: there is no such date")
     return year, month, day
 
 
@@ -61,7 +61,8 @@ def _fraction(text: str | None, digits: int, given: Any) -> int:
 
 def _too_fine(given: Any, digits: int) -> ValueRefused:
     return ValueRefused(
-        f"{shown(given)} has a fraction finer than the column's {digits} digits: round it first"
+        f"{short_repr(given)} has a fraction finer than the column's {digits} digits: round it"
+        " first"
     )
 
 
@@ -78,11 +79,11 @@ def given_day(value: Any) -> Day:
     if isinstance(value, datetime):
         moment = given_moment(value, 6)
         if any(moment[1:]):
-            raise ValueRefused(f"{shown(value)} is more than a date")
+            raise ValueRefused(f"{short_repr(value)} is more than a date")
         return moment.day
     if isinstance(value, date):
         return value.year, value.month, value.day
-    raise ValueRefused(f"{shown(value)} is no date")
+    raise ValueRefused(f"{short_repr(value)} is no date")
 
 
 def given_moment(value: Any, digits: int) -> Moment:
@@ -95,25 +96,25 @@ def given_moment(value: Any, digits: int) -> Moment:
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             raise ValueRefused(
-                f"{shown(value)} has a time zone, which a DATETIME cannot say: "
+                f"{short_repr(value)} has a time zone, which a DATETIME cannot say: "
                 "give what its clock should show, without a zone"
             )
         return _moment_of(value, digits)
     if isinstance(value, date):
         return Moment((value.year, value.month, value.day), 0, 0, 0, 0)
-    raise ValueRefused(f"{shown(value)} is no date and time")
+    raise ValueRefused(f"{short_repr(value)} is no date and time")
 
 
 def _moment_of_text(text: str, digits: int) -> Moment:
     found = _MOMENT_TEXT.fullmatch(text)
     if found is None:
-        raise ValueRefused(f"{shown(text)} is no date and time: YYYY-MM-DD HH:MM:SS[.ffffff]")
+        raise ValueRefused(f"{short_repr(text)} is no date and time: YYYY-MM-DD HH:MM:SS[.ffffff]")
     day, hour, minute, second, fraction = found.groups()
     moment = Moment(
         _day_of_text(day), int(hour), int(minute), int(second), _fraction(fraction, digits, text)
     )
     if moment.hour > 23 or moment.minute > 59 or moment.second > 59:
-        raise ValueRefused(f"{shown(text)}: there is no such time of day")
+        raise ValueRefused(f"{short_repr(text)}: there is no such time of day")
     return moment
 
 
@@ -124,7 +125,7 @@ def _moment_of(value: datetime, digits: int) -> Moment:
         if getattr(value, "nanosecond", 0):  # pandas' Timestamp has them
             raise _too_fine(value, digits)
     except (TypeError, ValueError):  # pandas' NaT is a datetime without a year
-        raise ValueRefused(f"{shown(value)} is no date and time") from None
+        raise ValueRefused(f"{short_repr(value)} is no date and time") from None
     return Moment(day, value.hour, value.minute, value.second, microsecond)
 
 
@@ -140,7 +141,7 @@ def given_seconds(value: Any, digits: int) -> tuple[int, int]:
         try:
             moment = _moment_of(value.astimezone(UTC), digits)
         except (OverflowError, ValueError):
-            raise ValueRefused(f"{shown(value)} is no TIMESTAMP") from None
+            raise ValueRefused(f"{short_repr(value)} is no TIMESTAMP") from None
     else:
         moment = given_moment(value, digits)
     day, hour, minute, second, microsecond = moment
@@ -149,11 +150,11 @@ def given_seconds(value: Any, digits: int) -> tuple[int, int]:
     try:
         days = date(*day).toordinal() - _EPOCH
     except ValueError:
-        raise ValueRefused(f"{shown(value)}: there is no such day") from None
+        raise ValueRefused(f"{short_repr(value)}: there is no such day") from None
     seconds = days * 86_400 + hour * 3600 + minute * 60 + second
     if not 0 <= seconds < 1 << 32 or not (seconds or microsecond):
         raise ValueRefused(
-            f"{shown(value)} is no TIMESTAMP: 1970-01-01 00:00:01 to 2106-02-07 06:28:15 UTC"
+            f"{short_repr(value)} is no TIMESTAMP: 1970-01-01 00:00:01 to 2106-02-07 06:28:15 UTC"
         )
     return seconds, microsecond
 
@@ -172,23 +173,23 @@ def given_time(value: Any, digits: int) -> int:
             if number * _MICROSECOND != value:  # pandas' Timedelta has nanoseconds
                 raise _too_fine(value, digits)
         except (TypeError, ValueError, OverflowError):
-            raise ValueRefused(f"{shown(value)} is no time") from None
+            raise ValueRefused(f"{short_repr(value)} is no time") from None
     elif isinstance(value, time) and value.tzinfo is None:
         number = ((value.hour * 60 + value.minute) * 60 + value.second) * _SECOND
         number += value.microsecond
     else:
-        raise ValueRefused(f"{shown(value)} is no time without a zone")
+        raise ValueRefused(f"{short_repr(value)} is no time without a zone")
     if abs(number) >= _LONGEST_TIME:
-        raise ValueRefused(f"{shown(value)} is longer than 838:59:59")
+        raise ValueRefused(f"{short_repr(value)} is longer than 838:59:59")
     return _whole(number, digits, value)
 
 
 def _time_of_text(text: str, digits: int) -> int:
     found = _TIME_TEXT.fullmatch(text)
     if found is None:
-        raise ValueRefused(f"{shown(text)} is no time: [-]HHH:MM:SS[.ffffff]")
+        raise ValueRefused(f"{short_repr(text)} is no time: [-]HHH:MM:SS[.ffffff]")
     sign, hour, minute, second = found[1], int(found[2]), int(found[3]), int(found[4])
     if hour > 838 or minute > 59 or second > 59:
-        raise ValueRefused(f"{shown(text)}: there is no such time")
+        raise ValueRefused(f"{short_repr(text)}: there is no such time")
     number = ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[5], digits, text)
     return -number if sign else number

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tailrace.errors import EventDecodeError, ValueRefused
-from tailrace.rows.given import shown
+from tailrace.printable import short_repr
 
 _T = TypeVar("_T", UUID, IPv4Address, IPv6Address)
 
@@ -79,7 +79,7 @@ def dump_inet6(value: Any) -> bytes:
     """INET6: an `ipaddress.IPv6Address` without a scope, or its text. `ValueRefused` otherwise."""
     known = _of(IPv6Address, value, "IPv6 address")
     if known.scope_id is not None:
-        raise ValueRefused(f"{shown(value)} has a scope, which an INET6 does not hold")
+        raise ValueRefused(f"{short_repr(value)} has a scope, which an INET6 does not hold")
     return known.packed.rstrip(b"\0")
 
 
@@ -90,4 +90,4 @@ def _of(kind: type[_T], value: Any, what: str) -> _T:
     if isinstance(value, str):
         with suppress(ValueError):
             return kind(value)
-    raise ValueRefused(f"{shown(value)} is no {what}")
+    raise ValueRefused(f"{short_repr(value)} is no {what}")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.printable import short_repr
 from tailrace.rows.charsets import decoder, encoder
-from tailrace.rows.given import given_bytes, given_text, shown, whole_number
+from tailrace.rows.given import given_bytes, given_text, whole_number
 from tailrace.rows.network import padded
 
 
@@ -77,7 +78,9 @@ def text_dumper(charset: str, *, longest: int | None, trims: bool) -> Callable[[
         if trims:
             text = text.rstrip(" ")
         if longest is not None and len(text) > longest:
-            raise ValueRefused(f"{shown(text)} has {len(text)} characters, the column {longest}")
+            raise ValueRefused(
+                f"{short_repr(text)} has {len(text)} characters, the column {longest}"
+            )
         return encode(text)
 
     return dump_text
@@ -102,7 +105,7 @@ def bit_dumper(bits: int) -> Callable[[Any], bytes]:
     def dump_bit(value: Any) -> bytes:
         number = whole_number(value)
         if number < 0 or number >> bits:
-            raise ValueRefused(f"{shown(number)} is not between 0 and {(1 << bits) - 1}")
+            raise ValueRefused(f"{short_repr(number)} is not between 0 and {(1 << bits) - 1}")
         return number.to_bytes(size, "big")
 
     return dump_bit
@@ -127,7 +130,7 @@ def enum_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], b
             return known.to_bytes(size, "little")
         number = whole_number(value)
         if not 0 <= number <= most:
-            raise ValueRefused(f"{shown(number)} is not between 0 and {most}")
+            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
         return number.to_bytes(size, "little")
 
     return dump_enum
@@ -157,7 +160,7 @@ def set_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], by
         else:
             number = whole_number(value)
         if not 0 <= number <= most:
-            raise ValueRefused(f"{shown(number)} is not between 0 and {most}")
+            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
         return number.to_bytes(size, "little")
 
     return dump_set
@@ -166,7 +169,7 @@ def set_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], by
 def _no_member(value: Any, members: tuple[str, ...] | None) -> ValueRefused:
     if members is None:
         return ValueRefused(
-            f"{shown(value)}: the names of this ENUM or SET are unknown; give its number, or a "
-            "table definition that names them"
+            f"{short_repr(value)}: the names of this ENUM or SET are unknown; give its number, or"
+            " a table definition that names them"
         )
-    return ValueRefused(f"{shown(value)} is none of the column's names, {shown(members)}")
+    return ValueRefused(f"{short_repr(value)} is none of the column's names, {short_repr(members)}")

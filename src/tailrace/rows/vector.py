@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.printable import short_repr
 from tailrace.rows.floats import given_float, pack_float
-from tailrace.rows.given import given_bytes, shown
+from tailrace.rows.given import given_bytes
 
 
 def load_vector(data: bytes) -> tuple[float, ...]:
@@ -27,5 +28,5 @@ def dump_vector(value: Any) -> bytes:
         return b"".join([pack_float(given_float(number)) for number in value])
     data = given_bytes(value)
     if len(data) % 4:
-        raise ValueRefused(f"{shown(value)}: {len(data)} bytes, which are no 32-bit floats")
+        raise ValueRefused(f"{short_repr(value)}: {len(data)} bytes, which are no 32-bit floats")
     return data

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import BadLogName, StorageError, UsageError
 from tailrace.log_name import LogName, plain_name
-from tailrace.printable import quoted
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,8 +73,8 @@ def entries(raw: bytes, path: str) -> list[Entry]:
         log = LogName.parse(name)
         if log is None or not _is_printable(folder):
             raise BadLogName(
-                f"{path}: it lists {quoted(text)}; each line of an index ends in a log file's plain"
-                " name: this one is damaged, or is not a log's"
+                f"{path}: it lists {short_repr(text)}; each line of an index ends in a log file's"
+                " plain name: this one is damaged, or is not a log's"
             )
         found.append(Entry(line.rstrip("\r"), folder + slash, log))
     return found
@@ -183,8 +183,8 @@ class LogIndex:
         for entry in found:
             if entry.name.base != self._base:
                 raise BadLogName(
-                    f"{self._folder.path(file)}: it lists {quoted(entry.name)}, which is no file of"
-                    f" the log {quoted(self._base)}: it is damaged, or another log's"
+                    f"{self._folder.path(file)}: it lists {short_repr(entry.name)}, which is no"
+                    f" file of the log {short_repr(self._base)}: it is damaged, or another log's"
                 )
         return found
 
