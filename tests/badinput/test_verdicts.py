@@ -21,13 +21,15 @@ from tailrace.errors import (
     MissingTableMap,
     TruncatedEvent,
 )
+from tailrace.reader import Reader
 from tailrace.storage import LogSeries
 from tools.campaign import verdicts
 from tools.campaign.mutate import Parsed
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
-WRITE_V1, WRITE, UPDATE, DELETE = 23, 30, 31, 32
+GTID_TAGGED = 42
+WRITE_V1, UPDATE_V1, WRITE, UPDATE, DELETE = 23, 24, 30, 31, 32
 FORMAT, ROTATE, START_ENCRYPTION = 15, 4, 164
 
 
@@ -68,6 +70,10 @@ def test_broken_logs():
     assert not report.differences, "\n".join(report.differences)
     assert report.tried == 400
     assert 80 < report.outcomes["accepted"] < 320
+
+
+def parsed_offset(parsed, index):
+    return 4 + sum(map(len, parsed.events[:index]))
 
 
 def index_of(parsed, code):
@@ -225,7 +231,7 @@ def test_encryption_that_begins_in_mid_log(ignorable):
         assert len(found.rows) == len(whole.rows) > 0
     else:
         assert found.error == "EventDecodeError"
-        assert found.offset == 4 + sum(map(len, parsed.events[:index]))
+        assert found.offset == parsed_offset(parsed, index)
         assert "keyring" in found.message
 
 
@@ -263,6 +269,90 @@ def test_a_transaction_goes_on_behind_a_format_description(files):
     assert objects.differs(columns) is None, (objects, columns)
     told = whole[: whole.index(":6'")]  # what, of which table, when, by which GTID
     assert [row[: len(told)] for row in columns.rows] == [told]
+
+
+def images(row):
+    return row[row.index("{") :]
+
+
+@pytest.mark.parametrize(
+    ("case", "rows", "shown"),
+    [
+        ("mysql-9.7.relay-log", DELETE, "'before rotation'}, None)"),
+        ("mariadb-11.8.json-text-full:1132", UPDATE_V1, """'{"a": [1, 2, 3], "b": 1}'})"""),
+    ],
+)
+def test_a_table_map_before_a_rotate_is_of_the_rows_after_it(case, rows, shown):
+    """As ``mysqlbinlog -v`` of either server shows them: relay logs may end inside a statement."""
+    parsed = of(case, TABLE_MAP, rows)
+    types = [event[4] for event in parsed.events]
+    if ROTATE in types:
+        rotate = parsed.events.pop(max(n for n, code in enumerate(types) if code == ROTATE))
+    else:
+        relay = of("mysql-9.7.relay-log", ROTATE)
+        rotate = relay.events[max(n for n, e in enumerate(relay.events) if e[4] == ROTATE)]
+    before = both(parsed.bytes(), False).rows
+    parsed.events.insert(index_of(parsed, rows), rotate)
+    found = both(parsed.bytes(), False).rows
+    assert [images(row) for row in found] == [images(row) for row in before]
+    assert found[0].endswith(shown)
+
+
+@pytest.mark.parametrize("tag", [b" rders", b"order ", b"\torder", b"Orders", b"9rders", b"or-ers"])
+def test_a_tag_that_is_not_in_its_plain_form(tag):
+    """No server writes one: taken for its plain form, the transaction would be another one."""
+    parsed = of("mysql-9.7.tagged-gtids", GTID_TAGGED)
+    index = index_of(parsed, GTID_TAGGED)
+    event = parsed.events[index]
+    at = event.index(b"orders")
+    event[at : at + 6] = tag
+    parsed.seal(index)
+    found = both(parsed.bytes(), True)
+    assert (found.error, found.offset) == ("EventDecodeError", parsed_offset(parsed, index))
+    assert "not a tag" in found.message
+
+
+@pytest.mark.parametrize("size", [1000, (16 << 20) + 1, 1 << 30])
+def test_a_payload_longer_than_its_file(size):
+    """Up to 16 MiB it would be held whole, above it is read in pieces; the file ends inside it."""
+    parsed = of("mysql-9.7.payload-full", PAYLOAD)
+    index = index_of(parsed, PAYLOAD)
+    del parsed.events[index + 1 :]
+    parsed.events[index][9:13] = struct.pack("<I", size)
+    found = both(parsed.bytes(), False)
+    assert (found.error, found.offset) == ("TruncatedEvent", parsed_offset(parsed, index))
+
+
+def test_a_table_map_that_the_ddl_does_not_fit():
+    """Without rows of its own it changes nothing of what is known; its rows have no names."""
+    parsed = of("mysql-9.7.mysql-hidden-min:2027", TABLE_MAP, UPDATE)
+    first = index_of(parsed, UPDATE)
+    table_map, rows = parsed.events[first - 1], parsed.events[first]
+    sound = both(parsed.bytes(), True)
+    assert "'my_row_id': Decimal('2'), 'v': 'zwei'}" in "".join(sound.rows)
+    other = bytearray(table_map)
+    other[19] ^= 1  # its id
+    at = other.index(b"keyless") + 8
+    assert other[at : at + 3] == b"\2\x08\x0f"  # two columns: a BIGINT, a VARCHAR
+    other[at + 1] = 3  # an INT
+    parsed.events.insert(first - 1, other)
+    parsed.seal(first - 1)
+    found = both(parsed.bytes(), True)
+    assert [images(row) for row in found.rows] == [images(row) for row in sound.rows]
+    rows = bytearray(rows)
+    rows[19] ^= 1
+    rows[30:] = b"\xff\xff\0\7\0\0\0\1a\0\7\0\0\0\1b" + bytes(parsed.tail)
+    rows[25] = 0  # the statement goes on
+    parsed.events.insert(first + 1, rows)
+    parsed.seal(first + 1)
+    found = both(parsed.bytes(), True)
+    assert [images(row) for row in found.rows[1:]] == [images(row) for row in sound.rows]
+    assert images(found.rows[0]) == "{'c1': 7, 'c2': 'a'}, {'c1': 7, 'c2': 'b'})"
+    told = []
+    for step in Reader(verdicts.series_of(parsed.bytes()), notice=told.append):
+        step.event.check()
+    (misfit,) = [text for text in told if "c1 to c2" in text]
+    assert "what the DDL in these logs says does not fit it" in misfit
 
 
 def test_the_magic_alone():
@@ -309,7 +399,7 @@ def test_an_error_names_table_column_file_and_position():
     at = parsed.events[index].index(b"\x99", 19 + 20)
     parsed.events[index][at + 4] = 0x3F  # second 63
     parsed.seal(index)
-    offset = 4 + sum(map(len, parsed.events[:index]))
+    offset = parsed_offset(parsed, index)
     for read in (verdicts.by_objects, verdicts.by_columns):
         found = read(verdicts.series_of(parsed.bytes()), verify=True)
         assert found.offset == offset

@@ -117,6 +117,8 @@ def test_fields_of_a_newer_server() -> None:
         (message(UUID_FIELD, number(2, 0)), "number 0 is out of range"),
         (message(number(1, 300), *[write_unsigned(1)] * 15, number(2, 2)), "a byte of the UUID"),
         (message(UUID_FIELD, number(2, 2), write_unsigned(3) + b"\x06A-B"), "not a tag"),
+        (message(UUID_FIELD, number(2, 2), write_unsigned(3) + b"\x06 ab"), "not a tag"),
+        (message(UUID_FIELD, number(2, 2), write_unsigned(3) + b"\x06aB_"), "not a tag"),
         (message(UUID_FIELD, number(2, 2), number(3, 33), b"a" * 33), "a tag of 33 bytes"),
         (message(UUID_FIELD, number(2, 2), version=2), "serialization version 2"),
     ],

@@ -89,17 +89,21 @@ def _decode(
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
                 offset = blocks.offset + consumed
+                if offset + size > split.end:
+                    raise _cut_off(split, offset)
                 yield from decoder.large_payload(offset, size, blocks.read)
                 blocks.skip(offset + size)
                 consumed = 0
             if count > _MANY_BATCHES:
                 blocks.block = min(8 * blocks.block, LARGEST_BLOCK)
         if blocks.offset < split.end:  # `next` has dropped what was consumed
-            raise TruncatedEvent(
-                f"the log ends inside this event, before byte {split.end}",
-                file=split.file,
-                offset=blocks.offset,
-            )
+            raise _cut_off(split, blocks.offset)
+
+
+def _cut_off(split: Split, offset: int) -> TruncatedEvent:
+    return TruncatedEvent(
+        f"the log ends inside this event, before byte {split.end}", file=split.file, offset=offset
+    )
 
 
 def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:

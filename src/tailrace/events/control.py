@@ -18,7 +18,6 @@ from tailrace.events.unknown import RawEvent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.events.context import DecodeContext
     from tailrace.events.description import FormatDescription
 
 _LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, less its zero byte
@@ -35,7 +34,7 @@ class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
     """ROTATE (4): the log goes on in ``next_file`` at ``next_offset``.
 
     Artificial ones (`artificial`) are sent at the start of a stream and in relay logs; only a
-    real one ends a file.
+    real one ends a file. A statement may go on behind it (relay logs), so its table maps stay.
     """
 
     __slots__ = ("next_file", "next_offset")
@@ -46,7 +45,6 @@ class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
         "next_file": REQUIRED,
         "next_offset": 4,
     }
-    CHANGES_CONTEXT = True
 
     next_file: str
     next_offset: int
@@ -72,11 +70,6 @@ class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
     def artificial(self) -> bool:
         """Whether it stands in no file."""
         return bool(self.header.flags & EventFlag.ARTIFICIAL)
-
-    def update(self, context: DecodeContext) -> None:
-        """No table map outlives the file."""
-        if not self.artificial:
-            context.table_maps.clear()
 
 
 class StopEvent(Event, types=(EventType.STOP,)):

@@ -13,7 +13,7 @@ from tailrace.events.serialization import (
     write_signed,
     write_unsigned,
 )
-from tailrace.gtid.mysql import parse_tag
+from tailrace.gtid.mysql import decode_tag
 
 if TYPE_CHECKING:
     from tailrace.events.gtids import GtidEvent
@@ -91,7 +91,7 @@ def _read_field(event: GtidEvent, field: int, body: bytes, pos: int) -> int:
         if length > 32 or length > end - pos:
             raise EventDecodeError(f"a tag of {length} bytes")
         try:
-            event.tag = parse_tag(body[pos : pos + length].decode("latin-1")) if length else ""
+            event.tag = decode_tag(body[pos : pos + length])
         except GtidError as error:
             raise EventDecodeError(str(error)) from None
         return pos + length

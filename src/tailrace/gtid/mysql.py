@@ -54,6 +54,14 @@ def parse_tag(text: str) -> str:
     return tag
 
 
+def decode_tag(raw: bytes) -> str:
+    """A tag as logs and binary sets hold it: its plain form, or empty. Raises GtidError."""
+    tag = raw.decode("latin-1")
+    if tag and not _TAG.fullmatch(tag):
+        raise GtidError(f"not a tag: {raw!r} (at most 32 of a to z, digits and _, no digit first)")
+    return tag
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Gtid:
     """MySQL's id of a transaction: the source's UUID, a tag (or ""), a number from 1 on."""
@@ -258,11 +266,8 @@ def _decode_source(raw: bytes, pos: int, *, tagged: bool) -> tuple[Tsid, int]:
         length = raw[end - 1]
         if length & 1 or length >> 1 > 32:
             raise GtidError(f"a tag's length byte is 0x{length:02X}")
-        raw_tag = raw[end : end + (length >> 1)]
+        tag = decode_tag(raw[end : end + (length >> 1)])
         end += length >> 1
-        if raw_tag and not (raw_tag.isascii() and _TAG.fullmatch(raw_tag.decode("latin-1"))):
-            raise GtidError(f"not a tag: {raw_tag!r}")
-        tag = raw_tag.decode("ascii")
     if end > len(raw):
         raise GtidError("the GTID set ends inside a source")
     return (format_uuid(raw[pos : pos + _UUID_SIZE]), tag), end

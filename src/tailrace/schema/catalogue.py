@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Source = Literal["given", "ddl"]
 Key = tuple[str, str]
+_MISFIT = "what the DDL in these logs says does not fit it"
 
 
 @dataclass(frozen=True)
@@ -136,18 +137,18 @@ class Catalogue:
     def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
         """The table as its rows are decoded, by all that is known.
 
-        DDL that cannot be that of the logged table is forgotten: it tells nothing then (a
-        ``CREATE TABLE IF NOT EXISTS`` that did nothing, say). Raises `SchemaError` where a
-        definition of the user's cannot be it.
+        DDL that cannot be that of the logged table tells nothing of it (a ``CREATE TABLE IF NOT
+        EXISTS`` that did nothing, say). It changes nothing in the catalogue: what a table's columns
+        are does not depend on which rows were read before. Raises `SchemaError` where a definition
+        of the user's cannot be it.
         """
         definition = self.fitting(table_map)
         source = self.source_of(table_map.database, table_map.table)
         try:
             return TableSchema.resolve(table_map, flavour, definition, source or "ddl")
-        except SchemaError as error:
+        except SchemaError:
             if source != "ddl":
                 raise
-            self.forget(table_map.database, table_map.table, error.message)
         return TableSchema.resolve(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
@@ -161,7 +162,7 @@ class Catalogue:
             case "ddl":
                 return f"{name}: column names from the DDL in the logs"
             case _:
-                reason = self.reason_unknown(schema.database, schema.table)
+                reason = self.reason_unknown(schema.database, schema.table) or _MISFIT
                 last = len(schema.columns)
                 return (
                     f"{name}: no column names in the log ({reason}), so they are c1 to c{last}; "
@@ -214,7 +215,7 @@ class Catalogue:
                 self._apply(sql, event.database, session)
 
     def forget(self, database: str, table: str, reason: str) -> None:
-        """Make a table unknown: what the DDL said of it turned out not to be so."""
+        """Make a table unknown, with the reason."""
         self._tables.pop((database, table), None)
         self._unknown[database, table] = reason
 
