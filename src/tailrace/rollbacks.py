@@ -17,7 +17,6 @@ from tailrace.events.payload import TransactionPayloadEvent, events_in
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
-from tailrace.schema.classify import StatementKind, classify
 from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:
@@ -172,25 +171,9 @@ def is_rollback(event: Event) -> bool:
     return isinstance(event, QueryEvent) and _ROLLBACK.match(event.sql) is not None
 
 
-_ENDS: Final = re.compile(
-    r"\s*(?:ROLLBACK(?!\s+(?:WORK\s+)?TO\b)|COMMIT|XA\s+(?:COMMIT|ROLLBACK))\b", re.IGNORECASE
-)
 _GOES_ON: Final = re.compile(rb"\sSTART\s+TRANSACTION\Z", re.IGNORECASE)
 _LONGEST_END: Final = 100
 """Characters from the end in which ``START TRANSACTION`` is looked for."""
-
-
-def ends_transaction(event: Event) -> bool:
-    """Whether a statement or an XA_PREPARE event ends its transaction (or is one by itself)."""
-    if isinstance(event, XaPrepareEvent):
-        return True
-    if not isinstance(event, QueryEvent):
-        return False
-    kind = classify(event.sql)
-    if kind is StatementKind.CONTROL:
-        return _ENDS.match(event.sql) is not None
-    # CREATE TABLE ... START TRANSACTION is followed by the rows of its SELECT.
-    return not kind.changes_rows and without_start_transaction(event.sql_bytes) is None
 
 
 def without_start_transaction(sql: bytes) -> bytes | None:

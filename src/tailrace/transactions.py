@@ -201,7 +201,8 @@ def _query_token(sql: bytes) -> Token:
     return Token.ROLLBACK if _ROLLBACK.match(sql) else Token.STATEMENT
 
 
-def _token(event: Event) -> Token:
+def token_of(event: Event) -> Token:
+    """What an event is to the grammar."""
     token = TOKENS.get(event.header.type)
     if token is not None:
         return token
@@ -246,7 +247,7 @@ class BoundaryParser:
         """Where the event stands. Raises BoundaryError where it cannot stand."""
         if event.inner_index is not None:
             return Boundary.INSIDE
-        token = _token(event)
+        token = token_of(event)
         if token is Token.CONTROL:
             return self._control(event)
         step = GRAMMAR.get((self.state, token))

@@ -13,6 +13,7 @@ import pytest
 
 from tailrace.columns import plan_splits
 from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.splits import find_undone
 from tailrace.errors import (
     BadEventLength,
     BoundaryError,
@@ -21,14 +22,16 @@ from tailrace.errors import (
     MissingTableMap,
     TruncatedEvent,
 )
+from tailrace.events import DecodeContext
 from tailrace.reader import Reader
 from tailrace.storage import LogSeries
+from tailrace.transactions import Boundary, BoundaryParser
 from tools.campaign import verdicts
 from tools.campaign.mutate import Parsed
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
-GTID_TAGGED = 42
+GTID_TAGGED, XA_PREPARE = 42, 38
 WRITE_V1, UPDATE_V1, WRITE, UPDATE, DELETE = 23, 24, 30, 31, 32
 FORMAT, ROTATE, START_ENCRYPTION = 15, 4, 164
 
@@ -296,6 +299,94 @@ def test_a_table_map_before_a_rotate_is_of_the_rows_after_it(case, rows, shown):
     found = both(parsed.bytes(), False).rows
     assert [images(row) for row in found] == [images(row) for row in before]
     assert found[0].endswith(shown)
+
+
+def test_a_group_of_one_statement_ends_with_its_rows():
+    """The column path looks on behind an XA PREPARE for what was rolled back, or has no end."""
+    parsed = of("mariadb-10.11.xa:1769", MARIADB_GTID, TABLE_MAP, WRITE_V1, XA_PREPARE)
+    types = [event[4] for event in parsed.events]
+    last = max(n for n, code in enumerate(types) if code == MARIADB_GTID)
+    assert last > index_of(parsed, XA_PREPARE)
+    assert parsed.events[last][19 + 12] & 1  # standalone
+    rows = index_of(parsed, WRITE_V1)
+    parsed.events[last + 1 :] = [parsed.events[index_of(parsed, TABLE_MAP)], parsed.events[rows]]
+    found = both(parsed.bytes(), True).rows
+    assert len(found) == 2
+    assert images(found[0]) == images(found[1])
+
+
+def test_a_rollback_without_gtid_after_one_with():
+    """What begins with BEGIN is a transaction of its own: that before it stays."""
+    parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
+    end = index_of(parsed, XID)
+    rows = max(n for n in range(end) if parsed.events[n][4] == WRITE)
+    begin = max(n for n in range(end) if parsed.events[n].find(b"BEGIN") > 0)
+    del parsed.events[end + 1 :]
+    sound = both(parsed.bytes(), True).rows
+    rollback = bytearray(parsed.events[begin])
+    rollback[len(rollback) - parsed.tail - 5 : len(rollback) - parsed.tail] = b"ROLLBACK"
+    parsed.events += [*parsed.events[begin : rows + 1], rollback]
+    parsed.seal(len(parsed.events) - 1)
+    assert both(parsed.bytes(), True).rows == sound
+    assert sound
+
+
+def test_a_transaction_that_a_format_description_makes_void():
+    """A server crashed; its rows are none, also where they are read in parts."""
+    parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
+    index = index_of(parsed, WRITE)
+    began = max(n for n in range(index) if parsed.events[n][4] == GTID)
+    parsed.events.insert(index + 1, parsed.events[0])  # it has a time of creation
+    del parsed.events[index + 2 :]
+    assert not both(parsed.bytes(), True).rows
+    (bounds,) = find_undone(verdicts.series_of(parsed.bytes()))
+    assert bounds == (
+        "binlog.000001",
+        parsed_offset(parsed, began),
+        parsed_offset(parsed, index + 1),
+    )
+
+
+def test_splits_end_where_transactions_do():
+    """Of a file that is written, cut after each event: by the grammar, whatever stands in it."""
+    for _, data in verdicts.bases():
+        parsed = Parsed.of(data)
+        check_splits(parsed.events, parsed.tail)
+        rows = [n for n, event in enumerate(parsed.events) if event[4] in {WRITE_V1, WRITE}]
+        create = statement(parsed, b"CREATE TABLE new (a INT)")
+        if rows and create:  # CREATE ... SELECT: DDL inside a transaction
+            check_splits(
+                [*parsed.events[: rows[0]], create, *parsed.events[rows[0] :]], parsed.tail
+            )
+
+
+def statement(parsed, sql):
+    """A statement's event, made of a BEGIN; None where the log has none."""
+    for event in parsed.events:
+        end = len(event) - parsed.tail
+        if event[4] == QUERY and event[end - 6 : end] == b"\0BEGIN":
+            return event[: end - 5] + sql + bytes(parsed.tail)
+    return None
+
+
+def check_splits(events, tail):
+    made = Parsed([bytearray(event) for event in events], tail)
+    made.events[0][17] |= 1  # IN_USE
+    for event in made.events:
+        event[9:13] = struct.pack("<I", len(event))
+    data, at, end = made.bytes(), 4, 4
+    context, parser = DecodeContext(), BoundaryParser()
+    for raw in made.events:
+        inside = parser.inside
+        event = context.decode(bytes(raw), file="binlog.000001", offset=at, verify_checksum=False)
+        boundary = parser.feed(event)
+        if boundary in {Boundary.BEGIN, Boundary.END} and not inside:
+            end = at
+        at += len(raw)
+        if boundary is Boundary.END:
+            end = at
+        splits = plan_splits(verdicts.series_of(data[:at]))
+        assert (splits[-1].end if splits else 4) == end, (event, at)
 
 
 @pytest.mark.parametrize("tag", [b" rders", b"order ", b"\torder", b"Orders", b"9rders", b"or-ers"])

@@ -12,7 +12,7 @@ from tailrace.transactions import GRAMMAR, State, Token
 
 
 def test_numbers():
-    for name in ("GTID", "GROUP", "SINGLE", "BEGIN", "COMMIT", "ROWS", "ROWS_END"):
+    for name in ("GTID", "GROUP", "SINGLE", "BEGIN", "COMMIT", "ROWS", "ROWS_END", "PAYLOAD"):
         assert getattr(k, f"T_{name}") == Token[name]
     assert State.OUTSIDE == k.OUTSIDE
     assert State.OPEN == k.OPEN

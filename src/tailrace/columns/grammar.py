@@ -8,7 +8,7 @@ import numpy as np
 
 from tailrace.columns import layout as k
 from tailrace.events.rows import ROWS_TYPES, fixed_size
-from tailrace.transactions import GRAMMAR, TOKENS, State
+from tailrace.transactions import GRAMMAR, TOKENS, State, Token
 
 if TYPE_CHECKING:
     from tailrace.events.description import FormatDescription
@@ -28,6 +28,26 @@ def _steps() -> Array:
 
 STEPS: Final = _steps()
 """By state and token, 16 a state, the state after it (`tailrace.transactions`); or NO_STEP."""
+
+
+def _steps_anyway() -> Array:
+    table = STEPS.copy()
+    for state in State:
+        for token in Token:
+            if table[state, token] != k.NO_STEP:
+                continue
+            begun = GRAMMAR.get((State.OUTSIDE, token))
+            if begun is not None:
+                table[state, token] = begun[1]
+            else:
+                table[state, token] = State.OUTSIDE if token in _ENDS else state
+    return table
+
+
+_ENDS: Final = (Token.COMMIT, Token.ROLLBACK, Token.PREPARE)
+STEPS_ANYWAY: Final = _steps_anyway()
+"""STEPS without NO_STEP, to go through a log whose reader meets what is wrong in it: what begins
+or ends a transaction does so wherever it stands, and the rest changes nothing."""
 
 
 def types_of(form: FormatDescription | None) -> Array:

@@ -99,6 +99,7 @@ T_BEGIN: Final = 5
 T_COMMIT: Final = 6
 T_ROWS: Final = 11
 T_ROWS_END: Final = 12
+T_PAYLOAD: Final = 13
 
 # Why the plan stopped (its return value).
 DONE: Final = 0

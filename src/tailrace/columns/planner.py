@@ -14,7 +14,7 @@ from tailrace.log import Log
 from tailrace.position import Position
 from tailrace.rollbacks import Rollbacks
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import BoundaryParser
+from tailrace.transactions import BoundaryParser, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,17 @@ class SplitPlanner:
 
     def _scan(self, source: str, log: LogFile, target: int) -> Scan:
         start = self._begin(log)
-        return Scan(source, log, self._catalogue, self._undone, target, start, holding=self._hold)
+        state = self._scans[-1].state if self._scans else State.OUTSIDE
+        return Scan(
+            source,
+            log,
+            self._catalogue,
+            self._undone,
+            target,
+            start,
+            holding=self._hold,
+            state=state,
+        )
 
     def _taken(self) -> list[Split]:
         """What is known to be whole and decided, of all files that are under way."""

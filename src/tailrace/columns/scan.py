@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tailrace.columns import layout as k
 from tailrace.columns import scan_frame as f
 from tailrace.columns.blocks import Blocks
+from tailrace.columns.grammar import STEPS_ANYWAY, types_of
 from tailrace.columns.native import kernel
 from tailrace.columns.payload_heads import PayloadHeads
 from tailrace.columns.split import Inside, Split
@@ -27,14 +29,15 @@ from tailrace.constants import (
 )
 from tailrace.errors import LogError, PipelineError, TruncatedEvent
 from tailrace.events import DecodeContext
+from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position, file_number, sequence
-from tailrace.rollbacks import ends_transaction
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import Session
+from tailrace.transactions import State, Token, token_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +75,8 @@ class Scan:
 
     Parts have about ``target`` bytes; a transaction of more is cut inside, where the rows of a
     statement begin. With ``holding`` a part begins where an XA transaction does that is prepared,
-    also in a payload, so that what stands before it can be taken alone.
+    also in a payload, so that what stands before it can be taken alone. ``state`` is where the
+    file before leaves the grammar: in relay logs a transaction may go on in the next file.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Scan:
         start: int,
         *,
         holding: bool = False,
+        state: int = State.OUTSIDE,
     ) -> None:
         self._source = source
         self.log = log
@@ -99,6 +104,9 @@ class Scan:
         self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
         frame = self._frame = np.zeros(f.WORDS, np.int64)
         frame[f.SAFE] = 4
+        frame[f.STATE] = state
+        frame[f.STEPS] = STEPS_ANYWAY.ctypes.data
+        self._take_types()
         frame[f.BOUNDS] = self._bounds.ctypes.data
         frame[f.INNER] = self._inner.ctypes.data
         frame[f.PAYLOADS] = self._payloads.ctypes.data
@@ -110,6 +118,11 @@ class Scan:
         self._at = 4
         self._holding = holding
         self._heads = PayloadHeads()
+
+    def _take_types(self) -> None:
+        """What the format description says of types, for the kernel."""
+        self._types = types_of(self._context.format)
+        self._frame[f.TYPES] = self._types.ctypes.data
 
     def run(self) -> list[Split]:
         """The splits of the whole file."""
@@ -140,6 +153,7 @@ class Scan:
                 if size := blocks.payload_ahead(consumed):
                     if end_of_file + size > self.log.size:
                         break
+                    self._step(end_of_file, size, Token.PAYLOAD)
                     if self._holding:
                         tail = int(frame[f.CHECKSUM_BYTES])
                         name = self._heads.prepared_in_file(
@@ -147,7 +161,7 @@ class Scan:
                         )
                         self._prepared(name, end_of_file, int(frame[f.BEGAN]))
                     blocks.skip(end_of_file + size)
-                    frame[f.SAFE] = end_of_file = blocks.offset
+                    end_of_file = blocks.offset
                     consumed = 0
             torn = end_of_file != blocks.offset + blocks.size
         just_begun = self._holding and end_of_file == len(MAGIC)  # it is followed
@@ -172,8 +186,16 @@ class Scan:
     @property
     def unfinished(self) -> int | None:
         """Where the transaction began that has not ended by now; None where there is none."""
-        began = int(self._frame[f.BEGAN])
-        return began if began >= self._frame[f.SAFE] else None
+        return int(self._frame[f.BEGAN]) if self._inside else None
+
+    @property
+    def state(self) -> int:
+        """Where the file leaves the grammar by now."""
+        return int(self._frame[f.STATE])
+
+    @property
+    def _inside(self) -> bool:
+        return self.state & 0xFF != State.OUTSIDE
 
     def take(self, end: int) -> list[Split]:
         """The splits up to ``end``, a transaction's; the next call gives those behind it."""
@@ -279,21 +301,43 @@ class Scan:
         raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
         # Checksums are verified where the rows are decoded.
         event = self._context.decode(raw, file=self.log.name, offset=offset, verify_checksum=False)
-        if event.type == EventType.FORMAT_DESCRIPTION:
+        if isinstance(event, FormatDescriptionEvent):
+            self._take_types()
+            self._begin_format(event)
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
         elif event.type == EventType.START_ENCRYPTION:
             if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
                 raise event.error("the log is encrypted from here on: its keyring is needed")
         else:
+            self._step(offset, len(raw), token_of(event))
             self._rollbacks.feed(event, int(frame[f.BEGAN]))
             if self._holding and isinstance(event, XaPrepareEvent) and not event.one_phase:
                 self._may_hold(int(frame[f.BEGAN]))
-            if ends_transaction(event):
-                frame[f.SAFE] = event.end_offset or 0
             if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
                 self._define(event)
         frame[f.CURSOR] += len(raw)
+
+    def _step(self, offset: int, size: int, token: Token) -> None:
+        """Take the grammar's step with an event, as the kernel does."""
+        frame = self._frame
+        if not self._inside:
+            frame[f.BEGAN] = frame[f.SAFE] = offset
+            frame[f.STATEMENT_ENDED] = 0
+        frame[f.STATE] = STEPS_ANYWAY[self.state & 0xFF, token]
+        if not self._inside:
+            frame[f.SAFE] = offset + size
+
+    def _begin_format(self, event: FormatDescriptionEvent) -> None:
+        """A format description makes a transaction under way void, or it goes on (relay logs)."""
+        frame = self._frame
+        if self._inside and (event.created or not self.state & k.ROTATED):
+            offset = event.offset or 0
+            if offset > len(MAGIC):
+                self._rollbacks.ranges.append((self.log.name, int(frame[f.BEGAN]), offset))
+            frame[f.STATE] = State.OUTSIDE
+            frame[f.SAFE] = offset
+        frame[f.STATE] &= 0xFF
 
     def _may_hold(self, began: int) -> None:
         """What was prepared may be decided later: let a part begin there."""

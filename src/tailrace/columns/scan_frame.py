@@ -14,8 +14,8 @@ CHECKSUM_BYTES: Final = 3
 """0 or 4: what each event has at its end."""
 SAFE: Final = 4
 """Offset behind the last transaction that ended."""
-HAS_GTIDS: Final = 5
-"""Not 0 once a GTID event was met in this file, so that transactions begin with one."""
+STATE: Final = 5
+"""The grammar's state, as in the plan's frame (`tailrace.columns.layout`)."""
 BEGAN: Final = 6
 """Offset where the transaction under way, or the last one, began."""
 STATEMENT_ENDED: Final = 7
@@ -44,7 +44,11 @@ PAYLOAD_COUNT: Final = 18
 PAYLOAD_CAPACITY: Final = 19
 """0 where nobody asks for them."""
 PAYLOAD_WORDS: Final = 4
-WORDS: Final = 20
+STEPS: Final = 20
+"""Address of `tailrace.columns.grammar.STEPS_ANYWAY`."""
+TYPES: Final = 21
+"""As in the plan's frame."""
+WORDS: Final = 22
 
 # Why the kernel stopped.
 DONE: Final = 0
@@ -54,7 +58,3 @@ AT_EVENT: Final = 1
 FULL: Final = 2
 """No room for more bounds or payloads."""
 BAD_LENGTH: Final = -1
-
-BEGIN: Final = int.from_bytes(b"BEGI", "little")
-"""The first four bytes of the statement BEGIN, and below of COMMIT."""
-COMMIT: Final = int.from_bytes(b"COMM", "little")

@@ -16,7 +16,7 @@ from tailrace.log import Log
 from tailrace.position import Position, file_number
 from tailrace.rollbacks import Rollbacks
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import BoundaryParser
+from tailrace.transactions import BoundaryParser, State
 
 if TYPE_CHECKING:
     from tailrace.storage import LogFile, LogSeries
@@ -44,12 +44,15 @@ def plan_splits(
     known = catalogue.copy() if catalogue is not None else Catalogue()
     splits: list[Split] = []
     rollbacks = Rollbacks()
+    state = int(State.OUTSIDE)
     for log in series.files:
         start = 4
         if after is not None and (number := file_number(log.name)) is not None:
             first = file_number(after.file) or 0
             start = after.offset if number == first else (NEVER if number < first else 4)
-        splits += Scan(series.name, log, known, rollbacks, target_bytes, start).run()
+        scan = Scan(series.name, log, known, rollbacks, target_bytes, start, state=state)
+        splits += scan.run()
+        state = scan.state
     rollbacks = with_payloads(rollbacks, series)
     for file, start, _ in rollbacks.ranges:
         if after is not None and Position(file, start) < after:
@@ -74,10 +77,12 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
     """
     rollbacks = Rollbacks()
     unfinished: list[tuple[str, int, int]] = []
+    state = int(State.OUTSIDE)
     with suppress(LogError):
         for log in series.files:
-            scan = Scan(series.name, log, Catalogue(), rollbacks, NEVER, 4)
+            scan = Scan(series.name, log, Catalogue(), rollbacks, NEVER, 4, state=state)
             scan.run()
+            state = scan.state
             if scan.unfinished is not None:
                 unfinished.append((log.name, scan.unfinished, NEVER))
         rollbacks = with_payloads(rollbacks, series)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailrace.columns import layout as k
 from tailrace.columns import scan_frame as f
 from tailrace.columns.kernels.memory import get, helper, length_encoded, put, put64, u8, u16, u32
 
@@ -18,6 +19,22 @@ def _note_begin(frame, offset):
         put64(get(frame, f.BOUNDS) + count * 8, offset)
         put(frame, f.BOUND_COUNT, count + 1)
         put(frame, f.LAST, offset)
+    return True
+
+
+@helper
+def _step(frame, p, size, token):
+    """Take the grammar's step with an event; False where a bound is wanted and has no room."""
+    state = get(frame, f.STATE) & 0xFF
+    offset = p + get(frame, f.BASE)
+    if state == k.OUTSIDE or (k.T_GTID <= token <= k.T_SINGLE):
+        put(frame, f.SAFE, offset)
+        if not _note_begin(frame, offset):
+            return False
+    after = u8(get(frame, f.STEPS) + state * 16 + token)
+    put(frame, f.STATE, after)
+    if after == k.OUTSIDE:
+        put(frame, f.SAFE, offset + size)
     return True
 
 
@@ -64,10 +81,10 @@ def _note_payload(frame, p, size):
     """A transaction payload; False as above."""
     offset = p + get(frame, f.BASE)
     capacity = get(frame, f.PAYLOAD_CAPACITY)
+    count = get(frame, f.PAYLOAD_COUNT)
+    if (capacity and count >= capacity) or not _step(frame, p, size, k.T_PAYLOAD):
+        return False
     if capacity:
-        count = get(frame, f.PAYLOAD_COUNT)
-        if count >= capacity:
-            return False
         entry = get(frame, f.PAYLOADS) + count * (f.PAYLOAD_WORDS * 8)
         put64(entry, offset)
         put64(entry + 8, size)
@@ -75,7 +92,6 @@ def _note_payload(frame, p, size):
         frames = _frames_at(p, p + size - get(frame, f.CHECKSUM_BYTES))
         put64(entry + 24, frames - p if frames else 0)
         put(frame, f.PAYLOAD_COUNT, count + 1)
-    put(frame, f.SAFE, offset + size)
     return True
 
 
@@ -88,15 +104,13 @@ def _statement(frame, p, size, tail):
     length = p + size - tail - text
     if length < 0:
         return f.AT_EVENT
-    offset = p + get(frame, f.BASE)
-    if length == 5 and u32(text) == f.BEGIN and u8(text + 4) == 78:
-        if get(frame, f.HAS_GTIDS) == 0 and not _note_begin(frame, offset):
-            return f.FULL
-    elif length == 6 and u32(text) == f.COMMIT and u16(text + 4) == 0x5449:
-        put(frame, f.SAFE, offset + size)
+    if length == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
+        token = k.T_BEGIN
+    elif length == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
+        token = k.T_COMMIT
     else:
         return f.AT_EVENT
-    return f.DONE
+    return f.DONE if _step(frame, p, size, token) else f.FULL
 
 
 def scan_events(frame):
@@ -104,6 +118,7 @@ def scan_events(frame):
     end_of_block = get(frame, f.END)
     base = get(frame, f.BASE)
     tail = get(frame, f.CHECKSUM_BYTES)
+    types = get(frame, f.TYPES)
     p = get(frame, f.CURSOR)
     while end_of_block - p >= 19:
         put(frame, f.CURSOR, p)
@@ -113,28 +128,34 @@ def scan_events(frame):
         if end_of_block - p < size:
             return f.DONE
         kind = u8(p + 4)
+        form = u8(types + kind)
+        token = form & 15
         if kind in (19, 29, 160):
             if get(frame, f.STATEMENT_ENDED) and not _note_statement(frame, p + base):
                 return f.FULL
         elif 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171 or kind == 39:
-            if size >= 27 + tail and u8(p + 25) & 1:
+            token = k.T_ROWS
+            if size >= 27 + tail and u8(p + (23 if form & k.SHORT_ID else 25)) & 1:
                 put(frame, f.STATEMENT_ENDED, 1)
-        elif kind in (33, 34, 42, 162):
-            put(frame, f.HAS_GTIDS, 1)
-            put(frame, f.SAFE, p + base)
-            if not _note_begin(frame, p + base):
-                return f.FULL
-        elif kind == 16:
-            put(frame, f.SAFE, p + size + base)
+                token = k.T_ROWS_END
+        elif kind == 162:
+            token = k.T_SINGLE if size >= 32 + tail and u8(p + 31) & 1 else k.T_GROUP
         elif kind == 40:
+            token = 0
             if not _note_payload(frame, p, size):
                 return f.FULL
         elif kind == 2:
+            token = 0
             reason = _statement(frame, p, size, tail)
             if reason != f.DONE:
                 return reason
         elif kind in (15, 38, 164, 165):
             return f.AT_EVENT
+        elif kind == 4:
+            put(frame, f.STATE, get(frame, f.STATE) | k.ROTATED)
+        quiet = token >= k.T_ROWS and get(frame, f.STATE) == k.OPEN  # where rows change nothing
+        if token and not quiet and not _step(frame, p, size, token):
+            return f.FULL
         p += size
     put(frame, f.CURSOR, p)
     return f.DONE
