@@ -21,6 +21,16 @@ def test_import_is_light():
     assert loaded("import tailrace") == []
 
 
+def test_modules_are_had_by_name():
+    """``tailrace.errors`` needs no import of its own; what is no module is no attribute."""
+    code = """
+import tailrace
+print(tailrace.errors.BadLogName.__name__, tailrace.open.__name__, hasattr(tailrace, "nothing"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["BadLogName", "open", "False"]
+
+
 def test_reading_events_is_light():
     assert loaded(f"import tailrace\nfor event in tailrace.open({str(SHOP)!r}): pass") == []
 

@@ -7,35 +7,40 @@ a log, `append` goes on with one, and a `Table` says how the rows that go into i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from tailrace.log import Log, open  # noqa: A004 - it is tailrace.open
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tailrace.columns import changes
+    from tailrace.log import Log, open  # noqa: A004 - it is tailrace.open
     from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
     from tailrace.writing import append, create
 
 __all__ = ["Log", "Table", "append", "changes", "create", "open", "receive"]
 
+_MODULES: Final = {
+    "Log": "log",
+    "Table": "schema.table",
+    "append": "writing",
+    "changes": "columns",
+    "create": "writing",
+    "open": "log",
+    "receive": "replication.receiver",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pyarrow, and what readers do without, only when it is asked for."""
-    if name == "changes":
-        from tailrace.columns import changes  # noqa: PLC0415 - `import tailrace` stays light
+    """Import a name, or a module of the package, when it is asked for: `import tailrace` is light.
 
-        return changes
-    if name == "Table":
-        from tailrace.schema.table import Table  # noqa: PLC0415 - `import tailrace` stays light
-
-        return Table
-    if name == "receive":
-        from tailrace.replication.receiver import receive  # noqa: PLC0415 - as above
-
-        return receive
-    if name in {"append", "create"}:
-        from tailrace import writing  # noqa: PLC0415 - `import tailrace` stays light
-
-        return getattr(writing, name)
+    Nearly nothing of the command is imported before it can be interrupted (`tailrace.__main__`).
+    """
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

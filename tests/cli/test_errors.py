@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,22 @@ def test_ctrl_c(run, monkeypatch):
     monkeypatch.setattr(tailrace.cli, "app", interrupted)
     ran = run("log", "x")
     assert (ran.status, ran.err) == (130, "")
+
+
+@pytest.mark.parametrize("module", ["cyclopts", "uuid"])
+def test_ctrl_c_while_it_is_imported(tmp_path, module):
+    """The first is what the command needs, the second what the package does."""
+    (tmp_path / f"{module}.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    script = Path(sys.executable).with_name("tailrace")
+    ran = subprocess.run(
+        [script, "stat", tmp_path],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
 
 
 def test_a_reader_that_goes_away(shop):
