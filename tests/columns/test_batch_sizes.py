@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import tailrace
-from tailrace.columns import blocks, table
+from tailrace.columns import blocks, pool, table
 
 ROWS, BLOCK, MOST = 60_000, 1 << 16, 1_000
 """Rows of some seven bytes: a block has several batches of them."""
@@ -41,3 +41,26 @@ def test_few_batches(log, monkeypatch):
     assert sum(sizes) == ROWS
     assert max(sizes) == MOST
     assert len(sizes) < 1.5 * ROWS / MOST
+
+
+def test_what_a_full_batch_leaves(tmp_path, monkeypatch):
+    """The batch after one that was full has room for the rest of the block, not for all of it."""
+    path = tmp_path / "log.000001"
+    defined = "create table d.t (id int primary key, a varchar(9), b varchar(9), c varchar(300))"
+    with tailrace.create(path, flavour="mysql", server_id=1) as log, log.transaction() as change:
+        change.insert(
+            tailrace.Table.parse(defined, flavour="mysql"),
+            [(number, "", "", "c" * 250) for number in range(30_000)],
+        )
+    sizes = []
+    take = pool.Pool.take
+
+    def noted(self, size):
+        sizes.append(size)
+        return take(self, size)
+
+    monkeypatch.setattr(pool.Pool, "take", noted)
+    rows = [batch.num_rows for batch in tailrace.changes(path)]
+    assert len(rows) == 2
+    assert sum(rows) == 30_000
+    assert sizes[1] < 1.5 * sizes[0] * rows[1] / rows[0]

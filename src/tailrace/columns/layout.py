@@ -235,7 +235,9 @@ D_CLAIMED: Final = 35
 """Bytes that compressed values of this batch say they uncompress to."""
 D_MOST_CLAIMED: Final = 36
 """Where a row takes D_CLAIMED past this, and is not the batch's first, it is left to the next."""
-DECODE_WORDS: Final = 37
+D_LEFT: Final = 37
+"""Where a batch is full: the bytes of rows that are left for those after it."""
+DECODE_WORDS: Final = 38
 
 GTID_TEXT: Final = 96
 

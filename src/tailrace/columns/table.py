@@ -42,6 +42,8 @@ MOST_ROWS: Final = 1 << 17
 MOST_BYTES: Final = 24 << 20
 """Bytes of one batch, at most, before character sets and JSON become UTF-8; a row may have more."""
 _MOST_TEXT: Final = (1 << 31) - (1 << 16)
+_USUAL_TEXT: Final = 16
+"""Bytes that a value of variable length is taken to have, before any was seen."""
 _MADE_AT_ONCE: Final = 68
 """Room that the kernel wants before it makes text of a value."""
 _ODD_ROOM: Final = 4096
@@ -77,7 +79,8 @@ class TableDecoder:
         self.schema = schema_of(table, [(c.name, p) for c, p in self.asked], source)
         self.digits = [plan.argument for plan in plans]  # of temporal columns: only these ask
         self.template, self._names = self._columns_template(plans)
-        self.row_bytes = float((len(plans) + 7) // 8 + sum(plan.least for plan in plans) + 1)
+        texts = _USUAL_TEXT * sum(plan.kind == k.STRING for plan in plans)
+        self.row_bytes = float((len(plans) + 7) // 8 + sum(plan.least for plan in plans) + 1 + texts)
         """How many bytes an image takes, about; corrected as rows are seen."""
         self._scratch = np.zeros(len(plans) // 8 + k.PADDING, np.uint8)
         self.text_bytes: dict[int, float] = {}
@@ -153,7 +156,6 @@ class TableDecoder:
         decode = kernel("decode_rows")
         images = 2 if seen & 2 else 1
         needed: dict[int, int] = {}
-        total = 0
         while frame[k.D_ENTRY] >= 0:
             place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
             try:
@@ -173,9 +175,10 @@ class TableDecoder:
                     offset=place,
                 ) from None
             needed = {}
-            total += rows
-            if reason == k.ALL_DECODED and total:
-                self.row_bytes = max(size / total / images, 1.0)
+            if rows:
+                left = int(frame[k.D_LEFT])
+                self.row_bytes = max((size - left) / rows / images, 1.0)
+                size = left
             del batch  # and with it what is not among the record's buffers
             if record is not None:
                 yield record

@@ -93,8 +93,29 @@ def _stop(frame, index, p, number, row, reason):
     return reason
 
 
+@helper
+def _left(frame):
+    """How many bytes of rows there are from where the frame stands on."""
+    index = get(frame, k.D_ENTRY)
+    p = get(frame, k.D_ROW)
+    left = 0
+    while index >= 0:
+        entry = get(frame, k.D_ENTRIES) + index * (k.ENTRY_WORDS * 8)
+        left += get(entry, k.E_END) - (p if p else get(entry, k.E_ROWS))
+        p = 0
+        index = get(entry, k.E_NEXT)
+    return left
+
+
 def decode_rows(frame):
     """Decode from where the frame stands until the batch is full or all entries are done."""
+    reason = _decode_rows(frame)
+    put(frame, k.D_LEFT, _left(frame) if reason == k.BATCH_FULL else 0)
+    return reason
+
+
+@helper
+def _decode_rows(frame):
     index = get(frame, k.D_ENTRY)
     row = get(frame, k.D_ROWS)
     capacity = get(frame, k.D_CAPACITY)
