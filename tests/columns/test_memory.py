@@ -11,31 +11,34 @@ import pytest
 
 import tailrace
 
-DECODE = """
-import resource, sys, tailrace
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+PEAK = """
+import sys
+def peak():  # of this process alone; getrusage's is also its parent's
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
+"""
+DECODE = f"""{PEAK}
+import tailrace
 rows = []
 for path in sys.argv[1:]:
     rows.append(sum(batch.num_rows for batch in tailrace.changes(path)))
     print(rows[-1], peak())
 """
 
-LINES = """
-import resource, sys
-sys.argv[1:1] = ["log", "--as", "json"]
+LINES = f"""{PEAK}
+sys.argv[1:1] = ["log", "--as"]
 from tailrace.cli import main
 try:
     main()
 finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+    print(peak(), file=sys.stderr)
 """
 
 
-def peaks(small, large):
+def peaks(small, large, code=DECODE):
     """The rows of the large log, and by how many MB it raises the peak above the small one's."""
     done = subprocess.run(
-        [sys.executable, "-c", DECODE, str(small), str(large)],
+        [sys.executable, "-c", code, str(small), str(large)],
         capture_output=True,
         text=True,
         check=False,
@@ -156,20 +159,21 @@ def test_large_values_that_become_other_text(mysql97, tmp_path, kind, most):
 @pytest.mark.parametrize("kind", LARGE)
 def test_large_values_as_lines_of_json(mysql97, tmp_path, kind):
     """Held are the event, its rows, the value, its text and the line."""
-    small, many = (
-        int(
-            subprocess.run(
-                [sys.executable, "-c", LINES, str(log)],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=True,
-                env=os.environ,
-            ).stderr.split()[-1]
-        )
-        for log in large(mysql97, tmp_path, kind)
-    )
+    small, many = (peak_of_lines("json", log) for log in large(mysql97, tmp_path, kind))
     assert many - small < {"json": 120, "latin1": 97, "blob": 118}[kind]
+
+
+def peak_of_lines(how, log):
+    """MB that ``tailrace log --as`` takes at most."""
+    done = subprocess.run(
+        [sys.executable, "-c", LINES, how, str(log)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    return int(done.stderr.split()[-1])
 
 
 @pytest.mark.parametrize(
@@ -204,3 +208,44 @@ def test_values_are_whole(mysql97, tmp_path):
         (4, "f", "g" * 30_000),
         (5, None, "h"),
     ]
+
+
+READ = f"""{PEAK}
+import tailrace
+for path in sys.argv[1:]:
+    for event in tailrace.open(path):
+        event.fields()
+    print(event.offset, peak())
+"""
+VALUE = 96 << 20
+
+
+def made(folder, value, *, kind="longblob", compress):
+    """Two logs of one transaction: of small values, and of a large one and small ones."""
+    table = tailrace.Table.parse(f"create table d.t (id int, body {kind})", flavour="mysql")
+    paths = []
+    for name, each in (("small", value[:10]), ("large", value)):
+        paths.append(folder / f"{name}.000001")
+        log = tailrace.create(paths[-1], flavour="mysql", server_id=1, compress=compress)
+        with log, log.transaction() as change:
+            change.insert(table, [(1, each)])
+            change.insert(table, [(2, value[:10]), (3, None)])
+    return paths
+
+
+@pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])
+def test_one_large_value_as_batches(tmp_path, compress):
+    """Held are the event, and as the value is taken out of it less and less of it."""
+    logs = made(tmp_path, bytes(VALUE), compress=compress)
+    rows, more = peaks(*logs)
+    assert rows == 3
+    assert more < (1.3 if compress else 2.3) * (VALUE >> 20)  # plain: its headers are gone through
+    rows = [row for batch in tailrace.changes(logs[1]) for row in batch.column("after").to_pylist()]
+    assert [tuple(row.values()) for row in rows] == [(1, bytes(VALUE)), (2, bytes(10)), (3, None)]
+
+
+@pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])
+def test_one_large_value_as_events(tmp_path, compress):
+    """Held are the event's bytes, and its body while it is made of them."""
+    _, more = peaks(*made(tmp_path, bytes(VALUE), compress=compress), code=READ)
+    assert more < 2.2 * (VALUE >> 20)

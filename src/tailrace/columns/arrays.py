@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import layout as k
+from tailrace.columns.pages import Pages, give_back
 from tailrace.constants import ColumnType
 from tailrace.rows.schema import Column, Logical, TableSchema
 
@@ -51,6 +52,8 @@ METADATA_FIELDS: Final = (
 """The change record's own fields, in order; ``before`` and ``after`` follow."""
 
 _MOST_ZEROS: Final = 1 << 16
+_MOVED: Final = 4 << 20
+"""Bytes that are moved together."""
 
 
 def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str) -> pa.Schema:
@@ -205,9 +208,19 @@ def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.A
     return pa.Array.from_buffers(_PRESENT, length, [valid], children=children)
 
 
-def moved(array: pa.Array) -> pa.Array:
-    """The same text or bytes, in memory of their own."""
+def moved(array: pa.Array, *, spent: bool = False) -> pa.Array:
+    """The same text or bytes, in memory of their own.
+
+    Where they are ``spent``, which nobody reads again, the memory that they had is given back.
+    """
     valid, offsets, data = array.buffers()
-    copied = pa.py_buffer(np.frombuffer(data, np.uint8).copy())
-    buffers = [valid, offsets, copied]
+    source = np.frombuffer(data, np.uint8)
+    pages = Pages(source.size)
+    target = pages.array()
+    for at in range(0, source.size, _MOVED):
+        piece = source[at : at + _MOVED]
+        target[at : at + _MOVED] = piece
+        if spent:
+            give_back(int(piece.ctypes.data), piece.size)
+    buffers = [valid, offsets, pages.buffer()]
     return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, array.offset)

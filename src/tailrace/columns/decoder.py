@@ -33,7 +33,12 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.header import EventHeader
-from tailrace.events.payload import PayloadFields, TransactionPayloadEvent, unpack
+from tailrace.events.payload import (
+    LARGEST_PIECE,
+    PayloadFields,
+    TransactionPayloadEvent,
+    unpack,
+)
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
 from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, savepoint_of_rollback
@@ -268,7 +273,7 @@ class LogDecoder(Walker):
     def _pieces(self, pieces: Iterator[bytes], offset: int) -> Iterator[pa.RecordBatch]:
         """Walk the events of an uncompressed payload; a large one is decoded as it comes."""
         frame = self._frame
-        saved, context = frame.copy(), self.context
+        saved, context, spent = frame.copy(), self.context, self._spent
         self.context = DecodeContext(context.format)
         frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
@@ -293,12 +298,13 @@ class LogDecoder(Walker):
                     large = True
                     yield from self._flush()
                 done = yield from self._inner(held.memory, held.size, seen)
+                self._spent = True  # what it decodes now is dropped next
                 yield from self._flush()
                 held.drop(done)
                 seen += done
                 first = held.size >= HEADER_SIZE and int(held.memory[9:13].view(np.uint32)[0])
                 wanted = max(_PAYLOAD_BLOCK, min(first, MAX_EVENT_SIZE))
-                held.reserve(wanted)
+                held.reserve(wanted + LARGEST_PIECE)  # the last piece may hold more than the event
         data = held.memory if large else self._keep(held.memory[: held.size].tobytes())
         done = yield from self._inner(data, held.size, seen)
         if damage is not None:  # what came before it is read first, as it may hold another error
@@ -308,7 +314,9 @@ class LogDecoder(Walker):
         if seen + done == 0:
             raise EventDecodeError("the payload holds no event", file=self.file, offset=offset)
         if large:
+            self._spent = True
             yield from self._flush()
+        self._spent = spent
         frame[_OUTER] = saved[_OUTER]
         self.context = context
 

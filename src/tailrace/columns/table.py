@@ -47,8 +47,8 @@ _USUAL_TEXT: Final = 16
 _MADE_AT_ONCE: Final = 68
 """Room that the kernel wants before it makes text of a value."""
 _ODD_ROOM: Final = 4096
-_REMADE: Final = frozenset({Finish.JSONB, Finish.CHARSET})
-"""Of values that become other text a large one is not copied first."""
+_IN_PLACE: Final = frozenset({Finish.NOTHING, Finish.GEOMETRY, Finish.JSONB, Finish.CHARSET})
+"""Of these a large value is read where it stands in the log's bytes."""
 _FIXED: Final = {
     k.D_OP: 1,
     k.D_STAMP: 8,
@@ -79,8 +79,8 @@ class TableDecoder:
         self.schema = schema_of(table, [(c.name, p) for c, p in self.asked], source)
         self.digits = [plan.argument for plan in plans]  # of temporal columns: only these ask
         self.template, self._names = self._columns_template(plans)
-        texts = _USUAL_TEXT * sum(plan.kind == k.STRING for plan in plans)
-        self.row_bytes = float((len(plans) + 7) // 8 + sum(plan.least for plan in plans) + 1 + texts)
+        sizes = (plan.least + _USUAL_TEXT * (plan.kind == k.STRING) for plan in plans)
+        self.row_bytes = float((len(plans) + 7) // 8 + sum(sizes) + 1)
         """How many bytes an image takes, about; corrected as rows are seen."""
         self._scratch = np.zeros(len(plans) // 8 + k.PADDING, np.uint8)
         self.text_bytes: dict[int, float] = {}
@@ -270,7 +270,7 @@ class _Batch:
             room = self._room if known is None else int(known * self._arena.rows * 1.2) + 1024
             needed = self._needed.get(index, 0)
             room = max(min(room, size), needed)
-            if plan.finish in _REMADE and self._arena.rows == 1:
+            if plan.finish in _IN_PLACE and self._arena.rows == 1:
                 if needed > LARGE:
                     return self._arena.text(needed, elsewhere=True)
                 room = min(room, LARGE)
@@ -410,9 +410,10 @@ class _Batch:
             array = pa.Array.from_buffers(plan.raw, rows, buffers, -1 if empty else 0)
             odd: dict[int, str] = {}
             try:
-                child = finish(array, plan, column, odd, spent=self._spent and values.elsewhere)
+                spent = self._spent and values.elsewhere
+                child = finish(array, plan, column, odd, spent=spent)
                 taken = values.elsewhere and _begin(child) == _begin(array) >= 0
-                children.append(moved(child) if taken else child)
+                children.append(moved(child, spent=spent) if taken else child)
             except BadRow as error:
                 error.message = f"column {column.name}: {error.reason}"
                 bad.append(error)

@@ -32,6 +32,7 @@ from tailrace.errors import (
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
 from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
 from tailrace.position import file_number
@@ -305,12 +306,14 @@ class Walker(ABC):
         Raises what reading the log by events raises of it.
         """
         if self._frame[k.FIXED_POSITION] >= 0:  # the grammar knows the payload's own event alone
-            event.check()
+            if event.type in NOT_INSIDE:
+                raise event.error(f"the payload holds an event of type {event.type}")
+            event.check_fields()
             return Boundary.INSIDE
         if self.context.format is None:
             raise event.error("a log begins with a format description event", LogError)
         boundary = self._place(event)
-        event.check()
+        event.check_fields()  # what a payload holds is examined where it is walked
         if take:
             self._take_boundary(event, boundary)
         return boundary

@@ -315,7 +315,11 @@ class Event:
         return {name: getattr(self, name) for name in self.FIELDS}
 
     def check(self) -> None:
-        """Decode all of the body, so that what is wrong in it is raised."""
+        """Decode all of the body, and all events inside, so that what is wrong is raised."""
+        self.check_fields()
+
+    def check_fields(self) -> None:
+        """Decode all fields, but no events inside."""
         self._read()
         self.fields()
         for name in self._LAZY:

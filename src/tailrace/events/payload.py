@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import zstandard
@@ -27,7 +28,8 @@ _SMALL_STEP: Final = 1 << 6
 
 While one gives more than a piece, small ones are taken, which give 2 MiB at most.
 """
-_PIECE: Final = 1 << 20
+LARGEST_PIECE: Final = 1 << 20
+"""Bytes of a piece of a payload, at most."""
 _LARGEST_WINDOW: Final = 1 << 27
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 
@@ -96,11 +98,11 @@ class PayloadFields:
 
 def _cut(data: bytes | memoryview) -> Iterator[bytes]:
     """Bytes in pieces of 1 MiB at most."""
-    if isinstance(data, bytes) and len(data) <= _PIECE:
+    if isinstance(data, bytes) and len(data) <= LARGEST_PIECE:
         yield data
         return
-    for at in range(0, len(data), _PIECE):
-        yield bytes(data[at : at + _PIECE])
+    for at in range(0, len(data), LARGEST_PIECE):
+        yield bytes(data[at : at + LARGEST_PIECE])
 
 
 def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> Iterator[bytes]:
@@ -133,7 +135,7 @@ def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> It
                     break
                 rest = frame.unused_data
                 frame = None
-            step = _SMALL_STEP if made * _STEP > _PIECE * step else _STEP
+            step = _SMALL_STEP if made * _STEP > LARGEST_PIECE * step else _STEP
     if frame is not None:
         raise EventDecodeError("the compressed payload ends too early")
 
@@ -143,22 +145,38 @@ def events_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
     Never more than one and a piece in memory. Raises TruncatedEvent, EventDecodeError.
     """
-    held = bytearray()
-    at = seen = 0
-    for piece in pieces:
-        del held[:at]
+    data = b""
+    large: BytesIO | None = None  # an event that is longer than a piece: it grows without a copy
+    length = seen = 0
+    for each in pieces:
+        piece = each
+        if large is not None:
+            missing = length - large.tell()
+            large.write(memoryview(piece)[:missing])
+            if large.tell() < length:
+                continue
+            whole = [large.getvalue()]
+            large = None
+            yield whole.pop()  # the only one who holds it is who asked for it
+            seen += 1
+            piece = piece[missing:]
+        data += piece
         at = 0
-        held += piece
-        while len(held) - at >= HEADER_SIZE:
-            length = unpack_header(held, at)[3]
+        while len(data) - at >= HEADER_SIZE:
+            length = unpack_header(data, at)[3]
             if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
                 raise bad_length(length)
-            if len(held) - at < length:
+            if len(data) - at < length:
+                if length > LARGEST_PIECE:
+                    large = BytesIO()
+                    large.write(memoryview(data)[at:])
+                    at = len(data)
                 break
-            yield bytes(memoryview(held)[at : at + length])
+            yield data[at : at + length]
             at += length
             seen += 1
-    if at != len(held):
+        data = data[at:]
+    if data or large is not None:
         raise TruncatedEvent("the payload ends inside an event")
     if not seen:
         raise EventDecodeError("the payload holds no event")
@@ -277,6 +295,7 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
         super().check()
         for event in self.events():
             event.check()
+            del event  # before the next is made: it may be large
 
     def events(self, unknown: Literal["error", "opaque"] = "error") -> Iterator[Event]:
         """The events inside, decoded; their place is this event's. ``unknown`` as in a context.
@@ -284,25 +303,30 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
         Raises EventDecodeError, UnknownEvent, MissingTableMap, ...
         """
         context = DecodeContext(self.form, unknown=unknown)
-        for index, raw in enumerate(self.raw_events()):
-            if raw[4] in _NOT_INSIDE:
+        index = 0
+        for raw in self.raw_events():
+            if raw[4] in NOT_INSIDE:
                 raise self.error(f"the payload holds an event of type {raw[4]}")
             event = context.decode(raw, file=self.file, offset=self.offset)
+            del raw  # it may be large, and the event has it
             event.inner_index = index
             event.outer_length = self.header.length
+            index += 1  # noqa: SIM113 - `enumerate` keeps what it gave last
             yield event
+            del event
 
     def __iter__(self) -> Iterator[Event]:
         return self.events()
 
 
-_NOT_INSIDE: Final = frozenset({EventType.TRANSACTION_PAYLOAD, EventType.FORMAT_DESCRIPTION})
+NOT_INSIDE: Final = frozenset({EventType.TRANSACTION_PAYLOAD, EventType.FORMAT_DESCRIPTION})
+"""Types of events that do not stand in a payload."""
 
 
 def _checked_inner(event: Event) -> Event:
     if not isinstance(event, Event):
         raise EventEncodeError(f"events: {event!r} is no event")
-    if event.type in _NOT_INSIDE:
+    if event.type in NOT_INSIDE:
         raise EventEncodeError(f"events: a {event.name} does not stand in a payload")
     return event
 

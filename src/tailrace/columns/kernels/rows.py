@@ -101,7 +101,7 @@ def _left(frame):
     left = 0
     while index >= 0:
         entry = get(frame, k.D_ENTRIES) + index * (k.ENTRY_WORDS * 8)
-        left += get(entry, k.E_END) - (p if p else get(entry, k.E_ROWS))
+        left += get(entry, k.E_END) - (p or get(entry, k.E_ROWS))
         p = 0
         index = get(entry, k.E_NEXT)
     return left
