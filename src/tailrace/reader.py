@@ -244,6 +244,7 @@ class Reader:
             self._take_definition(event)
         elif code == _FORMAT and isinstance(event, FormatDescriptionEvent):
             self._format = event.description
+            self._schemas.clear()
             self._enter(event)
         elif begun and isinstance(event, RowsEvent) and not event.is_dummy:
             return self._schema(event)

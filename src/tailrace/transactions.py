@@ -24,7 +24,8 @@ The grammar, a line an alternative; lower case is what follows from it, upper ca
 
 A format description event between transactions is CONTROL. Inside one it ends the attempt: the
 server crashed, and what was read is void, unless a ROTATE came before it and ``created`` is 0 (a
-relay log, which may change files in mid-transaction). Source: facts sheet, section 9.
+relay log, which may change files in mid-transaction, and then has two of them: its own and the
+source's). Source: facts sheet, section 9.
 """
 
 from __future__ import annotations
@@ -223,9 +224,9 @@ class BoundaryParser:
     After an END, ``kind`` says how the transaction ended. ``control`` is true after an event that
     belongs to no transaction wherever it stands, ``discarded`` after a format description event
     that made an unfinished transaction void. ``state`` is where the machine stands, ``rotated``
-    whether a ROTATE was the last event; who lets a kernel take some of the steps sets both. Events
-    from inside a payload are INSIDE and change nothing: the payload's own event is the
-    transaction's END.
+    whether a ROTATE came after the last event of a transaction; who lets a kernel take some of the
+    steps sets both. Events from inside a payload are INSIDE and change nothing: the payload's own
+    event is the transaction's END.
     """
 
     __slots__ = ("_ddl", "control", "discarded", "kind", "rotated", "state")
@@ -288,7 +289,7 @@ class BoundaryParser:
             if self.inside and (event.created or not self.rotated):
                 self.discarded = True
                 self.state = State.OUTSIDE
-            self.rotated = False
+                self.rotated = False
         elif isinstance(event, RotateEvent):
             self.rotated = True
         return Boundary.INSIDE if self.inside else Boundary.OUTSIDE

@@ -301,6 +301,51 @@ def test_a_table_map_before_a_rotate_is_of_the_rows_after_it(case, rows, shown):
     assert found[0].endswith(shown)
 
 
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize(
+    ("case", "rows"),
+    [("mysql-9.7.relay-log", DELETE), ("mariadb-11.8.json-text-full:1132", UPDATE_V1)],
+)
+def test_a_statement_goes_on_behind_a_format_description(case, rows, files):
+    """MariaDB's replicas cut relay logs between a table map and its rows; mysqlbinlog goes on."""
+    parsed = of(case, TABLE_MAP, rows)
+    (*_, whole) = both(parsed.bytes(), True).rows
+    relay = of("mysql-9.7.relay-log", ROTATE)
+    rotate = relay.events[max(n for n, e in enumerate(relay.events) if e[4] == ROTATE)]
+    again = Parsed([bytearray(parsed.events[0])], parsed.tail)
+    again.events[0][19 + 52 : 19 + 56] = bytes(4)  # when its server was started: 0 in later files
+    again.seal(0)
+    index = index_of(parsed, rows)
+    heads = [again.events[0]] * 2  # the relay log's and the source's
+    halves = [[*parsed.events[:index], rotate], [*heads, *parsed.events[index:]]]
+    if files == 1:
+        halves = [halves[0] + halves[1]]
+    logs = [
+        verdicts.series_of(b"\xfebin" + b"".join(half), f"binlog.{number:06}").files[0]
+        for number, half in enumerate(halves, 1)
+    ]
+    series = LogSeries("binlog", tuple(logs))
+    objects = verdicts.by_objects(series, verify=True)
+    columns = verdicts.by_columns(series, verify=True)
+    assert objects.differs(columns) is None, (objects, columns)
+    assert images(columns.rows[-1]) == images(whole)
+
+
+def test_a_format_description_long_after_a_rotate():
+    """The transaction before it is void: only right behind a ROTATE one goes on."""
+    parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
+    again = Parsed([bytearray(parsed.events[0])], parsed.tail)
+    again.events[0][19 + 52 : 19 + 56] = bytes(4)
+    again.seal(0)
+    relay = of("mysql-9.7.relay-log", ROTATE)
+    rotate = relay.events[max(n for n, e in enumerate(relay.events) if e[4] == ROTATE)]
+    index = index_of(parsed, WRITE)
+    parsed.events[index : index + 1] = [rotate, parsed.events[index], again.events[0]]
+    end = index_of(parsed, XID)
+    found = both(parsed.bytes(), True)
+    assert (found.error, found.offset) == ("BoundaryError", parsed_offset(parsed, end))
+
+
 def test_a_group_of_one_statement_ends_with_its_rows():
     """The column path looks on behind an XA PREPARE for what was rolled back, or has no end."""
     parsed = of("mariadb-10.11.xa:1769", MARIADB_GTID, TABLE_MAP, WRITE_V1, XA_PREPARE)

@@ -32,6 +32,7 @@ from tailrace.errors import (
     UnsupportedType,
 )
 from tailrace.events import DecodeContext
+from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import EventHeader
 from tailrace.events.payload import (
     LARGEST_PIECE,
@@ -137,8 +138,8 @@ class LogDecoder(Walker):
             self._statement(event)
         elif kind == EventType.TRANSACTION_PAYLOAD:
             yield from self._payload(event)
-        elif kind == EventType.FORMAT_DESCRIPTION:
-            self._format_description()
+        elif isinstance(event, FormatDescriptionEvent):
+            self._format_description(event)
         elif kind == EventType.INCIDENT:
             raise event.error("the server lost events here: copy the tables anew", BoundaryError)
         elif kind in _LOADED_FILES:
@@ -150,11 +151,12 @@ class LogDecoder(Walker):
             raise event.error("the log is encrypted from here on: its keyring is needed")
         self._frame[k.CURSOR] += len(raw)
 
-    def _format_description(self) -> None:
+    def _format_description(self, event: FormatDescriptionEvent) -> None:
         self._take_types()
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
-        self._frame[k.GENERATION] += 1
+        if event.created:  # else a statement may go on in this file
+            self._frame[k.GENERATION] += 1
         self._forget_tables()
         if self._frame[k.STATE] == State.OUTSIDE:  # in a relay log a transaction may go on
             self._no_transaction()

@@ -337,7 +337,6 @@ class Scan:
                 self._rollbacks.ranges.append((self.log.name, int(frame[f.BEGAN]), offset))
             frame[f.STATE] = State.OUTSIDE
             frame[f.SAFE] = offset
-        frame[f.STATE] &= 0xFF
 
     def _may_hold(self, began: int) -> None:
         """What was prepared may be decided later: let a part begin there."""

@@ -252,7 +252,10 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         return bool(self.header.flags & EventFlag.IN_USE)
 
     def update(self, context: DecodeContext) -> None:
-        """A new format; no table map outlives it."""
+        """A new format. No table map outlives a server, but a statement may go on in the next file
+        (relay logs).
+        """
         context.format = self.description
         context.checksum_algorithm = self.description.checksum_algorithm
-        context.table_maps.clear()
+        if self.created:
+            context.table_maps.clear()

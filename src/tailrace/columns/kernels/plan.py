@@ -208,7 +208,8 @@ def _sound_status(p, end):
 @helper
 def _step(frame, p, size, token):
     """Take the grammar's step with an event of ``size`` bytes; DOUBT where there is none."""
-    state = get(frame, k.STATE) & 0xFF
+    now = get(frame, k.STATE)
+    state = now & 0xFF
     after = u8(get(frame, k.STEPS) + state * 16 + token)
     if after == k.NO_STEP:
         return k.DOUBT
@@ -217,7 +218,7 @@ def _step(frame, p, size, token):
         put(frame, k.FIRST_CURSOR, p)
         if token > k.T_SINGLE and get(frame, k.HAS_GTIDS):
             no_transaction(frame)
-    if after == state:
+    if after == now:
         return k.DONE
     put(frame, k.STATE, after)
     if after == k.OUTSIDE:
