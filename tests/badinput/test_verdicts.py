@@ -23,6 +23,7 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.events import DecodeContext
+from tailrace.events.payload import PayloadFields, unpack
 from tailrace.reader import Reader
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary, BoundaryParser
@@ -457,6 +458,52 @@ def test_a_payload_longer_than_its_file(size):
     parsed.events[index][9:13] = struct.pack("<I", size)
     found = both(parsed.bytes(), False)
     assert (found.error, found.offset) == ("TruncatedEvent", parsed_offset(parsed, index))
+
+
+def broken_payload(change):
+    """A log with a payload whose plain bytes were changed: where that stands, and its bytes."""
+    parsed = of("mysql-9.7.payload-no-checksum", PAYLOAD)
+    index = index_of(parsed, PAYLOAD)
+    del parsed.events[index + 1 :]
+    event = parsed.events[index]
+    body = bytes(event[19 : len(event) - parsed.tail])
+    fields = PayloadFields.read(body)
+    plain = b"".join(unpack([body[fields.payload_at :]], fields.compression))
+    inner = Parsed(Parsed.of(b"\xfebin" + plain).events, 0)
+    change(inner)
+    plain = b"".join(inner.events)
+    event[19 : len(event) - parsed.tail] = b"\2\3\xfc\xff\0\0" + plain  # not compressed
+    parsed.seal(index)
+    return parsed_offset(parsed, index), parsed.bytes()
+
+
+@pytest.mark.parametrize("size", [19, 56, 100])
+@pytest.mark.parametrize("code", [FORMAT, PAYLOAD])
+def test_what_does_not_stand_in_a_payload(code, size):
+    def change(inner):
+        event = bytearray(size)
+        event[4] = code
+        event[9:13] = struct.pack("<I", size)
+        inner.events.insert(1, event)
+
+    at, log = broken_payload(change)
+    found = both(log, True)
+    assert (found.error, found.offset) == ("EventDecodeError", at)
+    assert f"the payload holds an event of type {code}" in found.message
+
+
+def test_the_first_error_of_a_payload():
+    """Rows that cannot be decoded stand before the cut."""
+
+    def change(inner):
+        rows = inner.events[index_of(inner, WRITE)]
+        del rows[-1]
+        rows[9:13] = struct.pack("<I", len(rows))
+        del inner.events[-1][-1]
+
+    at, log = broken_payload(change)
+    found = both(log, True)
+    assert (found.error, found.offset) == ("EventDecodeError", at)
 
 
 def test_a_table_map_that_the_ddl_does_not_fit():

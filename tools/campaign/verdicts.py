@@ -3,9 +3,10 @@
     ./run python -m tools.campaign badinput --verdicts 500000 --seed 1 [--first 4711]
 
 A verdict is, for a whole log read through, either the rows that it gives, in the log's order, or
-the class of the error that ends it and where that stands. What was given before an error is no
-part of it. The object path is `tailrace.records.Changes`, each event decoded in full as it is
-read, each row as it is given; the column path is `tailrace.columns.changes`.
+the class of the error that ends it and where that stands; of several errors it is the first in the
+log, also inside a payload. What was given before an error is no part of it. The object path is
+`tailrace.records.Changes`, each event decoded in full as it is read, each row as it is given; the
+column path is `tailrace.columns.changes`.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def by_objects(log: LogSeries, *, verify: bool) -> Verdict:
         reader = Reader(log, verify_checksums=verify)
         found = Changes(reader, statements="skip")
         for step in reader:
-            step.event.check()
+            step.event.check_fields()  # the events of a payload are steps of their own
             for change in found.feed(step):
                 rows += _rows(change)
         found.finish()

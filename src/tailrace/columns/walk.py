@@ -22,7 +22,7 @@ from tailrace.columns.pages import Pages
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
-from tailrace.constants import HEADER_SIZE, event_name
+from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
@@ -266,6 +266,13 @@ class Walker(ABC):
         return fixed if fixed >= 0 else int(self._frame[k.CURSOR] + self._frame[k.BASE])
 
     def _decode(self, raw: bytes) -> Event:
+        if self._frame[k.FIXED_POSITION] >= 0 and raw[4] in NOT_INSIDE:
+            raise EventDecodeError(
+                f"the payload holds an event of type {raw[4]}",
+                file=self.file,
+                offset=self._offset(),
+                event_type=event_name(EventType.TRANSACTION_PAYLOAD),
+            )
         return self.context.decode(
             raw, file=self.file, offset=self._offset(), verify_checksum=self._verify
         )
@@ -306,8 +313,6 @@ class Walker(ABC):
         Raises what reading the log by events raises of it.
         """
         if self._frame[k.FIXED_POSITION] >= 0:  # the grammar knows the payload's own event alone
-            if event.type in NOT_INSIDE:
-                raise event.error(f"the payload holds an event of type {event.type}")
             event.check_fields()
             return Boundary.INSIDE
         if self.context.format is None:
