@@ -253,9 +253,11 @@ class Log(Closing):
                 continue
             file, offset, raw = record
             event = decode(raw, file=file, offset=offset, verify_checksum=verify)
+            del record, raw  # the event has what is in them, and it may be large
             if isinstance(event, _NOTED):
                 self._note(event)
             yield event
+            del event
 
     def _note(self, event: Event) -> None:
         """An event that is passed over, or that says that nothing behind it can be read."""
@@ -297,6 +299,7 @@ class Log(Closing):
                 self._advance(event)
                 if taken is not None:
                     taken.ended()
+            del event  # before the next is read: both may be large
         self.incomplete = parser.inside
         self.torn_tail = stream.torn_tail
         yield from pipeline.finish()
@@ -311,6 +314,7 @@ class Log(Closing):
                 yield from pipeline.drain()
             else:
                 yield inner
+            del inner
 
     def _advance(self, event: Event) -> None:
         """Past an event that was taken, but not back to the file's first event."""

@@ -234,6 +234,7 @@ class Reader:
                 yield Step(event, boundary, group, kind, schema, first)
                 if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
                     self.on_pause()
+            del event  # before the next is read: both may be large
         if not self.stopped:
             self._check_met(begun=begun, ended=ended)
 

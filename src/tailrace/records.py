@@ -14,7 +14,7 @@ from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
 from tailrace.reader import Group
 from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
-from tailrace.rows.as_json import Origin, change_json
+from tailrace.rows.as_json import Origin, change_record
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
 from tailrace.rows.surrogates import Escapes
@@ -67,6 +67,11 @@ class Change:
 
     def json_lines(self) -> Iterator[str]:
         """A change record a row (`tailrace.rows.as_json`), without line ends."""
+        for record in self.json_records():
+            yield record if isinstance(record, str) else "".join(record)
+
+    def json_records(self) -> Iterator[str | Iterator[str]]:
+        """The same, with large values in pieces, which are to be taken before the next record."""
         event, schema, first = self.event, self.schema, self.first
         origin = Origin(
             file=event.file or "",
@@ -77,7 +82,7 @@ class Change:
             server_id=event.header.server_id,
         )
         for row in self.rows():
-            yield change_json(row, schema, origin, first + row.number, self.escapes)
+            yield change_record(row, schema, origin, first + row.number, self.escapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,7 @@ class Changes:
     def __iter__(self) -> Iterator[Change]:
         for step in self.reader:
             yield from self.feed(step)
+            del step  # before the next is read: its event may be large
         self.finish()
 
     def feed(self, step: Step) -> Iterator[Change]:

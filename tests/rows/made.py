@@ -37,3 +37,6 @@ class Rows:
     file: str | None = "binlog.000001"
     offset: int | None = 400
     name: str = "ROWS"
+
+    def rows_in(self) -> tuple[bytes, int]:
+        return self.row_data, 0

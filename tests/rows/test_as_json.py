@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 
 import pytest
 
+import tailrace
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError
+from tailrace.reader import Reader
+from tailrace.records import Changes
 from tailrace.rows.as_json import Origin, change_json, image_json, sequence
 from tailrace.rows.image import Image, decoder_of
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
+from tailrace.storage import find
 from tests.rows.made import Rows, TableMap, spec
 from tests.rows.test_rows import AFTER, JSON_SCHEMA, partial
 
@@ -102,3 +107,46 @@ def test_partial_json_without_its_document() -> None:
     record = json.loads(change_json(row, JSON_SCHEMA, ORIGIN))
     assert "a" not in record["after"]
     assert list(record["_diff"]) == ["after.a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("longblob", bytes(range(256)) * (17 << 12)),
+        ("longtext character set utf8mb4", 'a"\n\u00e9\u20ac\U0001f600' * 600_000),
+        ("longtext character set latin1", "a\\\u00e9" * 2_000_000),
+        ("longtext character set sjis", "a\u6771" * 2_000_000),
+        ("json", json.dumps(["a" * (5 << 20), None])),
+    ],
+)
+def test_large_values_in_pieces(tmp_path, kind, value):
+    """The pieces together are the same JSON as of a value that is whole."""
+    path = tmp_path / "log.000001"
+    table = tailrace.Table.parse(f"create table d.t (id int, body {kind}, n int)", flavour="mysql")
+    with tailrace.create(path, flavour="mysql", server_id=1) as log, log.transaction() as change:
+        change.insert(table, [(1, value, None), (2, None, 3)])
+    changes = iter(Changes(Reader(find(path)[0])))
+    (large,) = next(changes).json_records()
+    assert not isinstance(large, str)
+    pieces = list(large)
+    assert max(map(len, pieces)) < 6 << 20
+    expected = {"longblob": lambda: b64encode(value).decode(), "json": lambda: json.loads(value)}
+    body = expected.get(kind, lambda: value)()
+    assert json.loads("".join(pieces))["after"] == {"id": 1, "body": body, "n": None}
+    (small,) = next(changes).json_records()
+    assert json.loads("".join(small))["after"] == {"id": 2, "body": None, "n": 3}
+
+
+def test_a_large_text_that_is_none(tmp_path):
+    """The error says where, and comes before anything was written."""
+    path = tmp_path / "log.000001"
+    create = "create table d.t (id int, body longtext character set utf8mb4)"
+    log = tailrace.create(path, flavour="mysql", server_id=1, checksum="none")
+    with log, log.transaction() as change:
+        change.insert(tailrace.Table.parse(create, flavour="mysql"), [(1, "a" * (5 << 20))])
+    data = bytearray(path.read_bytes())
+    data[-1 << 20] = 0xFF
+    path.write_bytes(data)
+    (change,) = Changes(Reader(find(path)[0]))
+    with pytest.raises(EventDecodeError, match=r"log\.000001.*d\.t\.body: .* 0xff616161 at \d{7}"):
+        next(change.json_records())

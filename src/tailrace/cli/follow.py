@@ -28,11 +28,17 @@ class Lines:
         self._block: list[str] = []
         self._size = 0
 
-    def take(self, lines: Iterable[str]) -> None:
-        """Write lines; those that were made before an error, too."""
+    def take(self, lines: Iterable[str | Iterator[str]]) -> None:
+        """Write lines, some in pieces; those that were made before an error, too."""
         block = self._block
         try:
             for line in lines:
+                if not isinstance(line, str):
+                    self._out()
+                    for piece in line:
+                        self._write(piece)
+                    self._write("\n")
+                    continue
                 if len(line) > _SIZE:
                     self._out()
                     for at in range(0, len(line), _SIZE):

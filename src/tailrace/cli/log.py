@@ -187,7 +187,11 @@ def _json(
 ) -> None:
     lines = _lines(reader, out)
     found = _events(reader) if events else _changes(reader, statements)
-    lines.take(map(printable_json, found))
+    lines.take(map(_printable, found))
+
+
+def _printable(record: str | Iterator[str]) -> str | Iterator[str]:
+    return printable_json(record) if isinstance(record, str) else map(printable_json, record)
 
 
 def _sql(
@@ -219,14 +223,15 @@ def _lines(reader: Reader, out: TextIO) -> Lines:
     return lines
 
 
-def _events(reader: Reader) -> Iterator[str]:
+def _events(reader: Reader) -> Iterator[str | Iterator[str]]:
     return (event_json(step.event) for step in reader)
 
 
-def _changes(reader: Reader, statements: Literal["error", "skip"]) -> Iterator[str]:
+def _changes(reader: Reader, statements: Literal["error", "skip"]) -> Iterator[str | Iterator[str]]:
     changes = Changes(reader, statements=statements)
     for change in changes:
-        yield from change.json_lines()
+        yield from change.json_records()
+        del change  # before the next event is read: it may be large
     say_what_was_left(changes)
 
 

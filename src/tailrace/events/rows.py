@@ -251,7 +251,12 @@ class RowsEvent(Event):
     @property
     def row_data(self) -> bytes:
         """The images of all rows, one after the other, decompressed. Raises EventDecodeError."""
-        return self._unpacked if self.compressed else self.body[self._rows_at :]
+        data, start = self.rows_in()
+        return data[start:]
+
+    def rows_in(self) -> tuple[bytes, int]:
+        """Bytes that end in `row_data`, and where that begins: no copy. Raises EventDecodeError."""
+        return (self._unpacked, 0) if self.compressed else (self.body, self._rows_at)
 
     @lazy
     def _unpacked(self) -> bytes:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError
@@ -27,8 +27,9 @@ from tailrace.rows.floats import float32_text
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json import load_json
 from tailrace.rows.json_diff import JsonDiff, JsonDiffs, Operation
+from tailrace.rows.large_json import LARGE, PieceWriter, piece_writer_of, quoted, sliced
 from tailrace.rows.schema import Logical
-from tailrace.rows.surrogates import in_json
+from tailrace.rows.surrogates import Escapes, in_json
 
 if TYPE_CHECKING:
     from tailrace.rows.image import Image
@@ -65,16 +66,31 @@ def change_json(
     schema: TableSchema,
     origin: Origin,
     number: int | None = None,
-    escape: Callable[[str], str] = in_json,
+    escapes: Escapes | None = None,
 ) -> str:
-    """One change record, without a line's end.
+    """`change_record` in one piece."""
+    record = change_record(row, schema, origin, number, escapes)
+    return record if isinstance(record, str) else "".join(record)
+
+
+def change_record(
+    row: Row,
+    schema: TableSchema,
+    origin: Origin,
+    number: int | None = None,
+    escapes: Escapes | None = None,
+) -> str | Iterator[str]:
+    """One change record, without a line's end; with large values in pieces.
 
     ``number`` is the row's number at the origin's offset where it is not ``row.number`` (inside
-    a transaction payload). ``escape`` replaces surrogates in JSON. Raises what decoding the row's
-    values raises.
+    a transaction payload). ``escapes`` counts records with surrogates. Raises what decoding the
+    row's values raises, before the first piece.
     """
+    escapes = Escapes() if escapes is None else escapes
+    either = row.before if row.after is None else row.after  # both are of one event
+    large = either is not None and either.is_large(LARGE)
     try:
-        pieces = [*_image(row.before), ',"after":', *_image(row.after), "}"]
+        pieces = [*_image(row.before, large), ',"after":', *_image(row.after, large), "}"]
     except LogError as error:
         raise error.at(origin.file, origin.offset) from None
     seq = sequence(origin.file_number, origin.offset, row.number if number is None else number)
@@ -86,32 +102,73 @@ def change_json(
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
         f'"_server_id":{origin.server_id},{_beside(row, schema)}"before":'
     )
-    line = "".join([head, *pieces])  # once: there may be large values
-    del pieces
-    return escape(line)
+    if large:
+        return escapes.pieces(_joined(head, pieces))
+    return escapes("".join([head, *cast("list[str]", pieces)]))
 
 
 def image_json(image: Image | None) -> str:
     """An image as a JSON object, keys in the table's order; ``null`` for no image."""
-    return in_json("".join(_image(image)))
+    return in_json("".join(_joined("", _image(image, large=False))))
 
 
-def _image(image: Image | None) -> list[str]:
-    """The pieces of an image's JSON: of a large value there is no copy but this."""
+def _joined(first: str, pieces: list[str | Iterator[str]]) -> Iterator[str]:
+    """The pieces, with those between large values as one."""
+    texts = [first]
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        yield "".join(texts)
+        texts.clear()
+        yield from piece
+    yield "".join(texts)
+
+
+def _image(image: Image | None, large: bool) -> list[str | Iterator[str]]:
+    """The pieces of an image's JSON; with ``large`` a large value is an iterator of its own."""
     if image is None:
         return ["null"]
     known = _known(image.schema)
+    if large:
+        return _braced(_large_image(image, known))
     values = image.as_tuple()
     if known.documents:  # of those that the log has not there is no value
         values = tuple(ABSENT if isinstance(value, JsonDiffs) else value for value in values)
-    pieces: list[str] = []
+    pieces: list[str | Iterator[str]] = []
     for (name, write), value in zip(known.writers, values, strict=True):
         if value is not ABSENT:
             pieces += (name, "null" if value is None else write(value))
+    return _braced(pieces)
+
+
+def _braced(pieces: list[str | Iterator[str]]) -> list[str | Iterator[str]]:
     if not pieces:
         return ["{}"]
-    pieces[0] = f"{{{pieces[0][1:]}"
+    pieces[0] = f"{{{str(pieces[0])[1:]}"
     pieces.append("}")
+    return pieces
+
+
+def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
+    """The members of an image that may have large values: those are not made whole."""
+    pieces: list[str | Iterator[str]] = []
+    for index, ((name, write), in_pieces) in enumerate(
+        zip(known.writers, known.in_pieces, strict=True)
+    ):
+        view = None if in_pieces is None else image.view(index)
+        if in_pieces is not None and view is not None and len(view) > LARGE:
+            try:
+                pieces += (name, in_pieces(view))
+            except LogError:
+                image.at(index)  # which says where it is wrong
+                raise
+            continue
+        value = image.at(index)
+        if isinstance(value, str) and write is text_json:
+            pieces += (name, quoted(sliced(value)))
+        elif value is not ABSENT and not isinstance(value, JsonDiffs):
+            pieces += (name, "null" if value is None else sliced(write(value)))
     return pieces
 
 
@@ -125,9 +182,8 @@ def _beside(row: Row, schema: TableSchema) -> str:
     for name, image in (("before", row.before), ("after", row.after)):
         if image is None:
             continue
-        values = image.as_tuple()
         for column in documents:
-            value = values[column.index]
+            value = image.at(column.index)
             if isinstance(value, JsonDiffs):
                 each = ",".join(map(_diff, value))
                 diffs.append(f"{text_json(f'{name}.{column.name}')}:[{each}]")
@@ -149,6 +205,7 @@ class _Known(NamedTuple):
 
     schema: TableSchema
     writers: list[tuple[str, Writer]]
+    in_pieces: list[PieceWriter | None]
     documents: list[Column]
 
 
@@ -164,8 +221,9 @@ def _known(schema: TableSchema) -> _Known:
     if len(_kept) >= _MAX_KEPT:
         _kept.clear()
     writers = [(f",{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
+    in_pieces = [piece_writer_of(column) for column in schema.columns]
     documents = [column for column in schema.columns if is_document(column)]
-    known = _kept[id(schema)] = _Known(schema, writers, documents)
+    known = _kept[id(schema)] = _Known(schema, writers, in_pieces, documents)
     return known
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.rows.value import Value
 
 Span = tuple[int, int]
-"""Where a value's bytes begin and end in the event's row data."""
+"""Where a value's bytes begin and end in the bytes that the event has its rows in."""
 
 
 class Absent:
@@ -160,7 +160,7 @@ def decoder_of(schema: TableSchema) -> TableDecoder:
 
 
 class Source(NamedTuple):
-    """The event that images were found in (None for a query's result), and its row data."""
+    """The event that images were found in (None for a query's result), and their bytes."""
 
     event: RowsEvent | None
     data: bytes
@@ -256,6 +256,17 @@ class Image(Mapping[str, Any]):
         if span is None or self._source is None:
             return None
         return self._source.data[span[0] : span[1]]
+
+    def view(self, index: int) -> memoryview | None:
+        """As `raw`, without a copy; None also where only a document's change was logged."""
+        span = self._spans.get(index)
+        if span is None or self._source is None or index in self._partial:
+            return None
+        return memoryview(self._source.data)[span[0] : span[1]]
+
+    def is_large(self, size: int) -> bool:
+        """Whether a value of more than ``size`` bytes may be in it."""
+        return self._source is not None and len(self._source.data) > size
 
     def diffs(self, index: int) -> JsonDiffs | None:
         """What a JSON column is changed by, where it is logged so; None where it is whole."""

@@ -136,7 +136,7 @@ class RowSet:
 
     def _rows(self) -> Iterator[Row]:
         event = self.event
-        data = event.row_data
+        data, at = event.rows_in()
         table = decoder_of(self.schema)
         before_plan, after_plan = (
             None if present is None else table.plan(present)
@@ -145,8 +145,8 @@ class RowSet:
         plans = [plan for plan in (before_plan, after_plan) if plan is not None]
         if not any(plan.indexes for plan in plans):
             # INSERT INTO t () VALUES () with a MINIMAL image: MySQL logs one such row, of no bytes.
-            if data or not plans:
-                raise EventDecodeError(f"{len(data)} bytes of rows that have no columns")
+            if at < len(data) or not plans:
+                raise EventDecodeError(f"{len(data) - at} bytes of rows that have no columns")
             images = [
                 Image(plan.table, plan.blank.copy()) if plan else None
                 for plan in (before_plan, after_plan)
@@ -154,7 +154,7 @@ class RowSet:
             yield Row(event.kind, images[0], images[1])
             return
         source = Source(event, data)
-        at = number = 0
+        number = 0
         before = after = None
         while at < len(data):
             if before_plan is not None:

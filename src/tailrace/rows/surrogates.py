@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import re
 from json.encoder import encode_basestring
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
@@ -50,6 +53,15 @@ class Escapes:
         plain = in_json(text)
         self.count += plain is not text
         return plain
+
+    def pieces(self, text: Iterator[str]) -> Iterator[str]:
+        """The same of a text that comes in pieces."""
+        found = False
+        for piece in text:
+            plain = in_json(piece)
+            found |= plain is not piece
+            yield plain
+        self.count += found
 
 
 def escaped(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from struct import Struct
@@ -159,9 +160,14 @@ class EventReader:
                     raw = data[at : at + length]
                     if offset == begin:
                         self._note_format(raw)
-                    yield offset, raw
                     offset += length
                     at += length
+                    if length > _PIECE:  # nothing here holds it while others work on it
+                        data, at, whole = data[at:], 0, [raw]
+                        del raw
+                        yield offset - length, whole.pop()
+                    else:
+                        yield offset - length, raw
                     continue
             data = self._more(stream, data[at:], length, offset, begin)
             at = 0
@@ -182,12 +188,13 @@ class EventReader:
             left = self._left_in(stream, wanted)
         data = held
         if left >= wanted:
-            pieces = [held]
+            gathered = BytesIO()  # which gives what was written to it without copying it
             try:
-                while wanted > 0 and (piece := stream.read(max(wanted, min(_PIECE, left)))):
-                    pieces.append(piece)
+                gathered.write(held)
+                while wanted > 0 and (piece := stream.read(min(_PIECE, max(wanted, left)))):
+                    gathered.write(piece)
                     wanted -= len(piece)
-                data = b"".join(pieces)
+                data = gathered.getvalue()
             except MemoryError:
                 raise self._error(
                     OutOfMemory, f"there is no memory for the {length} bytes of this event", offset

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tailrace.transports.base import Record, Start
 
 
+_LARGE = 1 << 20
+
+
 class SeriesTransport:
     """Reads the files of a series.
 
@@ -107,7 +110,12 @@ class SeriesStream:
         name = reader.file.name
         closed = self._closed.is_set
         for offset, raw in reader:
-            yield name, offset, raw
+            if len(raw) > _LARGE:  # nothing here holds it while others work on it
+                whole = [raw]
+                del raw
+                yield name, offset, whole.pop()
+            else:
+                yield name, offset, raw
             if closed():
                 return
         if reader.torn_tail_offset is not None:

@@ -1,0 +1,84 @@
+"""Large values as JSON, a piece at a time: their JSON is never whole in memory."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import ColumnType
+from tailrace.rows.charsets import UTF8, decoder, single_byte_table
+from tailrace.rows.schema import BLOB_TYPES, Logical
+
+if TYPE_CHECKING:
+    from tailrace.rows.schema import Column
+
+LARGE: Final = 4 << 20
+"""Bytes of a value from which on it is written so."""
+_PIECE: Final = 3 << 18
+"""Bytes that become JSON together: a multiple of 3, as base64 wants it."""
+
+PieceWriter = Callable[[memoryview], Iterator[str]]
+"""A value's bytes, to its JSON in pieces. Raises EventDecodeError at once, before the first piece.
+"""
+
+
+def piece_writer_of(column: Column) -> PieceWriter | None:
+    """How large values of a column are written in pieces; None where they have to be whole."""
+    if column.type not in BLOB_TYPES or column.type is ColumnType.BLOB_COMPRESSED:
+        return None
+    if column.logical is Logical.BINARY:
+        return _base64
+    if column.logical is Logical.TEXT:
+        return _text_writer(column.charset)
+    return None
+
+
+def _base64(data: memoryview) -> Iterator[str]:
+    yield '"'
+    for at in range(0, len(data), _PIECE):
+        yield base64.b64encode(data[at : at + _PIECE]).decode("ascii")
+    yield '"'
+
+
+def _text_writer(charset: str) -> PieceWriter | None:
+    """For character sets whose bytes tell where a character ends."""
+    utf8 = charset in UTF8
+    if not utf8 and single_byte_table(charset) is None:
+        return None
+    decode = decoder(charset)
+
+    def texts(data: memoryview) -> Iterator[str]:
+        at = 0
+        while at < len(data):
+            end = min(at + _PIECE, len(data))
+            if utf8:  # not inside a character, which has four bytes at most
+                end = next((e for e in range(end, end - 4, -1) if _begins(data, e)), end)
+            yield decode(bytes(data[at:end]))
+            at = end
+
+    def write(data: memoryview) -> Iterator[str]:
+        for _text in texts(data):
+            pass
+        return quoted(texts(data))
+
+    return write
+
+
+def _begins(data: memoryview, at: int) -> bool:
+    """Whether a character of UTF-8 may begin here."""
+    return at == len(data) or data[at] & 0xC0 != 0x80
+
+
+def quoted(texts: Iterator[str]) -> Iterator[str]:
+    """A JSON string of several texts, in pieces."""
+    yield '"'
+    for text in texts:
+        yield encode_basestring(text)[1:-1]
+    yield '"'
+
+
+def sliced(text: str) -> Iterator[str]:
+    """A text in pieces."""
+    return (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
