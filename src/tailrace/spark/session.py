@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import own_cache, passing_cache
 from tailrace.errors import PipelineError
+from tailrace.printable import first_line
 from tailrace.spark.fit import is_submitted
 from tailrace.spark.java import java_home
 
@@ -66,7 +67,7 @@ def session(
         try:
             return builder.getOrCreate()
         except PySparkException as error:
-            raise PipelineError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+            raise PipelineError(f"Spark did not start: {first_line(error)}") from error
 
 
 def _submitted(sessions: type[SparkSession]) -> SparkSession:
@@ -76,7 +77,7 @@ def _submitted(sessions: type[SparkSession]) -> SparkSession:
     try:
         running = sessions.builder.appName("tailrace").getOrCreate()
     except PySparkException as error:
-        raise PipelineError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+        raise PipelineError(f"Spark did not start: {first_line(error)}") from error
     started, installed = running.version.split(".")[:2], version("pyspark").split(".")[:2]
     if started != installed:
         raise PipelineError(

@@ -10,8 +10,15 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import json_file
+from tailrace.spark.lake.damage import Guarded
+from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.delta_log import write_version
+from tailrace.spark.lake.iceberg_tidy import NAME as LEFTOVERS
+from tailrace.spark.lake.iceberg_tidy import Left, Leftovers
 from tailrace.spark.lake.json_file import check_size, parse, read_json
-from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.manifest import Manifest, SourceState
+from tailrace.spark.lake.names import check_plain
+from tailrace.spark.lake.on_disk import write_file
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import NAME, Step, read_steps, serialised, write_steps
 from tailrace.spark.stream_offset import Offset
@@ -57,7 +64,7 @@ def test_a_lake_of_tables_with_such_a_number(tmp_path):
     path = tmp_path / "_tailrace" / "making.json"
     path.write_text('{"version": Infinity, "files": []}')
     with (
-        pytest.raises(PipelineError, match=r"making\.json cannot be read: Infinity"),
+        pytest.raises(PipelineError, match=r"making\.json cannot be read .*: Infinity"),
         open_store(tmp_path, "delta"),
     ):
         pass
@@ -78,3 +85,52 @@ def test_steps_follow_no_link(tmp_path):
     write_steps(tmp_path, [step])
     assert mine.read_text() == "mine"
     assert read_steps(tmp_path) == [step]
+
+
+def test_other_files_follow_no_link(tmp_path):
+    """Neither the file nor the draft of it that a writer makes first."""
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    for name in ("a.jsonl", "a.jsonl.tmp", f"{LEFTOVERS}.tmp", "_delta_log/.tailrace.tmp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(mine)
+    write_file(tmp_path / "a.jsonl", ["one\n", "two\n"])
+    assert (tmp_path / "a.jsonl").read_text() == "one\ntwo\n"
+    left = Leftovers(tmp_path)
+    left.note([Left(1, 1, ("a", "b"))])
+    left.keep(["a"])
+    assert write_version(tmp_path, 0, [{"a": 1}])
+    assert mine.read_text() == "mine"
+
+
+def test_leftovers_are_added_to_no_link(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("")
+    (tmp_path / LEFTOVERS).symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic links"):
+        Leftovers(tmp_path).note([Left(1, 1, ("a",))])
+    assert mine.read_text() == ""
+
+
+def test_a_table_that_cannot_be_written(tmp_path):
+    """That is no damage, so nothing of it is said."""
+    (tmp_path / "shop.orders").mkdir()
+    (tmp_path / "shop.orders" / "_delta_log").touch()
+    step = Step("shop.orders", serialised(pa.schema([("a", pa.int64())])))
+    with pytest.raises(PipelineError, match=r"shop\.orders in .* cannot be written: ") as caught:
+        Guarded(DeltaTables(tmp_path)).commit(step, 1)
+    assert "altered" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "a\\b", "a..b", " a", "a\nb", "x" * 256])
+def test_names_of_files_are_plain(name):
+    """The rule is that of files next to logs."""
+    with pytest.raises(ValueError, match=r"a folder: .* is not a file name"):
+        check_plain(name, "a folder")
+
+
+def test_a_log_that_was_read_may_have_any_name(tmp_path):
+    state = SourceState(" a..b\\c.000001", 500, {" ..000001": 9}, "h", "t", {"version": 1})
+    manifest = Manifest(1, sources={"mysql": state})
+    manifest.write(tmp_path)
+    assert Manifest.read(tmp_path) == manifest

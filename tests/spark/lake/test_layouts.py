@@ -1,4 +1,4 @@
-"""Lakes of earlier layouts: read, gone on with, and rewritten. ``golden`` was made by them."""
+"""Lakes of earlier layouts: read, continued, and rewritten. ``golden`` was made by them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_it_is_rewritten_by_the_next_run(lake):
     assert rows(lake).equals(read)
 
 
-def test_it_is_gone_on_with(lake):
+def test_it_is_continued(lake):
     """With the logs that came since, the lake is what the server's SELECT said."""
     for number in (2, 3):
         shutil.copy(SHOP / "mariadb" / f"binlog.00000{number}", Path("logs", "mariadb"))
@@ -201,7 +201,7 @@ def _an_unknown_part(content):
     [
         (_another_key, "a column of the key is 'no such column'"),
         (_a_key_of_the_history, "a column of the key is 'no such column'"),
-        (_not_a_name, "a data file's name is 'None'"),
+        (_not_a_name, "a data file's name is None"),
         (_another_file, "'_common_metadata' is no data file of a lake"),
         (_too_many_hidden, "the deleted rows of .* are none of its rows"),
         (_another_table, "it is called 'warehouse.another' there"),

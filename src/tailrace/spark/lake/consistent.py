@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tailrace.printable import short_repr
 from tailrace.spark.lake import hidden
-from tailrace.spark.lake.names import check_plain, version_of
+from tailrace.spark.lake.names import version_of
 from tailrace.spark.options import FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def check(manifest: Manifest) -> None:
         if not name:
             raise ValueError("a source has no name")
         for log in (source.file, *source.files):
-            check_plain(log, "a log's name")
+            _check_log(log)
     folders: dict[str, Hashable] = {}
     parts: dict[str, Hashable] = {}
     for key, state in manifest.tables.items():
@@ -43,6 +44,12 @@ def check(manifest: Manifest) -> None:
                 _same(parts, name, (*own, part))
         except ValueError as error:
             raise ValueError(f"table {key[:200]!r}: {error}") from error
+
+
+def _check_log(name: str) -> None:
+    """A file that was read may have any name; what servers may call one is `LogName`'s."""
+    if name in {"", ".", ".."} or "/" in name or not name.isprintable():
+        raise ValueError(f"a log's name is {short_repr(name)}")
 
 
 def _check_table(manifest: Manifest, key: str, state: TableState) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.errors import PipelineError, TailraceError
-from tailrace.printable import printable
-from tailrace.spark.lake.said import said
+from tailrace.printable import first_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +38,17 @@ def reading(what: object) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise _damaged(what, error) from error
+
+
+@contextmanager
+def reading_file(path: Path, what: str) -> Iterator[None]:
+    """Raises `PipelineError` that names one of a lake's files, where it is not ``what`` it has."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except (*_DAMAGE, OSError, TailraceError) as error:
+        raise PipelineError(f"{path} cannot be read as {what}: {first_line(error)}") from error
 
 
 class Guarded:
@@ -79,7 +89,13 @@ class Guarded:
     def commit(self, step: Step, batch: int) -> None:
         """Make a step seen."""
         with self._table(step.table):
-            self._tables.commit(step, batch)
+            try:
+                self._tables.commit(step, batch)
+            except OSError as error:  # no damage: a full disk, as a rule
+                text = printable(first_line(error))
+                raise PipelineError(
+                    f"{self._called(step.table)} cannot be written: {text}"
+                ) from error
 
     def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows that the table has now."""
@@ -93,12 +109,15 @@ class Guarded:
         except TailraceError:
             raise
         except Exception as error:  # delta-rs, pyiceberg, its catalogues: they share no base
-            raise _damaged(f"table {table} in {self.top}", error) from error
+            raise _damaged(self._called(table), error) from error
+
+    def _called(self, table: str) -> str:
+        return f"table {table} in {self.top}"
 
 
 def _damaged(what: object, error: Exception) -> PipelineError:
     kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
     return PipelineError(
-        f"{what} cannot be read: {kind}{printable(said(error))}; somebody may have altered it: "
-        "bring it back, or create a new lake"
+        f"{what} cannot be read: {kind}{printable(first_line(error))}; somebody may have altered "
+        "it: bring it back, or create a new lake"
     )

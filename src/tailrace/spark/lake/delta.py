@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
@@ -20,7 +20,6 @@ from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.hidden import NONE, load
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.paths import within
-from tailrace.spark.lake.said import said
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.lake.vectors import write
@@ -102,24 +101,19 @@ class DeltaTables:
 
     def commit(self, step: Step, batch: int) -> None:
         """A version of the table with the step's files, columns, and the batch's number."""
-        try:
-            while True:
-                table = self._now(step.table)
-                if table is not None and (table.transaction_version(APPLICATION) or 0) >= batch:
-                    return
-                if step.base not in {None, None if table is None else str(table.version())}:
-                    raise LakeChanged(
-                        f"others have written to {self.folder(step.table)}: it had version "
-                        f"{step.base}, and has {None if table is None else table.version()}"
-                    )
-                version = 0 if table is None else table.version() + 1
-                actions = self._actions(table, step, batch)
-                if log.write_version(self.folder(step.table), version, actions):
-                    break
-        except (DeltaError, OSError) as error:
-            raise PipelineError(
-                f"{self.folder(step.table)} cannot be written: {said(error)}"
-            ) from error
+        while True:
+            table = self._now(step.table)
+            if table is not None and (table.transaction_version(APPLICATION) or 0) >= batch:
+                return
+            if step.base not in {None, None if table is None else str(table.version())}:
+                raise LakeChanged(
+                    f"others have written to {self.folder(step.table)}: it had version "
+                    f"{step.base}, and has {None if table is None else table.version()}"
+                )
+            version = 0 if table is None else table.version() + 1
+            actions = self._actions(table, step, batch)
+            if log.write_version(self.folder(step.table), version, actions):
+                break
         if version - self._checkpoint(step.table) >= _CHECKPOINT:
             self.tidy(step.table)
 
@@ -248,15 +242,12 @@ class DeltaTables:
         if found is None:
             return
         now = time.monotonic()
-        try:
-            found.create_checkpoint()
-            if now - self._tidied.get(table, -math.inf) > _VACUUM_SECONDS:
-                self._tidied[table] = now
-                found.cleanup_metadata()
-                found.vacuum(dry_run=False)
-                remove_vectors(self.folder(table), found.version())
-        except DeltaError as error:
-            raise PipelineError(f"{self.folder(table)} cannot be tidied: {said(error)}") from error
+        found.create_checkpoint()
+        if now - self._tidied.get(table, -math.inf) > _VACUUM_SECONDS:
+            self._tidied[table] = now
+            found.cleanup_metadata()
+            found.vacuum(dry_run=False)
+            remove_vectors(self.folder(table), found.version())
 
     def _now(self, table: str) -> DeltaTable | None:
         """The table as it is now; None where there is none yet."""
@@ -270,11 +261,6 @@ class DeltaTables:
             found = self._open[table] = DeltaTable(str(self.folder(table)))
         except TableNotFoundError:
             return None
-        except (DeltaError, OSError) as error:
-            where = self.folder(table)
-            raise PipelineError(
-                f"{where} cannot be read as a Delta table: {said(error)}"
-            ) from error
         return found
 
 

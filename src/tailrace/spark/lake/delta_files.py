@@ -20,7 +20,6 @@ from tailrace.spark.lake import hidden, vectors
 from tailrace.spark.lake.delta_log import LOG
 from tailrace.spark.lake.json_file import LARGEST, check_size, parse, read_json
 from tailrace.spark.lake.paths import read_plain
-from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 
-_DAMAGE: Final = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
-    pa.ArrowException,
-)
 _LAST: Final = "_last_checkpoint"
 _OLD_SECONDS: Final = 3600.0
 
@@ -53,7 +48,7 @@ class DeltaFiles:
         self._deleted: dict[str, tuple[str, str]] = {}
 
     def at(self, table: DeltaTable) -> Mapping[str, Action]:
-        """The ``add`` action of each file of the table, by its path. Raises `PipelineError`."""
+        """The ``add`` action of each file of the table, by its path."""
         version = table.version()
         try:
             if not self._goes_on(version):
@@ -62,10 +57,9 @@ class DeltaFiles:
                 for action in self._commit(number):
                     self._take(action)
             self._version = version
-        except _DAMAGE as error:
+        except Exception:
             self._version = -1
-            where = self._folder / LOG
-            raise PipelineError(f"{where} cannot be read as a Delta log: {said(error)}") from error
+            raise
         return self._adds
 
     def deleted(self, table: DeltaTable) -> dict[str, str]:

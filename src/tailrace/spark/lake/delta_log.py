@@ -8,7 +8,6 @@ columns and adds files at once (docs/design/formats.md).
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 import uuid
@@ -18,6 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from tailrace.errors import UnsupportedType
+from tailrace.spark.lake.on_disk import to_disk, write_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -181,23 +181,15 @@ def write_version(table: Path, version: int, actions: Iterable[dict[str, Any]]) 
     """
     log = table / LOG
     log.mkdir(parents=True, exist_ok=True)
-    temporary = log / ".tailrace.tmp"
-    temporary.unlink(missing_ok=True)  # it may be a version's other name, of a process that died
-    with temporary.open("w", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(action)}\n" for action in actions)
-        file.flush()
-        os.fsync(file.fileno())
+    temporary = log / ".tailrace.tmp"  # it may be a version's other name, of a process that died
+    write_new_file(temporary, (f"{json.dumps(action)}\n" for action in actions))
     try:
         (log / f"{version:020}.json").hardlink_to(temporary)
     except FileExistsError:
         return False
     finally:
         temporary.unlink()
-    handle = os.open(log, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    to_disk([log])
     return True
 
 

@@ -6,22 +6,19 @@ import fcntl
 import os
 import shutil
 from abc import abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import committed, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 INNER: Final = "_tailrace"
 _INNER: Final = ("versions", "batches", "staging", "sources")
-_FEW: Final = 4
-"""Fewer files are brought to disk sooner than threads are started."""
 
 
 class LakeFolder(Closing):
@@ -137,25 +134,6 @@ class LakeFolder(Closing):
         if manifest.version != int(folder.name):
             raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
         return manifest
-
-
-def to_disk(paths: Iterable[Path]) -> None:
-    """Have the system write files and folders out; it does many at once faster than one by one."""
-    wanted = list(paths)
-    if len(wanted) < _FEW:
-        for path in wanted:
-            _sync(path)
-        return
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(_sync, wanted))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

@@ -12,11 +12,10 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
-    ValidationError,
 )
-from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.printable import first_line
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_names import allowed
@@ -25,7 +24,6 @@ from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, State
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.paths import within
-from tailrace.spark.lake.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +57,8 @@ class IcebergTables:
     """Iceberg tables; names are the catalogue's, with dots.
 
     Their data files are written by path, so the tables are in folders that this machine has: below
-    ``top``. They are in ``namespace``, or in one of their database's name. Raises `PipelineError`.
+    ``top``. They are in ``namespace``, or in one of their database's name. What pyiceberg raises is
+    the caller's to translate (`lake.damage.Guarded`).
     """
 
     def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:
@@ -122,14 +121,10 @@ class IcebergTables:
             except CommitFailedException as failure:
                 error = failure  # another writer was first: upon what it has made
                 time.sleep(_PAUSE * attempt)
-            except (OSError, ValueError) as failure:
-                raise PipelineError(
-                    f"table {step.table} cannot be committed to: {said(failure)}"
-                ) from failure
             else:
                 return
         raise PipelineError(
-            f"table {step.table} cannot be committed to: {said(error) if error else None}"
+            f"table {step.table} cannot be committed to: {first_line(error) if error else None}"
         ) from error
 
     def _create(self, step: Step) -> Table:
@@ -155,22 +150,16 @@ class IcebergTables:
                 f"table {table} has lost its column {min(missing)} to another writer: bring it "
                 "back, or create a new lake"
             )
-        try:
-            reader = found.scan(selected_fields=tuple(names)).to_arrow_batch_reader()
-            for batch in reader:
-                rows = pa.Table.from_batches([batch]).select(names)
-                rows = rows.rename_columns(columns.names)
-                yield from as_written(rows, columns).cast(columns).to_batches()
-        except (ValueError, NotImplementedError, OSError) as error:
-            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
+        for batch in found.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
+            rows = pa.Table.from_batches([batch]).select(names)
+            rows = rows.rename_columns(columns.names)
+            yield from as_written(rows, columns).cast(columns).to_batches()
 
     def _load(self, table: str) -> Table | None:
         try:
             found = self._catalog.load_table(tuple(table.split(".")))
         except NoSuchTableError:
             return None
-        except (OSError, ValueError, ValidationError, SQLAlchemyError) as error:
-            raise PipelineError(f"table {table} cannot be read: {said(error)}") from error
         if BATCH in found.properties:
             self._check_place(table, found)
         return found
@@ -197,9 +186,4 @@ class IcebergTables:
     def _state(self, name: str) -> State:
         """What the table has now."""
         table = self._load(name)
-        if table is None:
-            return State()
-        try:
-            return self._remembered(name, table).state(table)
-        except (OSError, ValueError) as error:
-            raise PipelineError(f"table {name} cannot be read: {said(error)}") from error
+        return State() if table is None else self._remembered(name, table).state(table)

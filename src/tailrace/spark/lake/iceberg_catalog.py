@@ -21,9 +21,9 @@ from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import PipelineError, UsageError
-from tailrace.spark.lake.folder import to_disk
+from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
-from tailrace.spark.lake.said import said
+from tailrace.spark.lake.on_disk import to_disk
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -86,7 +86,7 @@ def own_catalog(path: Path) -> Catalog:
         return _OwnCatalog(NAME, uri=uri, warehouse=location(where))
     except SQLAlchemyError as error:
         raise PipelineError(
-            f"{where / DATABASE} cannot be read as the lake's catalogue: {said(error)}"
+            f"{where / DATABASE} cannot be read as the lake's catalogue: {first_line(error)}"
         ) from error
 
 
@@ -158,7 +158,7 @@ def _named(name: str, namespace: str) -> Place:
     try:
         catalog = load_catalog(name)
     except Exception as error:  # what a catalogue raises depends on its kind
-        raise PipelineError(f"the catalogue {name} cannot be had: {said(error)}") from error
+        raise PipelineError(f"the catalogue {name} cannot be had: {first_line(error)}") from error
     warehouse = urlsplit(catalog.properties.get("warehouse", ""))
     if warehouse.scheme not in {"", "file"} or not warehouse.path:
         raise UsageError(

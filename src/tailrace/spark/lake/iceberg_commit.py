@@ -20,13 +20,13 @@ from pyiceberg.table.update import (
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import hidden
-from tailrace.spark.lake.folder import to_disk
 from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
 from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
+from tailrace.spark.lake.on_disk import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Collection

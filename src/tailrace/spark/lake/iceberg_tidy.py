@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.manifest import ManifestEntryStatus
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.folder import to_disk
 from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.json_file import LARGEST, parse
+from tailrace.spark.lake.on_disk import add_to_file, write_file
 from tailrace.spark.lake.paths import read_plain, within
 
 if TYPE_CHECKING:
@@ -141,9 +141,7 @@ class Leftovers:
         if not left:
             return
         self._left += left
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("".join(f"\n{json.dumps(asdict(each))}" for each in left))
-        to_disk([self._path])
+        add_to_file(self._path, "".join(map(_json_line, left)))
 
     def keep(self, files: Collection[str]) -> None:
         """These are in use again."""
@@ -187,8 +185,8 @@ class Leftovers:
         return count
 
     def _write(self) -> None:
-        temporary = self._path.with_suffix(".tmp")
-        text = "".join(f"\n{json.dumps(asdict(each))}" for each in self._left)
-        temporary.write_text(text, "utf-8")
-        to_disk([temporary])
-        temporary.replace(self._path)
+        write_file(self._path, map(_json_line, self._left))
+
+
+def _json_line(left: Left) -> str:
+    return f"\n{json.dumps(asdict(left))}"

@@ -8,21 +8,21 @@ rewritten by whoever writes to the lake next (`Manifest.take_up`).
 from __future__ import annotations
 
 import base64
-import json
-import os
 from dataclasses import dataclass, field, replace
+from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from tailrace.errors import PipelineError, SchemaError
+from tailrace.errors import PipelineError
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
 from tailrace.spark.lake import consistent, hidden
+from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain, encoded_name
-from tailrace.spark.lake.said import said
+from tailrace.spark.lake.on_disk import write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -217,13 +217,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write it into a version's folder, in one step. Raises OSError."""
         content = {"layout": LAYOUT, **_plain(self)}
-        temporary = folder / f"{NAME}.tmp"
-        temporary.unlink(missing_ok=True)
-        with temporary.open("x", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / NAME)
+        write_file(folder / NAME, JSONEncoder(indent=1).iterencode(content))
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -241,7 +235,7 @@ class Manifest:
     @classmethod
     def _read(cls, folder: Path) -> tuple[Self, int]:
         path = folder / NAME
-        try:
+        with reading_file(path, "a lake's manifest"):
             content = read_json(path)
             layout = content["layout"]
             if layout not in {_PICKLED, LAYOUT}:
@@ -262,19 +256,6 @@ class Manifest:
                 _texts(content.get("exclude", [])),
             )
             consistent.check(found)
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            SchemaError,
-            pa.ArrowException,
-        ) as error:
-            raise PipelineError(
-                f"{path} cannot be read as a lake's manifest: {said(error)}"
-            ) from error
         return found, layout
 
 

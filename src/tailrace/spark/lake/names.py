@@ -19,7 +19,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import PipelineError
+from tailrace.errors import BadLogName, PipelineError
+from tailrace.log_name import plain_name
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,12 +61,13 @@ def folded(name: str) -> str:
 
 
 def check_plain(name: object, what: str) -> str:
-    """The name, of a file or folder right below another; raises ValueError for any other."""
-    if not isinstance(name, str) or not name or name in {".", ".."}:
-        raise ValueError(f"{what} is {str(name)[:40]!r}")
-    if "/" in name or not name.isprintable():
-        raise ValueError(f"{what} is {name[:40]!r}, which is no name of a file")
-    return name
+    """The name, of a file or folder right below another; raises ValueError, TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} is {short_repr(name)}")
+    try:
+        return plain_name(name)
+    except BadLogName as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 def version_of(name: str) -> int:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import asdict, dataclass, field, replace
+from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain
-from tailrace.spark.lake.said import said
+from tailrace.spark.lake.on_disk import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -96,32 +97,19 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
         "layout": LAYOUT,
         "steps": [asdict(replace(step, hidden={})) for step in steps],
     }
-    path = folder / NAME
-    path.unlink(missing_ok=True)
-    with path.open("x", encoding="utf-8") as file:  # follows no link
-        json.dump(content, file)
+    write_file(folder / NAME, JSONEncoder().iterencode(content))
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
-    try:
+    with reading_file(path, "what a batch does"):
         content = read_json(path)
         if isinstance(content, dict):
             if content["layout"] != LAYOUT:
                 raise PipelineError(f"{path} has layout {content['layout']}: use a newer Tailrace")
             content = content["steps"]
         return [_step(each) for each in content]
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        pa.ArrowException,
-    ) as error:
-        raise PipelineError(f"{path} cannot be read as what a batch does: {said(error)}") from error
 
 
 def _step(value: dict[str, Any]) -> Step:

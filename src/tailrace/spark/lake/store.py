@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.folder import INNER, LakeFolder, failed, to_disk
+from tailrace.spark.lake.folder import INNER, LakeFolder, failed
+from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import within
 
 if TYPE_CHECKING:

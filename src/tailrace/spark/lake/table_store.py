@@ -19,19 +19,20 @@ docs/design/formats.md says what readers see.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from dataclasses import replace
+from json import JSONEncoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.lake.damage import Guarded
+from tailrace.spark.lake.damage import Guarded, reading_file
 from tailrace.spark.lake.files import make_plain, renamed
-from tailrace.spark.lake.folder import LakeFolder, failed, to_disk
+from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.manifest import Manifest, check_format
 from tailrace.spark.lake.names import version_of
+from tailrace.spark.lake.on_disk import to_disk, write_file
 from tailrace.spark.lake.paths import within
 from tailrace.spark.lake.reclaim import altered, marked, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
@@ -160,12 +161,7 @@ class TableStore(LakeFolder):
         for folder in {move.target.parent for move in moves}:
             within(self._tables.top, folder)
         content = {"version": version, "files": [str(move.target) for move in moves]}
-        temporary = self._making.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        with temporary.open("x", encoding="utf-8") as file:
-            json.dump(content, file)
-        to_disk([temporary])
-        temporary.replace(self._making)
+        write_file(self._making, JSONEncoder().iterencode(content))
         to_disk([self._inner])
         for move in moves:
             move.target.parent.mkdir(parents=True, exist_ok=True)
@@ -223,13 +219,11 @@ class TableStore(LakeFolder):
         """Remove the files of a batch that was never prepared."""
         if not self._making.exists():
             return
-        try:
+        with reading_file(self._making, "what a batch was to bring"):
             content = read_json(self._making)
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
             for file in files:
                 self._check_made(file, version)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise PipelineError(f"{self._making} cannot be read: {error}") from error
         if version > self.manifest.version and not self._batch(version).exists():
             for file in files:
                 file.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.folder import to_disk
+from tailrace.spark.lake.on_disk import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
