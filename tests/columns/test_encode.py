@@ -253,7 +253,7 @@ def test_odd_values_have_to_fit():
     (event,) = write([None, 1], [[("after.c", "2024-00-10")], None])
     zero = (2024 << 9 | 10).to_bytes(3, "little")
     assert bytes(event)[len(PREFIX) :] == b"\0" + zero + b"\0" + b"\x22\x64\x0f"
-    with pytest.raises(ValueRefused, match=r"row 1 .*another in it"):
+    with pytest.raises(ValueRefused, match=r"row 1 .*in `_raw` and one in the column"):
         write([None, 1], [None, [("after.c", "0000-00-00")]])
     with pytest.raises(ValueRefused, match=r"row 0: .*nosuch"):
         write([None], [[("after.nosuch", "0000-00-00")]])

@@ -107,11 +107,11 @@ def encode_rows(
     if len(set(rows.values())) > 1:
         raise ValueRefused(f"{_name(schema)}: {rows['before']} rows before, {rows['after']} after")
     if raw is not None and len(raw) != count:
-        raise ValueRefused(f"{_name(schema)}: {count} rows and {len(raw)} values beside them")
+        raise ValueRefused(f"{_name(schema)}: {count} rows and {len(raw)} values of `_raw`")
     done = 0
     for piece in _pieces(images):
-        beside = None if raw is None else raw.slice(done, piece.num_rows)
-        writer.write(piece, done, beside)
+        own = None if raw is None else raw.slice(done, piece.num_rows)
+        writer.write(piece, done, own)
         done += piece.num_rows
     return writer.finish(count)
 
@@ -230,9 +230,9 @@ class _Writer:
         ):
             words = np.zeros((len(columns), f.COLUMN_WORDS), np.int64)
             for index, (row, (place, writer)) in enumerate(zip(words, columns, strict=True)):
-                beside = texts.get((number, index), {})
+                logged = texts.get((number, index), {})
                 try:
-                    array = writer.attach(piece.column(place), row, beside)
+                    array = writer.attach(piece.column(place), row, logged)
                 except Refused as error:
                     raise self._refused(number, writer, error.why, first, error.row) from None
                 kept.append(array)
@@ -247,7 +247,7 @@ class _Writer:
         if frame[f.ODD_AT] != len(odd):
             at, place = odd[frame[f.ODD_AT], : f.O_BYTES].tolist()
             _, writer = self._columns[place >> 32][place & 0xFFFFFFFF]
-            why = "a value stands beside the column, and another in it"
+            why = "the row has a value in `_raw` and one in the column"
             raise self._refused(place >> 32, writer, why, first, at)
 
     def _run(self, piece: pa.RecordBatch, first: int) -> None:

@@ -79,20 +79,20 @@ class ColumnWriter:
         return cls(column, plan, words, most, kept)
 
     def attach(
-        self, array: pa.Array, row: Array, beside: Mapping[int, bytes] | None = None
+        self, array: pa.Array, row: Array, raw: Mapping[int, bytes] | None = None
     ) -> pa.Array:
         """Write the addresses of an array's values into ``row``; gives the array that holds them.
 
-        ``beside`` are the logged bytes of rows whose values stand in ``_raw``, NULL in ``array``.
-        Raises `ValueRefused`, naming the row, for what the column cannot hold.
+        ``raw`` are the logged bytes of rows that have their values in ``_raw`` and NULL in
+        ``array``. Raises `ValueRefused`, naming the row, for what the column cannot hold.
         """
         array = as_logged(
             settle(array, self.plan.type, spelled=self.plan.kind == k.DECIMAL_TEXT),
             self.column,
             self.plan,
         )
-        if beside:
-            array = _filled(array, beside)
+        if raw:
+            array = _filled(array, raw)
         row[:] = self.words
         buffers = array.buffers()
         if array.null_count:
@@ -121,18 +121,18 @@ class ColumnWriter:
         return array
 
 
-def _filled(array: pa.Array, beside: Mapping[int, bytes]) -> pa.Array:
-    """An array with the rows of ``beside``; `Refused` where one has a value already."""
-    rows = sorted(beside)
+def _filled(array: pa.Array, raw: Mapping[int, bytes]) -> pa.Array:
+    """An array with the rows of ``raw``; `Refused` where one has a value already."""
+    rows = sorted(raw)
     there = array.is_valid()
     for row in rows:
         if there[row].as_py():
-            raise Refused("a value stands beside the column, and another in it", row)
+            raise Refused("the row has a value in `_raw` and one in the column", row)
     wide = _is_long(array.type)
     data = array.cast(pa.large_binary() if wide else pa.binary())
     mask = np.zeros(len(array), np.bool_)
     mask[rows] = True
-    return pc.replace_with_mask(data, mask, pa.array([beside[row] for row in rows], data.type))
+    return pc.replace_with_mask(data, mask, pa.array([raw[row] for row in rows], data.type))
 
 
 def _is_long(kind: pa.DataType) -> bool:

@@ -142,7 +142,8 @@ def changes(
     """Iterate over the changes in a log as record batches, each of one table.
 
     The rows of one table come in the log's order. Batches of different tables may overlap: a batch
-    may hold rows that stand behind those of another table's next batch. ``_seq`` orders all rows.
+    may hold rows that come later in the log than rows of another table's next batch.
+    ``_seq`` orders all rows.
 
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
     or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of

@@ -230,10 +230,10 @@ class LogIndex:
         raw = self._folder.read(name, 0, len(MAGIC) + 4)
         if raw[: len(MAGIC)] == ENCRYPTED_MAGIC:
             raise StorageError(
-                f"{path}: it is encrypted, and does not say when it was begun: purge up to a file"
+                f"{path}: it is encrypted, and does not say when it was created: purge up to a file"
             )
         if len(raw) < len(MAGIC) + 4 or raw[: len(MAGIC)] != MAGIC:
-            raise StorageError(f"{path}: it is no log, and does not say when it was begun")
+            raise StorageError(f"{path}: it is no log, and does not say when it was created")
         return int.from_bytes(raw[len(MAGIC) :], "little")
 
     def _delete(self, name: LogName, there: frozenset[str]) -> list[str]:

@@ -177,7 +177,7 @@ def put(typingctx: Any, frame: Any, word: Any, value: Any) -> Any:
 
 
 def _pieces(low_bits: int, high_bits: int) -> Any:
-    """Make an intrinsic that loads ``low_bits`` and, behind them, ``high_bits``."""
+    """Make an intrinsic that loads ``low_bits`` and, after them, ``high_bits``."""
 
     @intrinsic
     def load(typingctx: Any, address: Any) -> Any:
@@ -232,7 +232,7 @@ def prefix(p, size):
 
 @helper
 def length_encoded(p, end):
-    """A length-encoded integer: (value, address behind it), or (-1, p) where it does not fit."""
+    """A length-encoded integer: (value, address after it), or (-1, p) where it does not fit."""
     if p >= end:
         return -1, p
     first = u8(p)
