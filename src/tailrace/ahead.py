@@ -5,19 +5,67 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError
+from tailrace.events.rows import ROWS_TYPES
 from tailrace.log import Log
 from tailrace.position import Position
 from tailrace.rollbacks import Rollbacks
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
-    from tailrace.transports import Transport
+    from tailrace.transports import Record, Start, Stream, Transport
+
+
+_LARGE: Final = 1 << 20
+_HEAD: Final = 64
+"""Bytes of a rows event that hold its table and flags, whatever its layout; and a checksum's."""
+
+
+class _Heads:
+    """A transport that cuts large rows events down to what tells of their transaction.
+
+    Who looks ahead holds one of them already: two more, as bytes and as body, would be too much.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.name = transport.name
+        self.peek = transport.peek
+        self.locate = transport.locate
+
+    def read(self, start: Start | None, *, follow: bool) -> _HeadStream:
+        """As the transport's own."""
+        return _HeadStream(self._transport.read(start, follow=follow))
+
+
+class _HeadStream:
+    """The stream of such a transport."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.torn_tail: Position | None = None
+        if (taken := getattr(stream, "taken", None)) is not None:
+            self.taken = taken
+
+    def close(self) -> None:
+        """End the reading."""
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        for file, offset, raw in self._stream:
+            if len(raw) > _LARGE and raw[4] in ROWS_TYPES:
+                head = bytearray(raw[:_HEAD])
+                del raw
+                head[9:13] = len(head).to_bytes(4, "little")  # the header's length
+                yield file, offset, bytes(head)
+            else:
+                yield file, offset, raw
+        self.torn_tail = self._stream.torn_tail
 
 
 class Ahead:
@@ -32,7 +80,7 @@ class Ahead:
         """Go through a log from where a transaction begins; rows are not decoded."""
         rollbacks = Rollbacks()
         parser = BoundaryParser()
-        log = Log(transport, start=start, verify_checksums=False, expand_payloads=False)
+        log = Log(_Heads(transport), start=start, verify_checksums=False, expand_payloads=False)
         end = start or Position("", 0)
         began = 0
         with suppress(LogError):  # damage further on, which whoever reads on meets

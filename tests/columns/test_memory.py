@@ -251,10 +251,11 @@ def test_one_large_value_as_events(tmp_path, compress):
     assert more < 2.2 * (VALUE >> 20)
 
 
+@pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])
 @pytest.mark.parametrize("kind", ["longblob", "longtext character set utf8mb4"])
-def test_one_large_value_of_a_payload_as_json(tmp_path, kind):
+def test_one_large_value_as_lines_of_json(tmp_path, kind, compress):
     """Held are the event's bytes, and its body while it is made of them; of the line, pieces."""
     value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
-    small, large = made(tmp_path, value, kind=kind, compress=True)
+    small, large = made(tmp_path, value, kind=kind, compress=compress)
     more = peak_of_lines("json", large) - peak_of_lines("json", small)
     assert more < 2.2 * (VALUE >> 20)

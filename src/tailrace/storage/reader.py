@@ -191,7 +191,8 @@ class EventReader:
             gathered = BytesIO()  # which gives what was written to it without copying it
             try:
                 gathered.write(held)
-                while wanted > 0 and (piece := stream.read(min(_PIECE, max(wanted, left)))):
+                ahead = 0 if wanted > _PIECE else min(_PIECE, left)  # a large one is read alone
+                while wanted > 0 and (piece := stream.read(min(max(wanted, ahead), _PIECE))):
                     gathered.write(piece)
                     wanted -= len(piece)
                 data = gathered.getvalue()
