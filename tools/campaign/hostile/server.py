@@ -52,7 +52,6 @@ _FLOOD: Final = 6.0
 _LARGEST: Final = 0xFFFFFF
 _POINTS: Final = (
     "SET NAMES",
-    "SET AUTOCOMMIT",
     "SELECT VERSION()",
     "SELECT @@GLOBAL.server_uuid",
     "SELECT @@GLOBAL.gtid_mode",
@@ -65,13 +64,6 @@ _POINTS: Final = (
 )
 """Statements that a reader by position asks, whatever comes of them."""
 _BY_GTID: Final = ("SELECT @@GLOBAL.gtid_executed", "SELECT @@GLOBAL.gtid_owned")
-_OF_MARIADB: Final = (
-    "SHOW BINARY LOGS",
-    "SHOW SLAVE HOSTS",
-    "SELECT BINLOG_GTID_POS",
-    "SELECT @@GLOBAL.gtid_binlog_state",
-    "SET @slave_connect_state",
-)
 _RESULTS: Final = (
     "SELECT VERSION()",
     "SELECT @@GLOBAL.server_uuid",
@@ -482,7 +474,9 @@ def _mutated(seed: int) -> Turn:
             number = draw.randrange(min(draw.choice((3, 20, 200)), len(events)))
             raw = bytearray(events[number])
             kind = draw.randrange(4)
-            if kind == 0:
+            if not raw:  # cut off whole before
+                raw += draw.randbytes(1)
+            elif kind == 0:
                 raw[draw.randrange(len(raw))] = draw.randrange(256)
             elif kind == 1:
                 del raw[draw.randrange(len(raw)) :]
@@ -601,6 +595,14 @@ def _by_gtid(server: FakeServer, folder: Path) -> None:
             pass
 
 
+def _several_hosts(server: FakeServer, folder: Path) -> None:
+    """By GTID from the oldest on, which a reader has to ask for first."""
+    del folder
+    url = server.url().replace("/?", f",localhost:{server.port}/?")
+    for _ in itertools.islice(tailrace.open(url), _MOST_EVENTS):
+        pass
+
+
 def _now(server: FakeServer, folder: Path) -> None:
     del folder
     for _ in itertools.islice(tailrace.open(server.url("start=now")), _MOST_EVENTS):
@@ -643,6 +645,17 @@ def _mirror_command(server: FakeServer, folder: Path) -> None:
     command("mirror", server.url(), "--into", folder / "lake")
 
 
+_OF_MARIADB: Final[dict[str, Reader]] = {
+    "SELECT VERSION()": _by_gtid,
+    "SHOW SLAVE HOSTS": _by_gtid,
+    "SELECT @@GLOBAL.gtid_binlog_state": _by_gtid,
+    "SELECT @master_binlog_checksum": _by_gtid,
+    "SET @slave_connect_state": _by_gtid,
+    "SHOW MASTER STATUS": _events,
+    "SHOW BINARY LOGS": _several_hosts,
+    "SELECT BINLOG_GTID_POS": _several_hosts,
+}
+"""Who asks a MariaDB what."""
 _OBJECTS: Final[tuple[Reader, ...]] = (_events, _by_gtid, _receive, _semisync)
 _READERS: Final[tuple[Reader, ...]] = (*_OBJECTS, _changes)
 _COMMANDS: Final[tuple[Reader, ...]] = (_log_command, _stat_command, _receive_command)
@@ -747,14 +760,14 @@ def _asking(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
             yield _scenario(f"{point}: {name}", {point: turn}, reader)
     if full:
         for name, turn in _ROWS.items():
-            for point in (*_OF_MARIADB, *_RESULTS):
+            for point, asking in _OF_MARIADB.items():
                 options = {"flavour": "mariadb"}
-                yield _scenario(
-                    f"mariadb: {point}: {name}", {point: turn}, _by_gtid, options=options
-                )
-        for point in ("SELECT @@global.rpl", "SHOW BINARY LOGS"):
-            for name, turn in _ROWS.items():
-                yield _scenario(f"{point}: {name}", {point: turn}, _semisync)
+                yield _scenario(f"mariadb: {point}: {name}", {point: turn}, asking, options=options)
+            for point, asking in (
+                ("SELECT @@GLOBAL.gtid_purged", _several_hosts),
+                ("SELECT @@global.rpl", _semisync),
+            ):
+                yield _scenario(f"{point}: {name}", {point: turn}, asking)
 
 
 def _dumping(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
