@@ -170,7 +170,9 @@ class Changes:
         self._keeps = True
         for step in self.reader:
             yield from self._take(step)
-            if _is_over(step):
+            ended = _is_over(step)
+            del step  # before the next is read: its event may be large
+            if ended:
                 yield Ended()
         self.finish()
 

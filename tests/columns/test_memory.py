@@ -259,3 +259,14 @@ def test_one_large_value_as_lines_of_json(tmp_path, kind, compress):
     small, large = made(tmp_path, value, kind=kind, compress=compress)
     more = peak_of_lines("json", large) - peak_of_lines("json", small)
     assert more < 2.2 * (VALUE >> 20)
+
+
+@pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])
+@pytest.mark.parametrize("kind", ["longblob", "longtext character set utf8mb4"])
+@pytest.mark.parametrize("how", ["sql", "undo"])
+def test_one_large_value_as_sql(tmp_path, how, kind, compress):
+    """Of the statement, pieces; taken back, the value comes out of a file."""
+    value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
+    small, large = made(tmp_path, value, kind=kind, compress=compress)
+    more = peak_of_lines(how, large) - peak_of_lines(how, small)
+    assert more < 2.2 * (VALUE >> 20)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from tailrace.cli.lines import say
 from tailrace.cli.options import say_what_was_left
 from tailrace.records import Changes
-from tailrace.sql import script, statements, undo
+from tailrace.sql import statements, undo
+from tailrace.sql.script import script_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,7 +32,7 @@ def sql_output(stream: TextIO) -> TextIO:
 def show_sql(
     reader: Reader,
     how: Literal["sql", "undo"],
-    write: Callable[[Iterator[str]], None],
+    write: Callable[[Iterator[str | Iterator[str]]], None],
     *,
     wants: Wants | None,
     skips: Literal["error", "skip"],
@@ -41,7 +42,7 @@ def show_sql(
     changes = Changes(reader, statements=skips)
     make = statements if how == "sql" else undo
     found = make(changes, wants=wants)
-    write(script(_noted(found, renamed) if renamed else found, _heading(reader, how)))
+    write(script_lines(_noted(found, renamed) if renamed else found, _heading(reader, how)))
     say_what_was_left(changes)
 
 
@@ -56,6 +57,7 @@ def _noted(found: Iterable[Statement], renamed: Collection[str]) -> Iterator[Sta
             yield replace(statement, note=note)
         else:
             yield statement
+        del statement  # before the next is made: it may be large
     if count:
         say(f"{count} statements name a renamed database in their text, which stays: see the notes")
 

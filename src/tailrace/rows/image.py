@@ -222,6 +222,16 @@ class Image(Mapping[str, Any]):
             value = self._values[index] = self._load(index)
         return value
 
+    def peek(self, index: int, size: int) -> Any:
+        """As `at`; of a value of more than ``size`` bytes that was not decoded yet, those bytes."""
+        value = self._values[index]
+        if value is _PENDING:
+            start, end = self._spans.get(index, (0, 0))
+            if end - start > size and index not in self._partial:
+                return self.logged(index, size)
+            value = self._values[index] = self._load(index)
+        return value
+
     def value(self, column: int | str) -> Value | Absent:
         """A column's `Value`, by index or name: its bytes as they are stored, not interpreted.
 
@@ -256,6 +266,13 @@ class Image(Mapping[str, Any]):
         if span is None or self._source is None:
             return None
         return self._source.data[span[0] : span[1]]
+
+    def logged(self, index: int, size: int) -> bytes | memoryview | None:
+        """As `raw`; more than ``size`` bytes are not copied."""
+        start, end = self._spans.get(index, (0, 0))
+        if end - start > size and self._source is not None:
+            return memoryview(self._source.data)[start:end]
+        return self.raw(index)
 
     def view(self, index: int) -> memoryview | None:
         """As `raw`, without a copy; None also where only a document's change was logged."""

@@ -43,27 +43,42 @@ def _base64(data: memoryview) -> Iterator[str]:
 
 
 def _text_writer(charset: str) -> PieceWriter | None:
-    """For character sets whose bytes tell where a character ends."""
-    utf8 = charset in UTF8
-    if not utf8 and single_byte_table(charset) is None:
+    if not can_be_cut(charset):
         return None
-    decode = decoder(charset)
-
-    def texts(data: memoryview) -> Iterator[str]:
-        at = 0
-        while at < len(data):
-            end = min(at + _PIECE, len(data))
-            if utf8:  # not inside a character, which has four bytes at most
-                end = next((e for e in range(end, end - 4, -1) if _begins(data, e)), end)
-            yield decode(bytes(data[at:end]))
-            at = end
+    pieces = pieces_of(charset)
 
     def write(data: memoryview) -> Iterator[str]:
-        for _text in texts(data):
+        for _piece in pieces(data):
             pass
-        return quoted(texts(data))
+        return quoted(text for _, text in pieces(data))
 
     return write
+
+
+def can_be_cut(charset: str) -> bool:
+    """Whether the bytes of a character set tell where a character ends."""
+    return charset in UTF8 or single_byte_table(charset) is not None
+
+
+def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]]]:
+    """What gives a text in pieces, as bytes and as text; whole where it cannot be cut.
+
+    Raises EventDecodeError for what is no text of the character set.
+    """
+    decode = decoder(charset)
+    utf8, whole = charset in UTF8, not can_be_cut(charset)
+
+    def pieces(data: memoryview) -> Iterator[tuple[bytes, str]]:
+        at = 0
+        while at < len(data):
+            end = len(data) if whole else min(at + _PIECE, len(data))
+            if utf8:  # not inside a character, which has four bytes at most
+                end = next((e for e in range(end, end - 4, -1) if _begins(data, e)), end)
+            piece = bytes(data[at:end])
+            yield piece, decode(piece)
+            at = end
+
+    return pieces
 
 
 def _begins(data: memoryview, at: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.closing import Closing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tailrace.sql.statement import Statement
@@ -26,21 +26,25 @@ class Backwards(Closing):
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = tempfile.TemporaryFile(prefix="tailrace-undo-", dir=folder)  # noqa: SIM115
-        self._blocks: list[tuple[int, int]] = []
+        self._blocks: list[int] = []
         self._held: list[Statement] = []
         self._size = 0
 
     def push(self, statement: Statement) -> None:
         """Put a statement on top."""
         self._held.append(statement)
-        self._size += len(statement.text) + 64
+        self._size += statement.size + 64
         if self._size > _BLOCK:
             self._write()
 
+    def extend(self, statements: Iterable[Statement]) -> None:
+        """Put statements on top, one after the other."""
+        for statement in statements:
+            self.push(statement)
+
     def _write(self) -> None:
-        data = pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL)
-        self._blocks.append((self._file.tell(), len(data)))
-        self._file.write(data)
+        self._blocks.append(self._file.tell())
+        pickle.dump(self._held, self._file, pickle.HIGHEST_PROTOCOL)
         self._held = []
         self._size = 0
 
@@ -51,9 +55,9 @@ class Backwards(Closing):
                 yield self._held.pop()
             if not self._blocks:
                 return
-            start, size = self._blocks.pop()
+            start = self._blocks.pop()
             self._file.seek(start)
-            self._held = pickle.loads(self._file.read(size))  # noqa: S301 - our own file
+            self._held = pickle.load(self._file)  # noqa: S301 - our own file
             self._file.seek(start)
 
     def close(self) -> None:

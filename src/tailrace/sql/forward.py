@@ -79,6 +79,7 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
             yield from triggers.take(statement, item.event)
             if statement.alone:
                 guard.forget()
+        del item  # before the next event is read: it may be large
     yield from triggers.before_statement()
 
 

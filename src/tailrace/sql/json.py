@@ -12,10 +12,12 @@ from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType
 from tailrace.rows.json import TEXT, opaque_text, read_jsonb
 from tailrace.rows.json_diff import Operation
+from tailrace.sql.large import string_literal
 from tailrace.sql.text import hexadecimal, string
 
 if TYPE_CHECKING:
     from tailrace.rows.json_diff import JsonDiffs
+    from tailrace.sql.large import Sql
 
 _CASTS: Final[dict[int, str]] = {
     ColumnType.DATE: "DATE",
@@ -118,11 +120,11 @@ def _of_column(literal: str, declared: str) -> str:
 _EXPRESSIONS: Final = _Expressions()
 
 
-def document(data: bytes) -> str:
+def document(data: bytes) -> Sql:
     """The expression of a document in JSONB. Raises what `read_jsonb` does, and UnsupportedType."""
     part = read_jsonb(data, _EXPRESSIONS)
     if part.sql is None:
-        return string(part.text)
+        return string_literal(part.text)
     if part.text[:1] in {"[", "{"}:
         return part.sql
     return f"JSON_EXTRACT(JSON_ARRAY({part.sql}), '$[0]')"  # a column takes text as JSON's text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.errors import SchemaError
+from tailrace.errors import SchemaError, UnsupportedType
 from tailrace.rows.image import ABSENT
+from tailrace.sql.large import LARGE, LargeSql, joined
 from tailrace.sql.text import table_name
 from tailrace.sql.values import column_sql
 from tailrace.sql.versions import Period
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from tailrace.rows.image import Image
     from tailrace.rows.schema import TableSchema
+    from tailrace.sql.large import Sql
 
 _SEQUENCE: Final = (
     "next_not_cached_value",
@@ -28,6 +30,9 @@ _SEQUENCE: Final = (
     "cycle_count",
 )
 
+_MOST: Final = 1 << 30
+"""The largest max_allowed_packet, in bytes: a statement and one more fit into it."""
+
 
 class RowSql(NamedTuple):
     """A statement that changes one row.
@@ -35,8 +40,8 @@ class RowSql(NamedTuple):
     ``lenient``: it gives an ENUM its error value, which a strict ``sql_mode`` refuses.
     """
 
-    text: str
-    lenient: bool
+    text: Sql
+    lenient: bool = False
 
 
 class TableSql:
@@ -46,7 +51,8 @@ class TableSql:
     where only the beginning of one counts. Else it is found by all columns that the image has, byte
     by byte, and the statement is limited to one row: of rows that are alike, any may be taken.
 
-    Raises SchemaError for a table whose column names nobody tells.
+    Raises SchemaError for a table whose column names nobody tells; its methods, UnsupportedType
+    for a row whose statement would be too long for any server.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -75,39 +81,44 @@ class TableSql:
 
     def insert(self, image: Image, *, whole: bool = False) -> RowSql:
         """The row of an image; with ``whole`` all of its columns must be in it (SchemaError)."""
-        given = [index for index in self._writable if image.at(index) is not ABSENT]
+        given = [index for index in self._writable if image.peek(index, LARGE) is not ABSENT]
         if whole and len(given) < len(self._writable):
             self._lacks(set(self._writable) - set(given), "the row as it was")
         names = ", ".join(self._columns[index].name for index in given)
-        literals = ", ".join(self._columns[index].literal(image) for index in given)
+        literals = joined(", ", [self._columns[index].literal(image) for index in given])
         if self.is_sequence and len(given) < len(self._writable):
             return self._sequence(image)
         lenient = any(_is_error(image, index) for index in self._enums)
-        text = f"INSERT INTO {self.target} ({names}) VALUES ({literals})"  # noqa: S608 - quoted
-        return RowSql(text, lenient)
+        text = f"INSERT INTO {self.target} ({names}) VALUES (" + literals + ")"  # noqa: S608 - quoted
+        return RowSql(self._checked(text, image), lenient)
 
     def _sequence(self, image: Image) -> RowSql:
         """A sequence's row: what the image lacks stays as it is, for no column has a default."""
         columns = [self._columns[index] for index in self._writable]
         names = ", ".join(column.name for column in columns)
-        values = ", ".join(
-            column.name if image.at(index) is ABSENT else column.literal(image)
-            for index, column in zip(self._writable, columns, strict=True)
+        values = joined(
+            ", ",
+            [
+                column.name if image.at(index) is ABSENT else column.literal(image)
+                for index, column in zip(self._writable, columns, strict=True)
+            ],
         )
         target = self.target
-        text = f"INSERT INTO {target} ({names}) SELECT {values} FROM {target}"  # noqa: S608 - quoted
-        return RowSql(text, lenient=False)
+        text = f"INSERT INTO {target} ({names}) SELECT " + values + f" FROM {target}"  # noqa: S608 - quoted
+        return RowSql(text)
 
     def delete(self, image: Image, *, whole: bool = False) -> RowSql:
         """The row of an image goes; with ``whole`` the image must tell it from all others."""
-        where = self._where((image,), whole=whole)
-        text = f"DELETE FROM {self.target} WHERE {where}"  # noqa: S608 - quoted
-        return RowSql(text, lenient=False)
+        text = f"DELETE FROM {self.target} WHERE " + self._where((image,), whole=whole)  # noqa: S608 - quoted
+        return RowSql(self._checked(text, image))
 
     def update(self, before: Image, after: Image) -> RowSql | None:
         """From before to after; None where nothing changes but generated columns."""
         changed = [index for index in self._writable if _differs(before, after, index)]
-        return self._update(self._where((before,)), after, changed) if changed else None
+        if not changed:
+            return None
+        sql = self._update(self._where((before,)), after, changed)
+        return RowSql(self._checked(sql.text, before, after), sql.lenient)
 
     def revert(self, before: Image, after: Image) -> RowSql | None:
         """From after back to before.
@@ -115,26 +126,42 @@ class TableSql:
         Raises SchemaError where the before image lacks a column that was changed.
         """
         changed = [index for index in self._writable if _differs(before, after, index)]
-        missing = {index for index in changed if before.at(index) is ABSENT}
+        missing = {index for index in changed if before.peek(index, LARGE) is ABSENT}
         if missing:
             self._lacks(missing, "the values as they were")
         if not changed:
             return None
-        return self._update(self._where((after, before), whole=True), before, changed)
+        sql = self._update(self._where((after, before), whole=True), before, changed)
+        return RowSql(self._checked(sql.text, before, after), sql.lenient)
 
-    def _update(self, where: str, values: Image, changed: list[int]) -> RowSql:
+    def _update(self, where: Sql, values: Image, changed: list[int]) -> RowSql:
         columns = self._columns
-        parts = [f"{columns[index].name} = {columns[index].literal(values)}" for index in changed]
+        parts = [f"{columns[index].name} = " + columns[index].literal(values) for index in changed]
         parts += [  # else ON UPDATE CURRENT_TIMESTAMP would set them
             f"{columns[index].name} = {columns[index].name}"
             for index in self._writable
             if columns[index].set_by_clock and index not in changed
         ]
         lenient = any(index in changed and _is_error(values, index) for index in self._enums)
-        text = f"UPDATE {self.target} SET {', '.join(parts)} WHERE {where}"  # noqa: S608 - quoted
-        return RowSql(text, lenient)
+        text = f"UPDATE {self.target} SET " + joined(", ", parts)  # noqa: S608 - quoted
+        return RowSql(text + " WHERE " + where, lenient)
 
-    def _where(self, images: Sequence[Image], *, whole: bool = False) -> str:
+    def _checked(self, text: Sql, *images: Image) -> Sql:
+        """A statement that a server may take; looked at before its text is made."""
+        if not isinstance(text, LargeSql) or (size := text.size) < _MOST:
+            return text
+        _, column = max(
+            (len(image.view(column.index) or b""), column.name)
+            for image in images
+            for column in self.schema.columns
+        )
+        raise UnsupportedType(
+            f"{self.name}.{column}: its row makes a statement of {size:,} bytes, and servers take "
+            "less than 1 GiB (max_allowed_packet); leave the table out with --exclude, or write "
+            "the log with --as raw"
+        )
+
+    def _where(self, images: Sequence[Image], *, whole: bool = False) -> Sql:
         """The condition that finds a row: a column's value is that of the first image with it.
 
         Without a primary key a before image has what the server itself needed to find the row; an
@@ -150,7 +177,7 @@ class TableSql:
                 parts += [
                     self._columns[index].exact(image) for index, image in found if image is not None
                 ]
-            return " AND ".join(dict.fromkeys(parts))
+            return joined(" AND ", dict.fromkeys(parts))
         known = [
             (index, image)
             for index in self._writable
@@ -160,7 +187,7 @@ class TableSql:
             missing = set(self._writable) - {index for index, _ in known}
             self._lacks(missing, "what tells the row from others")
         parts = [self._columns[index].exact(image) for index, image in known]
-        return f"{' AND '.join(parts)} LIMIT 1"
+        return joined(" AND ", parts) + " LIMIT 1"
 
     def _lacks(self, missing: set[int], what: str) -> None:
         names = ", ".join(self.schema.columns[index].name for index in sorted(missing))
@@ -172,16 +199,18 @@ class TableSql:
 
 def _first(images: Sequence[Image], index: int) -> Image | None:
     """The first image that has a column."""
-    return next((image for image in images if image.at(index) is not ABSENT), None)
+    return next((image for image in images if image.peek(index, LARGE) is not ABSENT), None)
 
 
 def _differs(before: Image, after: Image, index: int) -> bool:
     """Whether an update changes a column; one that the after image lacks it does not."""
-    new, old = after.at(index), before.at(index)
+    new, old = after.peek(index, LARGE), before.peek(index, LARGE)
     if new is ABSENT:
         return False
     if old is ABSENT or new is None or old is None:
         return new is not old
+    if isinstance(new, memoryview) and isinstance(old, memoryview):
+        return new != old
     diffs = after.diffs(index)
     if diffs is not None:
         return bool(diffs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from itertools import chain, count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.selection import time_text
 from tailrace.sql.settings import SessionState
@@ -14,19 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.reader import Group
+    from tailrace.sql.large import Sql
     from tailrace.sql.statement import Statement
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
 _NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")
 
 
-class Line(str):
-    """A command, or where ``is_comment`` a comment, of a script."""
+class Line(NamedTuple):
+    """A command, or where ``is_comment`` a comment, of a script; ``logged`` is one of the log."""
 
-    __slots__ = ("is_comment", "statement")
-
-    is_comment: bool
-    statement: Statement | None
+    sql: Sql
+    is_comment: bool = False
+    logged: Statement | None = None
 
 
 def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
@@ -36,12 +37,17 @@ def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
     put back at the end. Bytes, as a statement of the log may be in any character set, which the
     session is then set to; all else is UTF-8. Drivers send bytes as they are.
     """
-    return (encoded(line) for line in _lines(statements) if not line.is_comment)
+    return (encoded(line.sql) for line in _lines(statements) if not line.is_comment)
 
 
-def encoded(text: str) -> bytes:
+def encoded(sql: Sql) -> bytes:
     """A statement's text as it is sent or written: what is not UTF-8 as it was logged."""
-    return text.encode("utf-8", "surrogateescape")
+    if isinstance(sql, str):
+        return sql.encode("utf-8", "surrogateescape")
+    whole = BytesIO()
+    for piece in sql.pieces():
+        whole.write(piece.encode("utf-8", "surrogateescape"))
+    return whole.getvalue()
 
 
 def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iterator[str]:
@@ -50,17 +56,29 @@ def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iter
     Written in UTF-8 with ``surrogateescape``. ``heading`` is put above, as comments; it is asked
     for once the first statement is there.
     """
+    for line in script_lines(statements, heading):
+        yield line if isinstance(line, str) else "".join(line)
+
+
+def script_lines(
+    statements: Iterable[Statement], heading: Iterable[str] = ()
+) -> Iterator[str | Iterator[str]]:
+    """The same, with large statements in pieces, which are to be taken before the next line."""
     lines = _lines(statements)
     first = next(lines, None)  # what cannot be had at all fails before anything is written
     yield from map(comment, heading)
     yield ""
     for line in lines if first is None else chain((first,), lines):
-        if line.is_comment:
-            yield line
-        elif line.statement is None:
-            yield f"{line};"
+        sql = line.sql
+        if not isinstance(sql, str):
+            yield (sql + ";").pieces()
+            del sql, line  # before the next is made
+        elif line.is_comment:
+            yield sql
+        elif line.logged is None:
+            yield f"{sql};"
         else:
-            yield from _logged(line, line.statement)
+            yield from _logged(sql, line.logged)
 
 
 def _logged(text: str, statement: Statement) -> Iterator[str]:
@@ -88,12 +106,6 @@ def delimiter(text: str) -> str:
     return f";{next(number for number in count(1) if number not in taken)};"
 
 
-def _line(text: str, *, is_comment: bool = False, statement: Statement | None = None) -> Line:
-    line = Line(text)
-    line.is_comment, line.statement = is_comment, statement
-    return line
-
-
 def _lines(statements: Iterable[Statement]) -> Iterator[Line]:
     session = SessionState()
     group: Group | None = None
@@ -101,29 +113,30 @@ def _lines(statements: Iterable[Statement]) -> Iterator[Line]:
     for statement in statements:
         if is_open and (statement.alone or statement.group != group):
             is_open = False
-            yield _line("COMMIT")
-        if statement.text:
+            yield Line("COMMIT")
+        if statement.sql:
             for text in session.change(statement.settings, statement.database):
-                yield _line(text)
+                yield Line(text)
         if statement.group is not None and statement.group != group:
             group = statement.group
-            yield _line(_place(group), is_comment=True)
+            yield Line(_place(group), is_comment=True)
         if statement.note is not None:
-            yield _line(comment(statement.note), is_comment=True)
-        if not statement.text:
+            yield Line(comment(statement.note), is_comment=True)
+        if not statement.sql:
             continue
         if not statement.alone and not is_open:
             is_open = True
-            yield _line("START TRANSACTION")
+            yield Line("START TRANSACTION")
         for text in statement.before:
-            yield _line(text)
-        yield _line(statement.text, statement=statement if statement.logged else None)
+            yield Line(text)
+        yield Line(statement.sql, logged=statement if statement.logged else None)
         if statement.alone:
             session.forget_database()
+        del statement  # before the next is made: it may be large
     if is_open:
-        yield _line("COMMIT")
+        yield Line("COMMIT")
     for text in session.restore():
-        yield _line(text)
+        yield Line(text)
 
 
 def _place(group: Group) -> str:

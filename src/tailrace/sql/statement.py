@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tailrace.reader import Group
+    from tailrace.sql.large import Sql
     from tailrace.sql.settings import Settings
 
 
@@ -14,17 +15,18 @@ if TYPE_CHECKING:
 class Statement:
     """A statement without a mark at its end.
 
-    ``text`` holds bytes that are not UTF-8 as surrogates (``surrogateescape``): a logged statement
+    ``sql`` is its text, with large literals apart (`tailrace.sql.large`); ``text`` makes it whole.
+    It holds bytes that are not UTF-8 as surrogates (``surrogateescape``): a logged statement
     may be in another character set. ``settings`` are the session variables that it needs,
     ``database`` the one to be in (None: any), ``before`` what to run right before it. ``group`` is
     the logged transaction that it comes from. One that is ``alone`` stands outside of transactions.
     ``charset`` is set for the text of the log where the client that is fed with it must know the
     character set to find the text's end.
 
-    An empty ``text`` is nothing to run; ``note`` then says, for a reader, what was left out.
+    An empty one is nothing to run; ``note`` then says, for a reader, what was left out.
     """
 
-    text: str
+    sql: Sql
     settings: Settings
     group: Group | None
     database: str | None = None
@@ -33,3 +35,13 @@ class Statement:
     logged: bool = False
     charset: str | None = None
     note: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The statement itself."""
+        return str(self.sql)
+
+    @property
+    def size(self) -> int:
+        """How long its text is, about."""
+        return len(self.sql) if isinstance(self.sql, str) else self.sql.size

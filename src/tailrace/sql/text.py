@@ -38,7 +38,7 @@ def string(text: str) -> str:
     return quoted(text) if plain(text) else f"_utf8mb4 {hexadecimal(text.encode())}"
 
 
-def hexadecimal(data: bytes) -> str:
+def hexadecimal(data: bytes | memoryview) -> str:
     """Bytes as a literal."""
     return f"X'{data.hex()}'"
 

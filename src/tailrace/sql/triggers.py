@@ -41,7 +41,7 @@ class _Trigger:
         text = self.statement.text
         name = table_name(*table)
         self.statement = replace(
-            self.statement, text=f"{text[: self.start]}{name} {text[self.end :]}"
+            self.statement, sql=f"{text[: self.start]}{name} {text[self.end :]}"
         )
         self.end = self.start + len(name) + 1
         self.table = table

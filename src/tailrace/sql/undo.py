@@ -59,10 +59,10 @@ def undo(
         for item in changes.with_statements():
             if isinstance(item, Change):
                 guard.meet(item)
-                for statement in _rows(item, tables):
-                    pile.push(statement)
+                pile.extend(_rows(item, tables))
             elif isinstance(item, Logged) and (note := _logged(item, changes, wants)) is not None:
                 pile.push(note)
+            del item  # before the next event is read: it may be large
         yield from guard.all()
         yield from pile
 

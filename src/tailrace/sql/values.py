@@ -7,7 +7,7 @@ taken as they were logged, with the column's own character set, and never conver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
@@ -16,9 +16,17 @@ from tailrace.rows.charsets import UTF8, decoder
 from tailrace.rows.compressed import uncompress
 from tailrace.rows.floats import float32_text
 from tailrace.rows.json_diff import JsonDiffs
-from tailrace.rows.schema import Logical
+from tailrace.rows.large_json import pieces_of
+from tailrace.rows.schema import BLOB_TYPES, Logical
 from tailrace.sql.json import changed, document, is_printed
-from tailrace.sql.text import hexadecimal, name, plain, quoted, string
+from tailrace.sql.large import (
+    LARGE,
+    Sql,
+    bytes_literal,
+    string_literal,
+    text_literal,
+)
+from tailrace.sql.text import name, plain, quoted
 
 if TYPE_CHECKING:
     from tailrace.rows.image import Image
@@ -26,8 +34,11 @@ if TYPE_CHECKING:
 
 _LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
 
-Literal = Callable[["Image"], str]
+Literal = Callable[["Image"], Sql]
 """The value of one column of an image, which is in it, as SQL."""
+_Pieces = Callable[[memoryview], Iterator[tuple[bytes, str]]]
+_utf8: Final = decoder("utf8mb4")
+_utf8_pieces: Final = pieces_of("utf8mb4")
 
 _COMPRESSED: Final = frozenset({ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED})
 _CLOCKS: Final = frozenset(
@@ -62,20 +73,20 @@ def column_sql(column: Column) -> ColumnSql:
     compared = _compared(column, literal)
     by_bytes = _by_bytes(column)
 
-    def exact(image: Image) -> str:
-        if image.at(index) is None:
+    def exact(image: Image) -> Sql:
+        if image.peek(index, LARGE) is None:
             return f"{name_} IS NULL"
         if by_bytes is not None:
             return by_bytes(image)
-        return f"{name_} = {compared(image)}"
+        return f"{name_} = " + compared(image)
 
-    def key(image: Image) -> str:
-        if image.at(index) is None:
+    def key(image: Image) -> Sql:
+        if image.peek(index, LARGE) is None:
             return f"{name_} IS NULL"
-        return f"{name_} = {compared(image)}"
+        return f"{name_} = " + compared(image)
 
-    def value(image: Image) -> str:
-        return "NULL" if image.at(index) is None else literal(image)
+    def value(image: Image) -> Sql:
+        return "NULL" if image.peek(index, LARGE) is None else literal(image)
 
     return ColumnSql(name_, value, exact, key, column.type in _CLOCKS)
 
@@ -90,7 +101,7 @@ def _literal(column: Column) -> Literal:
     if logical is Logical.TEXT or logical is Logical.JSON:
         return _text(column)
     if logical in {Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR}:
-        return lambda image: hexadecimal(_stored(image, index))
+        return lambda image: bytes_literal(_stored(image, index))
     if kind is ColumnType.FLOAT:
         return lambda image: _number(image.at(index), _single)
     if kind is ColumnType.DOUBLE:
@@ -117,12 +128,12 @@ def _number(value: float, shortest: Callable[[float], str]) -> str:
     return "-0e0" if text == "-0.0" else text
 
 
-def _stored(image: Image, index: int) -> bytes:
-    """A value's bytes as the table has them.
+def _stored(image: Image, index: int) -> bytes | memoryview:
+    """A value's bytes as the table has them; large ones where they stand in the event.
 
     Raises UnsupportedType where the image has none.
     """
-    raw = image.raw(index)
+    raw = image.logged(index, LARGE)
     if raw is None:
         column = image.schema.columns[index]
         raise UnsupportedType(f"column {column.name}: the row is not one of a log")
@@ -130,7 +141,7 @@ def _stored(image: Image, index: int) -> bytes:
     if column.type not in _COMPRESSED:
         return raw
     blob = column.type is ColumnType.BLOB_COMPRESSED
-    return uncompress(raw, (1 << 8 * column.metadata) - 1 if blob else column.metadata)
+    return uncompress(bytes(raw), (1 << 8 * column.metadata) - 1 if blob else column.metadata)
 
 
 def _text(column: Column) -> Literal:
@@ -139,13 +150,23 @@ def _text(column: Column) -> Literal:
     if column.collation is None:
         return lambda image: _bytes_as_text(_stored(image, index))
     charset = column.charset
-    decode = decoder(charset)
+    decode, pieces = decoder(charset), pieces_of(charset)
     utf8 = charset in UTF8
 
-    def text(image: Image) -> str:
+    def text(image: Image) -> Sql:
         raw = _stored(image, index)
-        seen = _seen(raw, decode) if utf8 or raw.isascii() else None
-        return f"_{charset} {hexadecimal(raw)}" if seen is None else quoted(seen)
+        if len(raw) > LARGE:
+            return large(image, raw)
+        seen = _seen(bytes(raw), decode) if utf8 or bytes(raw).isascii() else None
+        return bytes_literal(raw, f"_{charset} ") if seen is None else quoted(seen)
+
+    def large(image: Image, raw: bytes | memoryview) -> Sql:
+        try:
+            seen = _is_seen(raw, pieces, ascii_only=not utf8)
+        except LogError:
+            image.at(index)  # which says where it is wrong
+            raise
+        return text_literal(raw) if seen else bytes_literal(raw, f"_{charset} ")
 
     return text
 
@@ -159,25 +180,54 @@ def _seen(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
     return text if plain(text) and text.encode() == raw else None
 
 
-def _bytes_as_text(raw: bytes) -> str:
+def _is_seen(raw: bytes | memoryview, pieces: _Pieces, *, ascii_only: bool) -> bool:
+    """The same question of large text. Raises EventDecodeError for what is none: all is read."""
+    seen = True
+    for data, text in pieces(memoryview(raw)):
+        seen = seen and (data.isascii() or not ascii_only) and plain(text) and text.encode() == data
+    return seen
+
+
+def _bytes_as_text(raw: bytes | memoryview) -> Sql:
     """Text of an unknown character set: the column takes bytes as they are."""
-    if raw.isascii() and plain(raw.decode()):
-        return quoted(raw.decode())
-    return hexadecimal(raw)
+    return _utf8_as_seen(raw, "", ascii_only=True)
+
+
+def _utf8_as_seen(raw: bytes | memoryview, prefix: str, *, ascii_only: bool = False) -> Sql:
+    """Bytes of a text, in quotes where they are seen so in UTF-8."""
+    if len(raw) <= LARGE:
+        data = bytes(raw)
+        seen = _seen(data, _utf8) if data.isascii() or not ascii_only else None
+        return bytes_literal(data) if seen is None else prefix + quoted(seen)
+    try:
+        is_seen = _is_seen(raw, _utf8_pieces, ascii_only=ascii_only)
+    except LogError:
+        is_seen = False
+    return text_literal(raw, prefix) if is_seen else bytes_literal(raw)
 
 
 def _json(column: Column) -> Literal:
     """A JSON column of MySQL's: the document, or what a partial update makes of it."""
     index = column.index
 
-    def json(image: Image) -> str:
+    def json(image: Image) -> Sql:
         diffs = image.diffs(index)
         if diffs is not None:
             return changed(name(column.name), diffs)
         raw = image.raw(index)
-        return string(image.at(index)) if raw is None else document(raw)
+        return string_literal(image.at(index)) if raw is None else _document(image, index, raw)
 
     return json
+
+
+def _document(image: Image, index: int, raw: bytes) -> Sql:
+    try:
+        return document(raw)
+    except UnsupportedType:
+        raise
+    except LogError:
+        image.at(index)  # which says where it is wrong
+        raise
 
 
 def _member(column: Column) -> Literal:
@@ -211,7 +261,7 @@ def _compared(column: Column, literal: Literal) -> Literal:
     if kind is ColumnType.FLOAT:
         return lambda image: _number(image.at(index), repr)
     if column.logical is Logical.BINARY:  # with the zeros at the end that the log leaves out
-        return lambda image: hexadecimal(image.at(index))
+        return _bytes_of(column)
     if kind is ColumnType.ENUM or kind is ColumnType.SET:
         # Servers compare them with numbers as signed ones.
         signed = column.metadata == 8
@@ -226,12 +276,21 @@ def _by_bytes(column: Column) -> Literal | None:
     if kind is ColumnType.JSON:
         return _json_by_text(column)
     if logical is Logical.BINARY:
-        return lambda image: f"{bytes_of} = {hexadecimal(image.at(index))}"
+        literal = _bytes_of(column)
+        return lambda image: f"{bytes_of} = " + literal(image)
     if logical in {Logical.GEOMETRY, Logical.VECTOR}:
-        return lambda image: f"{bytes_of} = {hexadecimal(_stored(image, index))}"
+        return lambda image: f"{bytes_of} = " + bytes_literal(_stored(image, index))
     if logical in {Logical.TEXT, Logical.JSON}:
-        return lambda image: f"{bytes_of} = {_binary(_stored(image, index))}"
+        return lambda image: f"{bytes_of} = " + _binary(_stored(image, index))
     return None
+
+
+def _bytes_of(column: Column) -> Literal:
+    """Bytes as the column has them: BINARY with the zeros at its end, which are not logged."""
+    index = column.index
+    if column.type in BLOB_TYPES:
+        return lambda image: bytes_literal(_stored(image, index))
+    return lambda image: bytes_literal(image.at(index))
 
 
 def _json_by_text(column: Column) -> Literal:
@@ -239,11 +298,11 @@ def _json_by_text(column: Column) -> Literal:
     index, name_ = column.index, name(column.name)
     printed = f"CAST(CAST({name_} AS CHAR) AS BINARY)"
 
-    def compare(image: Image) -> str:
+    def compare(image: Image) -> Sql:
         raw = image.raw(index)
         if raw is None or image.diffs(index) is not None or is_printed(raw):
-            return f"{printed} = {_binary(_printed(image, index))}"
-        return f"{name_} = {document(raw)}"
+            return f"{printed} = " + _binary(_printed(image, index))
+        return f"{name_} = " + _document(image, index, raw)
 
     return compare
 
@@ -261,10 +320,6 @@ def _printed(image: Image, index: int) -> bytes:
     return text.encode()
 
 
-def _binary(raw: bytes) -> str:
-    """Bytes of a text, in quotes where they are seen so in UTF-8."""
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        return hexadecimal(raw)
-    return f"_binary{quoted(text)}" if plain(text) else hexadecimal(raw)
+def _binary(raw: bytes | memoryview) -> Sql:
+    """Bytes of a text, as such."""
+    return _utf8_as_seen(raw, "_binary")
