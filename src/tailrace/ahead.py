@@ -11,8 +11,8 @@ from tailrace.errors import LogError
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.rollbacks import Rollbacks
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.rollbacks import Group, Rollbacks
+from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,18 +78,13 @@ class Ahead:
     @classmethod
     def read(cls, transport: Transport, start: Position | None = None) -> Ahead:
         """Go through a log from where a transaction begins; rows are not decoded."""
-        rollbacks = Rollbacks()
-        parser = BoundaryParser()
+        rollbacks, group = Rollbacks(), Group()
         log = Log(_Heads(transport), start=start, verify_checksums=False, expand_payloads=False)
         end = start or Position("", 0)
-        began = 0
         with suppress(LogError):  # damage further on, which whoever reads on meets
             for event in log:
-                inside = parser.inside
-                boundary = parser.feed(event)
-                if not inside:
-                    began = event.offset or 0
-                rollbacks.feed(event, began)
+                boundary = group.feed(event)
+                rollbacks.feed(event, group.parts)
                 if boundary is Boundary.END:
                     end = Position(event.file or "", event.end_offset or 0)
         return cls(rollbacks, end)

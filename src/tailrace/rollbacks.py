@@ -17,10 +17,10 @@ from tailrace.events.payload import TransactionPayloadEvent, events_in
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
-from tailrace.transactions import BoundaryParser
+from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
@@ -36,81 +36,113 @@ _XA: Final = re.compile(
     re.IGNORECASE,
 )
 
+TO_THE_END: Final = 1 << 62
+"""An offset past the end of every file."""
 XaName = tuple[int, bytes, bytes]
+Range = tuple[str, int, int]
+"""File, start and end: the events that begin from ``start`` on and before ``end``."""
 NO_SAVEPOINT: Final = "no savepoint of that name stands before it"
+
+
+class Group:
+    """The transaction under way, while the events of a series pass, and the files that it is in.
+
+    ``parts`` has by file, in order, the offset at which the transaction begins there: in relay logs
+    it may continue in the next file. ``void`` has the parts of one that the last event made void.
+    """
+
+    def __init__(self) -> None:
+        self.parser = BoundaryParser()
+        self.parts: dict[str, int] = {}
+        self.void: dict[str, int] = {}
+
+    def feed(self, event: Event) -> Boundary:
+        """Where the event stands. Raises BoundaryError where it cannot stand."""
+        if not self.parser.inside:
+            self.parts = {}
+        boundary = self.parser.feed(event)
+        self.void = {}
+        if self.parser.discarded:
+            self.void, self.parts = self.parts, {}
+        self.parts.setdefault(event.file or "", event.offset or 0)
+        return boundary
 
 
 class Rollbacks:
     """Fed with a series' statements and XA_PREPARE events in order, it finds what was undone.
 
-    ``ranges`` holds (file, start, end): rows events that begin at the offsets from ``start`` up to
-    ``end`` of that file were taken back; of a compressed transaction, the payload event's. Where
+    ``ranges`` are those of rows events that were taken back; of a compressed transaction, of the
+    payload event. Where
     an XA transaction is rolled back that was not seen to be prepared, ``unmatched`` is set: it was
     prepared in another log, or in a payload that was not fed.
     """
 
     def __init__(self) -> None:
-        self.ranges: list[tuple[str, int, int]] = []
+        self.ranges: list[Range] = []
         self.unmatched = False
-        self._prepared: dict[XaName, tuple[Position, int]] = {}
-        self._savepoints: dict[str, int] = {}
+        self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
+        self._savepoints: dict[str, Position] = {}
         self._group: Position | None = None
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
         """What the events of a series say, its payloads as one event each."""
         found = cls()
-        parser = BoundaryParser()
-        began = 0
+        group = Group()
         for event in events:
-            if not parser.inside:
-                began = event.offset or 0
-            parser.feed(event)
-            found.feed(event, began)
+            group.feed(event)
+            found.feed(event, group.parts)
         return found
 
-    def feed(self, event: Event, began: int) -> None:
-        """Take in an event of the group that began at the offset ``began`` of its file."""
-        file, offset = event.file or "", event.offset or 0
-        group = Position(file, began)
+    def feed(self, event: Event, parts: Mapping[str, int]) -> None:
+        """Take in an event of the transaction that has these parts by now (`Group`)."""
+        here = Position(event.file or "", event.offset or 0)
+        group = Position(*next(iter(parts.items())))
         if group != self._group:
             self._group = group
             self._savepoints.clear()
         if isinstance(event, XaPrepareEvent):
             if not event.one_phase:
                 xid = event.xid
-                self.prepared((xid.format_id, xid.gtrid, xid.bqual), group, offset)
+                self.prepared((xid.format_id, xid.gtrid, xid.bqual), parts, here)
         elif isinstance(event, TransactionPayloadEvent):
             inside = prepared_in(event.pieces(), event.form)
             if inside is not None:
-                self.prepared(inside, group, offset + 1)
+                self.prepared(inside, parts, Position(here.file, here.offset + 1))
         elif isinstance(event, QueryEvent):
-            self._statement(event, event.sql, file, offset)
+            self._statement(event, event.sql, parts, here)
 
-    def prepared(self, name: XaName, group: Position, end: int) -> None:
-        """An XA transaction was prepared: its group begins at ``group``, and its rows end before
-        ``end``.
-        """
-        self._prepared[name] = (group, end)
+    def prepared(self, name: XaName, parts: Mapping[str, int], end: Position) -> None:
+        """An XA transaction of these parts was prepared; its rows end before ``end``."""
+        self._prepared[name] = Position(*next(iter(parts.items()))), _ranges(parts, end)
 
-    def _statement(self, event: Event, sql: str, file: str, offset: int) -> None:
+    def _statement(self, event: Event, sql: str, parts: Mapping[str, int], here: Position) -> None:
         if (name := savepoint_set(sql)) is not None:
-            self._savepoints[name] = offset
+            self._savepoints[name] = here
         elif (name := savepoint_of_rollback(sql)) is not None:
             start = self._savepoints.get(name)
             if start is None:
                 raise event.error(NO_SAVEPOINT, BoundaryError)
-            self.ranges.append((file, start, offset))
-        elif _ROLLBACK.match(sql) and self._group is not None:
-            self.ranges.append((file, self._group.offset, offset))
+            files = list(parts)
+            later = {file: parts[file] for file in files[files.index(start.file) :]}
+            self.ranges += _ranges({**later, start.file: start.offset}, here)
+        elif _ROLLBACK.match(sql):
+            self.ranges += _ranges(parts, here)
         elif (ended := _XA.match(sql)) and ended[1].upper() != "START":
             prepared = self._prepared.pop(_xa_name(ended), None)
             if ended[1].upper() == "ROLLBACK":
                 if prepared is None:
                     self.unmatched = True
                     return
-                prepared_at, end = prepared
-                self.ranges.append((prepared_at.file, prepared_at.offset, end))
+                self.ranges += prepared[1]
+
+
+def _ranges(parts: Mapping[str, int], end: Position) -> list[Range]:
+    """The parts of a transaction up to ``end``, which is in the last of their files."""
+    return [
+        (file, start, end.offset if file == end.file else TO_THE_END)
+        for file, start in parts.items()
+    ]
 
 
 def savepoint_set(sql: str) -> str | None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 import pymysql
 import pytest
 
+from tailrace.cli.follow import Lines
 from tests.cli.test_errors import assert_refused
 from tools.servers import NAMES
 
@@ -357,3 +358,12 @@ def test_one_log_is_followed(run, shop):
     )
     assert (piped.returncode, piped.stdout) == (2, b"")
     assert b"--follow is for files and servers" in piped.stderr
+
+
+def test_lines_in_pieces_are_flushed():
+    """Lines of large events are written at once, without a block; a flush is for them, too."""
+    told = []
+    lines = Lines(told.append, lambda: told.append("flushed"))
+    lines.take([iter(["a", "b"])])
+    lines.flush()
+    assert told == ["a", "b", "\n", "flushed"]

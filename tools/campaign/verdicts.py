@@ -4,7 +4,8 @@
 
 A verdict is, for a whole log read through, either the rows that it gives, in the log's order, or
 the class of the error that ends it and where that stands; of several errors it is the first in the
-log, also inside a payload. What was given before an error is no part of it. The object path is
+log, also inside a payload. What was given before an error is no part of it, but that the column
+path gives each row once. The object path is
 `tailrace.records.Changes`, each event decoded in full as it is read, each row as it is given; the
 column path is `tailrace.columns.changes`.
 """
@@ -15,7 +16,7 @@ import random
 import time
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -177,8 +178,11 @@ def by_columns(log: LogSeries, *, verify: bool) -> Verdict:
             batch.validate(full=True)
             rows += _batch_rows(batch)
     except TailraceError as error:
-        return _failed(error)
-    return Verdict(tuple(text for _, text in sorted(rows)))
+        found = _failed(error)
+    else:
+        found = Verdict(tuple(text for _, text in sorted(rows)))
+    once = len({seq for seq, _ in rows}) == len(rows)
+    return found if once else replace(found, error="RowsGivenTwice")
 
 
 def _batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:

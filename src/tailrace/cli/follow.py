@@ -55,9 +55,8 @@ class Lines:
 
     def flush(self) -> None:
         """Write out what was taken, for whoever reads it now."""
-        if self._block:
-            self._out()
-            self._flush()
+        self._out()
+        self._flush()
 
     def _out(self) -> None:
         if self._block:

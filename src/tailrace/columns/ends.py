@@ -179,7 +179,7 @@ class Ends:
     def _note(self, event: QueryEvent) -> None:
         """Take in a statement inside a transaction: it may take rows back."""
         ranges = self._rollbacks.ranges
-        self._rollbacks.feed(event, int(self._frame[f.BEGAN]))
+        self._rollbacks.feed(event, {self.file: int(self._frame[f.BEGAN])})
         self.undone += [(start, end) for _, start, end in ranges]
         ranges.clear()
 

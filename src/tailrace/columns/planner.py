@@ -12,12 +12,12 @@ from tailrace.columns.splits import undone_in
 from tailrace.errors import BoundaryError, PipelineError
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.rollbacks import Rollbacks
+from tailrace.rollbacks import Group, Rollbacks
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import BoundaryParser, State
+from tailrace.transactions import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tailrace.columns.split import Split
     from tailrace.events.base import Event
@@ -145,13 +145,10 @@ class SplitPlanner:
     def _look_into_payloads(self, series: LogSeries) -> None:
         """The scan does not look into payloads; where it might have to, the object path does."""
         found = _Undone(self.end)
-        parser = BoundaryParser()
-        began = 0
+        group = Group()
         for event in Log(series, verify_checksums=False, expand_payloads=False):
-            if not parser.inside:
-                began = event.offset or 0
-            parser.feed(event)
-            found.feed(event, began)
+            group.feed(event)
+            found.feed(event, group.parts)
         self._undone.ranges = found.ranges
         self._undone.unmatched = False
 
@@ -163,10 +160,10 @@ class _Undone(Rollbacks):
         super().__init__()
         self.end = end
 
-    def feed(self, event: Event, began: int) -> None:
+    def feed(self, event: Event, parts: Mapping[str, int]) -> None:
         """As for any; raises `BoundaryError` where rows are taken back that were given."""
         known = len(self.ranges)
-        super().feed(event, began)
+        super().feed(event, parts)
         here = Position(event.file or "", event.offset or 0)
         for file, start, _ in self.ranges[known:]:
             if self.end is not None and Position(file, start) < self.end <= here:

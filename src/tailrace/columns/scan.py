@@ -27,13 +27,14 @@ from tailrace.constants import (
     EventType,
     event_name,
 )
-from tailrace.errors import LogError, PipelineError, TruncatedEvent
+from tailrace.errors import BoundaryError, LogError, PipelineError, TruncatedEvent
 from tailrace.events import DecodeContext
 from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position, file_number, sequence
+from tailrace.rollbacks import TO_THE_END
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import Session
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ROOM: Final = 1 << 12
-NEVER: Final = 1 << 62
-"""As a size that no part has; as an offset that no file comes to."""
 _FLAGS: Final = 17
 """Offset of the flags' low byte in an event's header."""
 
@@ -70,13 +69,25 @@ class Part:
     began: int | None = None
 
 
+class TransactionContinues(BoundaryError):
+    """A transaction began in the file before and continues in this one, as relay logs have it."""
+
+
+_CONTINUES: Final = (
+    "a transaction continues here that began in the file before, as in relay logs: read them with"
+    " tailrace.changes or tailrace.open, or give the logs of the source itself"
+)
+
+
 class Scan:
     """One file's way through the scan kernel: `run`, or `scan` again and again as it grows.
 
     Parts have about ``target`` bytes; a transaction of more is cut inside, where the rows of a
     statement begin. With ``holding`` a part begins where an XA transaction does that is prepared,
     also in a payload, so that what stands before it can be taken alone. ``state`` is where the
-    file before leaves the grammar: in relay logs a transaction may go on in the next file.
+    file before leaves the grammar: in relay logs a transaction may continue in the next file, which
+    raises `TransactionContinues`, as no part holds it whole. One that has no end in a file is left
+    out of its parts.
     """
 
     def __init__(
@@ -113,7 +124,7 @@ class Scan:
         frame[[f.BOUND_CAPACITY, f.INNER_CAPACITY]] = _ROOM
         frame[f.PAYLOAD_CAPACITY] = _ROOM if holding else 0
         frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
-        frame[f.LAST] = max(start, 4) if start < NEVER else NEVER
+        frame[f.LAST] = max(start, 4) if start < TO_THE_END else TO_THE_END
         self.parts = [Part(max(start, 4), catalogue.copy())]
         self._at = 4
         self._holding = holding
@@ -169,8 +180,8 @@ class Scan:
             raise TruncatedEvent(
                 "the file ends inside this event", file=self.log.name, offset=end_of_file
             )
-        end = int(frame[f.SAFE]) if in_use else end_of_file
-        if self._start < NEVER and self._start > end_of_file:
+        end = int(frame[f.SAFE]) if in_use or self._inside else end_of_file
+        if self._start < TO_THE_END and self._start > end_of_file:
             raise PipelineError(
                 f"{self.log.path} has {end_of_file} bytes of whole events, but was read up to "
                 f"{self._start} before: it is not the same log"
@@ -283,7 +294,8 @@ class Scan:
     def _prepared(self, name: XaName | None, offset: int, began: int) -> None:
         """The payload at an offset prepares an XA transaction, if ``name`` is one's."""
         if name is not None:
-            self._rollbacks.prepared(name, Position(self.log.name, began), offset + 1)
+            file = self.log.name
+            self._rollbacks.prepared(name, {file: began}, Position(file, offset + 1))
             self._may_hold(began)
 
     def _stop(self, reason: int) -> None:
@@ -311,7 +323,7 @@ class Scan:
                 raise event.error("the log is encrypted from here on: its keyring is needed")
         else:
             self._step(offset, len(raw), token_of(event))
-            self._rollbacks.feed(event, int(frame[f.BEGAN]))
+            self._rollbacks.feed(event, {self.log.name: int(frame[f.BEGAN])})
             if self._holding and isinstance(event, XaPrepareEvent) and not event.one_phase:
                 self._may_hold(int(frame[f.BEGAN]))
             if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
@@ -329,14 +341,16 @@ class Scan:
             frame[f.SAFE] = offset + size
 
     def _begin_format(self, event: FormatDescriptionEvent) -> None:
-        """A format description makes a transaction under way void, or it goes on (relay logs)."""
-        frame = self._frame
-        if self._inside and (event.created or not self.state & k.ROTATED):
-            offset = event.offset or 0
-            if offset > len(MAGIC):
-                self._rollbacks.ranges.append((self.log.name, int(frame[f.BEGAN]), offset))
-            frame[f.STATE] = State.OUTSIDE
-            frame[f.SAFE] = offset
+        """A format description makes a transaction under way void; if not, it continues."""
+        frame, offset = self._frame, event.offset or 0
+        if not self._inside:
+            return
+        if not event.created and self.state & k.ROTATED:
+            raise event.error(_CONTINUES, TransactionContinues)
+        if offset > len(MAGIC):
+            self._rollbacks.ranges.append((self.log.name, int(frame[f.BEGAN]), offset))
+        frame[f.STATE] = State.OUTSIDE
+        frame[f.SAFE] = offset
 
     def _may_hold(self, began: int) -> None:
         """What was prepared may be decided later: let a part begin there."""

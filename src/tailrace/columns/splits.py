@@ -7,18 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.blocks import Blocks
-from tailrace.columns.scan import NEVER, Scan, is_in_use
+from tailrace.columns.scan import Scan, TransactionContinues, is_in_use
 from tailrace.columns.split import Split, overlapping
 from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
 from tailrace.errors import BoundaryError, LogError
 from tailrace.events.header import EventHeader
 from tailrace.log import Log
 from tailrace.position import Position, file_number
-from tailrace.rollbacks import Rollbacks
+from tailrace.rollbacks import TO_THE_END, Group, Range, Rollbacks
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import BoundaryParser, State
+from tailrace.transactions import State
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.storage import LogFile, LogSeries
 
 _FLAGS: Final = 17
@@ -49,7 +51,7 @@ def plan_splits(
         start = 4
         if after is not None and (number := file_number(log.name)) is not None:
             first = file_number(after.file) or 0
-            start = after.offset if number == first else (NEVER if number < first else 4)
+            start = after.offset if number == first else (TO_THE_END if number < first else 4)
         scan = Scan(series.name, log, known, rollbacks, target_bytes, start, state=state)
         splits += scan.run()
         state = scan.state
@@ -76,37 +78,36 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
     transaction has no end: all files are gone through, up to damage that whoever reads them meets.
     """
     rollbacks = Rollbacks()
-    unfinished: list[tuple[str, int, int]] = []
+    unfinished: list[Range] = []
     state = int(State.OUTSIDE)
-    with suppress(LogError):
+    try:
         for log in series.files:
-            scan = Scan(series.name, log, Catalogue(), rollbacks, NEVER, 4, state=state)
+            scan = Scan(series.name, log, Catalogue(), rollbacks, TO_THE_END, 4, state=state)
             scan.run()
             state = scan.state
             if scan.unfinished is not None:
-                unfinished.append((log.name, scan.unfinished, NEVER))
+                unfinished.append((log.name, scan.unfinished, TO_THE_END))
         rollbacks = with_payloads(rollbacks, series)
-    if any(file != series.files[-1].name for file, _, _ in unfinished):
-        unfinished = _unfinished_in(series)
+    except TransactionContinues:
+        return _undone_by_events(series)
+    except LogError:  # whoever reads on meets it, too
+        pass
     return rollbacks.ranges + unfinished
 
 
-def _unfinished_in(series: LogSeries) -> list[tuple[str, int, int]]:
-    """The transactions without an end. In relay logs, one may go on in the next file."""
-    found: list[tuple[str, int, int]] = []
-    parser = BoundaryParser()
-    parts: dict[str, int] = {}
+def _undone_by_events(series: LogSeries) -> list[Range]:
+    """As `find_undone`, also of transactions that continue in the next file."""
+    rollbacks, group = Rollbacks(), Group()
+    left: list[Mapping[str, int]] = []
     with suppress(LogError):
         for event in Log(series, verify_checksums=False, expand_payloads=False):
-            if not parser.inside:
-                parts = {}
-            parser.feed(event)
-            if parser.discarded:
-                found += [(file, start, NEVER) for file, start in parts.items()]
-            parts.setdefault(event.file or "", event.offset or 0)
-    if parser.inside:
-        found += [(file, start, NEVER) for file, start in parts.items()]
-    return found
+            group.feed(event)
+            left.append(group.void)
+            rollbacks.feed(event, group.parts)
+    if group.parser.inside:
+        left.append(group.parts)
+    unfinished = [(file, start, TO_THE_END) for parts in left for file, start in parts.items()]
+    return rollbacks.ranges + unfinished
 
 
 def with_payloads(rollbacks: Rollbacks, series: LogSeries) -> Rollbacks:
@@ -127,7 +128,7 @@ def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
     """The split that is all of a file. Where that is being written, up to its last whole event."""
     if log.size <= len(MAGIC) + _FLAGS or not is_written(log):
         return Split(source, log, 4, log.size, catalogue)
-    scan = Scan(source, log, catalogue.copy(), Rollbacks(), NEVER, 4)
+    scan = Scan(source, log, catalogue.copy(), Rollbacks(), TO_THE_END, 4)
     try:
         scan.run()
     except LogError:  # whoever reads the split meets it, too

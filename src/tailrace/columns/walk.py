@@ -492,8 +492,6 @@ class Walker(ABC):
                 yield from self._decode_slot(slot)
             except LogError as error:
                 errors.append(error)
-        if errors:
-            raise min(errors, key=lambda error: error.offset or 0)
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
         last = int(frame[k.TRANSACTION_COUNT]) - 1
@@ -504,6 +502,8 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
+        if errors:  # behind which nothing is planned any more: no row is given twice
+            raise min(errors, key=lambda error: error.offset or 0)
 
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
         """Decode what is planned of a table."""

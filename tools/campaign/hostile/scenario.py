@@ -138,13 +138,13 @@ def _child(scenario: Scenario, folder: Path) -> tuple[str, str, int]:
     child.start()
     writing.close()
     with reading:
-        reading.recv()  # it has begun
-        if not reading.poll(scenario.deadline):
-            assert child.pid is not None
-            os.killpg(child.pid, signal.SIGKILL)
-            child.join()
-            return "late", f"longer than {scenario.deadline:g} s", 0
         try:
+            began = reading.poll(_PATIENCE) and reading.recv()
+            if not began or not reading.poll(scenario.deadline):
+                assert child.pid is not None
+                (os.killpg if began else os.kill)(child.pid, signal.SIGKILL)
+                child.join()
+                return "late", f"longer than {scenario.deadline:g} s", 0
             ended, failure, grown = reading.recv()
         except EOFError:
             child.join()
@@ -159,7 +159,7 @@ def _report(pickled: bytes, folder: Path, writing: Connection) -> None:
     """The process of a scenario."""
     os.setsid()
     scenario: Scenario = cloudpickle.loads(pickled)
-    writing.send(None)
+    writing.send(True)  # it has begun, in a group of its own
     before, most = _largest(), math.ceil(scenario.seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     ended, failure = _run(scenario, folder)

@@ -91,7 +91,9 @@ class Guarded:
         with self._table(step.table):
             try:
                 self._tables.commit(step, batch)
-            except OSError as error:  # no damage: a full disk, as a rule
+            except TailraceError:
+                raise
+            except Exception as error:  # no damage: a full disk, a catalogue that is busy
                 text = printable(first_line(error))
                 raise PipelineError(
                     f"{self._called(step.table)} cannot be written: {text}"

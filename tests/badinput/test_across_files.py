@@ -1,0 +1,141 @@
+"""Transactions that one file begins and the next one continues (relay logs), or makes void."""
+
+from __future__ import annotations
+
+import pytest
+
+import tailrace.records
+from tailrace.columns import changes, plan_splits, read_split
+from tailrace.columns.planner import SplitPlanner
+from tailrace.errors import BoundaryError, EventDecodeError
+from tailrace.storage import LogSeries
+from tests.badinput.test_verdicts import (
+    GTID,
+    MYSQL,
+    QUERY,
+    ROTATE,
+    TABLE_MAP,
+    WRITE,
+    XID,
+    index_of,
+    of,
+    statement,
+)
+from tools.campaign import verdicts
+from tools.campaign.mutate import Parsed
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Events to make files of: a head for the first file, heads for later ones, and the rest."""
+    parsed = of(MYSQL, GTID, QUERY, TABLE_MAP, WRITE, XID)
+    first = max(n for n, event in enumerate(parsed.events) if event[4] == GTID)
+    again = Parsed([bytearray(parsed.events[0])], parsed.tail)
+    again.events[0][19 + 52 : 19 + 56] = bytes(4)  # when its server was started: 0 in later files
+    again.seal(0)
+    relay = of("mysql-9.7.relay-log", ROTATE)
+    rotate = next(event for event in reversed(relay.events) if event[4] == ROTATE)
+    gtid, begin, *rows, xid = parsed.events[first:]
+    return {
+        "head": parsed.events[:first],
+        "begin": [gtid, begin],
+        "rows": rows,
+        "commit": [xid],
+        "rotate": [rotate],
+        "later": [again.events[0]] * 2,  # the relay log's and the source's
+        "restarted": [parsed.events[0]],
+        **{
+            sql.split(" `")[0]: [sealed(statement(parsed, sql.encode()), parsed.tail)]
+            for sql in ("ROLLBACK", "SAVEPOINT `a`", "ROLLBACK TO `a`")
+        },
+    }
+
+
+def sealed(event, tail):
+    alone = Parsed([bytearray(event)], tail)
+    alone.seal(0)
+    return alone.events[0]
+
+
+def series_of(made, *files):
+    logs = [
+        verdicts.series_of(
+            b"\xfebin" + b"".join(event for name in names for event in made[name]),
+            f"binlog.{number:06}",
+        ).files[0]
+        for number, names in enumerate(files, 1)
+    ]
+    return LogSeries("binlog", tuple(logs))
+
+
+FIRST = ("head", "begin", "rows", "rotate")
+LATER = ("later", "begin", "rows", "commit")
+CONTINUED = {
+    "commit": ((FIRST, ("later", "rows", "commit")), 2),
+    "commit alone": ((FIRST, ("later", "commit")), 1),
+    "rollback": ((FIRST, ("later", "rows", "ROLLBACK")), 0),
+    "rollback in the third": ((FIRST, ("later", "rows", "rotate"), ("later", "ROLLBACK")), 0),
+    "rollback to": (
+        (
+            ("head", "begin", "rows", "SAVEPOINT", "rows", "rotate"),
+            ("later", "rows", "ROLLBACK TO", "rows", "commit"),
+        ),
+        2,
+    ),
+    "no end": ((FIRST, ("later", "rows")), 0),
+}
+
+
+@pytest.mark.parametrize("held", [None, 0])
+@pytest.mark.parametrize("name", CONTINUED)
+def test_continued(name, held, made, monkeypatch):
+    """Both paths agree, whether a transaction is held or looked ahead for; no split is of half."""
+    if held is not None:
+        monkeypatch.setattr(tailrace.records, "_MOST_HELD", held)
+    files, times = CONTINUED[name]
+    series = series_of(made, *files)
+    objects = verdicts.by_objects(series, verify=True)
+    columns = verdicts.by_columns(series, verify=True)
+    assert objects.differs(columns) is None, (objects, columns)
+    before = len(verdicts.by_objects(series_of(made, ("head",)), verify=True).rows)
+    whole = series_of(made, ("head", "begin", "rows", "commit"))
+    once = len(verdicts.by_objects(whole, verify=True).rows) - before
+    assert (len(objects.rows) - before, once > 0) == (times * once, True)
+    for plan in (plan_splits, SplitPlanner().plan):
+        with pytest.raises(BoundaryError, match="continues here that began in the file before"):
+            plan(series)
+
+
+def test_void_by_the_next_file(made):
+    """The server crashed, and its file does not say that it was in use."""
+    series = series_of(made, ("head", "begin", "rows"), ("restarted", "begin", "rows", "commit"))
+    objects = verdicts.by_objects(series, verify=True)
+    assert objects.rows
+    assert objects.differs(verdicts.by_columns(series, verify=True)) is None
+    for plan in (plan_splits, SplitPlanner().plan):
+        rows = sum(batch.num_rows for split in plan(series) for batch in read_split(split))
+        assert rows == len(objects.rows)
+
+
+def test_rows_before_an_error_are_given_once():
+    """A bad row, and then an event before which all that is planned is decoded."""
+    good = of(MYSQL, GTID, QUERY, TABLE_MAP, WRITE, XID)
+    partial = of("mysql-9.7.json-partial-full", 39)
+    bad = Parsed([bytearray(event) for event in good.events], good.tail)
+    index = index_of(bad, WRITE)
+    event = bad.events[index]
+    del event[len(event) - bad.tail - 1 : len(event) - bad.tail]
+    bad.seal(index)
+    begin = index_of(good, GTID)
+    events = [*good.events, *bad.events[begin:], *partial.events[index_of(partial, GTID) :]]
+    series = verdicts.series_of(b"\xfebin" + b"".join(events))
+    found = []
+
+    def read():
+        for batch in changes(series, statements="skip"):
+            found.extend(batch.column("_seq").to_pylist())
+
+    with pytest.raises(EventDecodeError, match=r"corpus\.keyed: "):
+        read()
+    assert found
+    assert len(found) == len(set(found))
