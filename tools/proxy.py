@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.closing import Closing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 _PIECE: Final = 1 << 18
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -65,7 +65,7 @@ class Proxy(Closing):
         self._reset_after = False
         self._stall_new = False
         self._refusing = False
-        self._cut_done = threading.Event()
+        self._then: Callable[[], object] = bool
         self._orders: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = (
             queue.SimpleQueue()
         )
@@ -97,12 +97,35 @@ class Proxy(Closing):
 
         Gives an event that is set when it was done. With ``reset``, bytes on their way may be lost.
         """
-        self._cut_done = done = threading.Event()
+        done = threading.Event()
 
         def arm() -> None:
             self._left, self._reset_after = count, reset
+            self._then = done.set
 
         self._order(arm)
+        return done
+
+    def cut_after_each(self, counts: Iterable[int]) -> list[int]:
+        """As `cut_after`, again and again: each count begins where the one before cut.
+
+        Gives a list of those that were done, which grows. Even counts reset.
+        """
+        done: list[int] = []
+
+        def again(left: Iterator[int]) -> None:
+            count = next(left, None)
+            if count is None:
+                return
+
+            def then() -> None:
+                done.append(count)
+                again(left)
+
+            self._left, self._reset_after = count, count % 2 == 0
+            self._then = then
+
+        self._order(lambda: again(iter(counts)))
         return done
 
     def stall(self, *, new: bool = False) -> int:
@@ -280,7 +303,7 @@ class Proxy(Closing):
                 with suppress(OSError):
                     client.socket.sendall(client.waiting)
             self._cut_all(reset=self._reset_after)
-            self._cut_done.set()
+            self._then()
 
     def _pass(self, end: _End, piece: bytes) -> None:
         end.waiting += piece

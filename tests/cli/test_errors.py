@@ -143,7 +143,7 @@ def test_ctrl_c(run, monkeypatch):
 def test_ctrl_c_while_it_is_imported(tmp_path, module):
     """The first is what the command needs, the second what the package does."""
     (tmp_path / f"{module}.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhile True: pass\n"
     )
     script = Path(sys.executable).with_name("tailrace")
     ran = subprocess.run(

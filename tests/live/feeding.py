@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
-from threading import Event, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -15,11 +13,10 @@ from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.url import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from tailrace.live.feed import Feed
-    from tools.proxy import Proxy
     from tools.servers import Server
 
 DEADLINE = 60.0
@@ -181,30 +178,3 @@ def settle(server: Server) -> None:
             return
         assert monotonic() < until
         sleep(0.05)
-
-
-@contextmanager
-def cuts(proxy: Proxy, counts: Iterable[int]) -> Iterator[list[int]]:
-    """Cut connections after each of these counts of bytes, one behind the other; gives those done.
-
-    The next one is armed as soon as one is done, before the reader can have come back.
-    """
-    done: list[int] = []
-    stop = Event()
-
-    def arm() -> None:
-        for count in counts:
-            cut = proxy.cut_after(count, reset=count % 2 == 0)
-            while not cut.wait(0.005):
-                if stop.is_set():
-                    return
-            done.append(count)
-        proxy.go_on()
-
-    thread = Thread(target=arm)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join()

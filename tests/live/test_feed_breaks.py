@@ -16,7 +16,6 @@ from tests.live.feeding import (
     HEARTBEAT,
     Copy,
     catch_up,
-    cuts,
     drain,
     end_of,
     files_of,
@@ -55,10 +54,8 @@ def test_cut_at_random_bytes(own, proxy, mode):
     fill(own, 20, 2000)
     pick = random.Random(6)
     files = files_of(own)
-    with (
-        cuts(proxy, [pick.randrange(8000, 40_000) for _ in range(10)]) as done,
-        Feed(source_of(proxy.port, ssl_mode=mode), follow=False) as feed,
-    ):
+    done = proxy.cut_after_each([pick.randrange(8000, 40_000) for _ in range(10)])
+    with Feed(source_of(proxy.port, ssl_mode=mode), follow=False) as feed:
         copy = drain(feed)
         assert len(done) >= 5
         assert feed.reconnects >= 5
@@ -74,10 +71,8 @@ def test_cut_inside_large_events(own, proxy):
         own.execute("INSERT INTO feed.big VALUES (REPEAT('b', %s))", (size,))
     settle(own)
     counts = [18 << 20, 20 << 20, 33 << 20]
-    with (
-        cuts(proxy, counts) as done,
-        Feed(source_of(proxy.port), start="oldest", follow=False) as feed,
-    ):
+    done = proxy.cut_after_each(counts)
+    with Feed(source_of(proxy.port), start="oldest", follow=False) as feed:
         copy = drain(feed)
         assert done == counts
         assert feed.reconnects == len(counts)

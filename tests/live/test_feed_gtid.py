@@ -16,7 +16,7 @@ from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transactions import TransactionAssembler
-from tests.live.feeding import DEADLINE, HEARTBEAT, cuts, events_of, fill, source_of
+from tests.live.feeding import DEADLINE, HEARTBEAT, events_of, fill, source_of
 from tools.proxy import Proxy
 from tools.servers import NAMES
 
@@ -194,15 +194,13 @@ def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
     fill(own, 10, 300)
     pick = random.Random(7)
     given = Given()
-    with (
-        Proxy(own.port) as proxy,
-        cuts(proxy, [pick.randrange(4000, 60_000) for _ in range(8)]) as done,
-        Feed(source_of(proxy.port), start=empty(own), follow=False) as feed,
-    ):
-        drain(feed, given)
-        assert len(done) >= 5
-        assert feed.reconnects >= 5
-        assert str(feed.gtids) == str(executed(own))
+    with Proxy(own.port) as proxy:
+        done = proxy.cut_after_each([pick.randrange(4000, 60_000) for _ in range(8)])
+        with Feed(source_of(proxy.port), start=empty(own), follow=False) as feed:
+            drain(feed, given)
+            assert len(done) >= 5
+            assert feed.reconnects >= 5
+            assert str(feed.gtids) == str(executed(own))
     given.equals(written(own))
     assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
 

@@ -11,7 +11,7 @@ from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
-from tests.live.feeding import DEADLINE, Copy, cuts, drain, events_of, files_of, fill, source_of
+from tests.live.feeding import DEADLINE, Copy, drain, events_of, files_of, fill, source_of
 from tools.proxy import Proxy
 
 
@@ -84,18 +84,13 @@ def test_an_observer_may_strip_what_a_plugin_of_the_source_adds(server):
 def test_requests_are_announced_at_each_connection(server):
     fill(server, 60, 1000)
     witness = Witness()
-    with (
-        Proxy(server.port) as proxy,
-        cuts(proxy, [20_000, 30_001]),
-        Feed(
-            source_of(proxy.port),
-            start="oldest",
-            follow=False,
-            delegate=RelayIoDelegate([witness]),
-        ) as feed,
-    ):
-        drain(feed).equals(files_of(server))
-        assert feed.reconnects == 2
+    delegate = RelayIoDelegate([witness])
+    with Proxy(server.port) as proxy:
+        proxy.cut_after_each([20_000, 30_001])
+        source = source_of(proxy.port)
+        with Feed(source, start="oldest", follow=False, delegate=delegate) as feed:
+            drain(feed).equals(files_of(server))
+            assert feed.reconnects == 2
     assert witness.calls == ["start", "request", "request", "request", "stop"]
     places = [at for _, _, at in witness.requests]
     assert places == sorted(places)

@@ -157,7 +157,10 @@ class as_event:  # noqa: N801  # stands for an event
     def __init__(self, group: RowGroup) -> None:
         self.kind = group.kind
         self.present_before, self.present_after = group.present_before, group.present_after
-        self.row_data = b"".join(group.images)
+        self._rows = b"".join(group.images)
+
+    def rows_in(self) -> tuple[bytes, int]:
+        return self._rows, 0
 
 
 def no_server_has(column: Column, value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import pickle
@@ -52,6 +53,23 @@ def test_version_1(catalogue):
 def test_a_pickle_of_an_earlier_release(protocol, catalogue):
     kept = (GOLDEN / f"catalogue.protocol{protocol}.txt").read_text()
     assert vars(from_pickle(kept)) == vars(catalogue)
+
+
+class OldPickler(pickle.Pickler):
+    """As Python 3.11.0 to 3.11.3 pickles members of enumerations."""
+
+    def reducer_override(self, value):
+        return (getattr, (Logical, value.name)) if isinstance(value, Logical) else NotImplemented
+
+
+def test_a_pickle_of_an_early_python_3_11(catalogue):
+    kept = io.BytesIO()
+    OldPickler(kept, 4).dump(from_pickle((GOLDEN / "catalogue.protocol4.txt").read_text()))
+    assert b"getattr" in kept.getvalue()
+    assert vars(from_pickle(packed(kept.getvalue()))) == vars(catalogue)
+    for member, other in ((b"\x05PLAIN", b"\x05value"), (b"\x07Logical", b"\x07Columns")):
+        with pytest.raises(SchemaError, match="damaged"):
+            from_pickle(packed(kept.getvalue().replace(member, other)))
 
 
 def test_every_member_has_a_place():

@@ -14,6 +14,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import SchemaError
+from tailrace.rows.schema import Logical
 from tailrace.schema.catalogue_json import VERSION, from_json
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ _LOGICAL: Final = ("tailrace.rows.schema", "Logical")
 _STATE: Final = ("tailrace.schema.tables", "TableState")
 _TABLE: Final = ("tailrace.rows.schema", "TableDefinition")
 _COLUMN: Final = ("tailrace.rows.schema", "ColumnDefinition")
+_MEMBER: Final = ("builtins", "getattr")
+"""How Python 3.11.0 to 3.11.3 pickles a member of an enumeration: the class, and its name there."""
 _CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     _CATALOGUE: (),
     _LOGICAL: (),
+    _MEMBER: (),
     _STATE: ("definition", "collation", "row_end", "hidden"),
     _TABLE: ("database", "table", "columns", "primary_key", "key_prefixes"),
     _COLUMN: (
@@ -217,6 +221,11 @@ def _made(kind: Any, arguments: Any) -> Any:
     if kind.key == _LOGICAL:
         (value,) = arguments
         return value
+    if kind.key == _MEMBER:
+        logical, name = arguments
+        if not isinstance(logical, _Class) or logical.key != _LOGICAL:
+            raise TypeError("it asks for a member of something else")
+        return Logical[_name(name)].value
     if arguments:
         raise TypeError("an instance has arguments")
     return _Object(kind.key)

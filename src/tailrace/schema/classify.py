@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from tailrace.schema.cursor import Cursor
-from tailrace.schema.tokens import NotUnderstoodError, tokenize
+from tailrace.schema.tokens import COMMENT_REST, NotUnderstoodError, tokenize
 
 
 class StatementKind(StrEnum):
@@ -36,8 +36,10 @@ class StatementKind(StrEnum):
 
 
 _K = StatementKind
-_COMMENT: Final = r"/\*(?!M?!)[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
-_SKIPPED: Final = rf"\s++|\(|;|--(?=\s)[^\n]*+|\#[^\n]*+|/\*M?!\d*+|{_COMMENT}|\*/"
+_SKIPPED: Final = (
+    r"\s++|\(|;|--\n|--[^\S\n][^\n]*+|\#[^\n]*+|/\*M?!\d*+|\*/"
+    rf"|/\*{COMMENT_REST}|(?!)"
+)
 _WORD: Final = re.compile(rf"(?:{_SKIPPED})*+([A-Za-z_]\w*+|\Z|.)", re.DOTALL)
 
 _FIRST: Final[dict[str, StatementKind]] = {

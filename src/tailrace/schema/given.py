@@ -12,6 +12,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import Unclear, effects
 from tailrace.schema.session import Session
+from tailrace.schema.tokens import COMMENT_REST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +25,10 @@ _DELIMITER: Final = re.compile(r"delimiter[ \t]+(\S+)[^\n]*", re.IGNORECASE)
 _USE: Final = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|(\S+))\s*", re.IGNORECASE)
 _BYTES: Final = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes
 _PIECE: Final = re.compile(
-    r"""
-      (?P<comment>--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!)[^*]*+(?:\*(?!/)[^*]*+)*+\*/)
+    rf"""
+      (?P<comment>--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!){COMMENT_REST})
     | (?P<kept>
-          /\*M?![^*]*+(?:\*(?!/)[^*]*+)*+\*/
+          /\*M?!{COMMENT_REST}
         | '[^'\\]*+(?:\\.[^'\\]*+)*+'
         | "[^"\\]*+(?:\\.[^"\\]*+)*+"
         | `[^`]*+`

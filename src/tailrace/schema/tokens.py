@@ -60,6 +60,10 @@ class NotUnderstoodError(SchemaError):
     """A statement says something that is not understood here; caught inside this room."""
 
 
+COMMENT_REST: Final = r"[^*]*+\*++(?:[^/*][^*]*+\*++|(?!))*+/"
+"""What follows the ``/*`` of a comment. In a group that repeats possessively, Python before 3.11.5
+loses its place where the group begins to match and fails (gh-106052). The last choice ``(?!)``,
+which never matches, brings it back."""
 _SINGLE: Final = r"'[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'"
 _DOUBLE: Final = r'"[^"\\]*+(?:(?:""|\\.)[^"\\]*+)*+"'
 _PLAIN_SINGLE: Final = r"'[^']*+(?:''[^']*+)*+'"
