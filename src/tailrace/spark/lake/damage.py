@@ -91,7 +91,7 @@ class Guarded:
         with self._table(step.table):
             try:
                 self._tables.commit(step, batch)
-            except TailraceError:
+            except (TailraceError, *_DAMAGE):
                 raise
             except Exception as error:  # no damage: a full disk, a catalogue that is busy
                 text = printable(first_line(error))
