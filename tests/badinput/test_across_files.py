@@ -7,7 +7,7 @@ import pytest
 import tailrace.records
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.planner import SplitPlanner
-from tailrace.errors import BoundaryError, EventDecodeError
+from tailrace.errors import BoundaryError, EventDecodeError, TruncatedEvent
 from tailrace.storage import LogSeries
 from tests.badinput.test_verdicts import (
     GTID,
@@ -139,3 +139,23 @@ def test_rows_before_an_error_are_given_once():
         read()
     assert found
     assert len(found) == len(set(found))
+
+
+def test_rows_without_an_end_before_damage(made):
+    """A file in mid-series is cut inside the end of a transaction: none of its rows is given."""
+    whole = b"\xfebin" + b"".join(
+        event for name in ("head", "begin", "rows", "commit") for event in made[name]
+    )
+    (cut,) = verdicts.series_of(whole[:-5]).files
+    (last,) = verdicts.series_of(
+        b"\xfebin" + b"".join(event for name in LATER for event in made[name]), "binlog.000002"
+    ).files
+    found = []
+
+    def read():
+        for batch in changes(LogSeries("binlog", (cut, last)), statements="skip"):
+            found.extend(batch.column("_seq").to_pylist())
+
+    with pytest.raises(TruncatedEvent):
+        read()
+    assert len(found) == len(verdicts.by_objects(series_of(made, ("head",)), verify=True).rows)

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tailrace.columns import changes, plan_splits, read_split
+from tailrace.errors import TruncatedEvent
 from tailrace.storage import find
 
 
@@ -49,4 +50,20 @@ def test_in_splits_too(log, target):
     found = [
         row["after"] for split in splits for batch in read_split(split) for row in batch.to_pylist()
     ]
+    assert sorted((row["id"], row["v"]) for row in found) == list(rows)
+
+
+def test_damage_after_the_rollback(log, tmp_path):
+    """What stands before damage holds: the rows are left out all the same."""
+    folder, rows = log
+    (file,) = folder.iterdir()
+    (tmp_path / file.name).write_bytes(file.read_bytes()[:-10])
+    found = []
+
+    def read():
+        for batch in changes(tmp_path):
+            found.extend(row["after"] for row in batch.to_pylist())
+
+    with pytest.raises(TruncatedEvent):
+        read()
     assert sorted((row["id"], row["v"]) for row in found) == list(rows)

@@ -83,15 +83,18 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
     try:
         for log in series.files:
             scan = Scan(series.name, log, Catalogue(), rollbacks, TO_THE_END, 4, state=state)
-            scan.run()
+            try:
+                scan.run()
+            finally:
+                if scan.unfinished is not None:
+                    unfinished.append((log.name, scan.unfinished, TO_THE_END))
             state = scan.state
-            if scan.unfinished is not None:
-                unfinished.append((log.name, scan.unfinished, TO_THE_END))
-        rollbacks = with_payloads(rollbacks, series)
     except TransactionContinues:
         return _undone_by_events(series)
-    except LogError:  # whoever reads on meets it, too
+    except LogError:  # whoever reads on meets it, too; what stands before it holds
         pass
+    if rollbacks.unmatched:
+        return _undone_by_events(series)
     return rollbacks.ranges + unfinished
 
 
