@@ -65,7 +65,7 @@ class Proxy(Closing):
         self._reset_after = False
         self._stall_new = False
         self._refusing = False
-        self._then: Callable[[], object] = bool
+        self._then: Callable[[], object] = lambda: None  # what a cut does at its end
         self._orders: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = (
             queue.SimpleQueue()
         )

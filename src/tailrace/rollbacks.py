@@ -71,10 +71,9 @@ class Group:
 class Rollbacks:
     """Fed with a series' statements and XA_PREPARE events in order, it finds what was undone.
 
-    ``ranges`` are those of rows events that were taken back; of a compressed transaction, of the
-    payload event. Where
-    an XA transaction is rolled back that was not seen to be prepared, ``unmatched`` is set: it was
-    prepared in another log, or in a payload that was not fed.
+    ``ranges`` are those of rows events that were rolled back; of a compressed transaction, of the
+    payload event. Where an XA transaction is rolled back that was not seen to be prepared,
+    ``unmatched`` is set: it was prepared in another log, or in a payload that was not fed.
     """
 
     def __init__(self) -> None:
@@ -88,11 +87,15 @@ class Rollbacks:
     def of(cls, events: Iterable[Event]) -> Self:
         """What the events of a series say, its payloads as one event each."""
         found = cls()
+        found.feed_all(events)
+        return found
+
+    def feed_all(self, events: Iterable[Event]) -> None:
+        """Take in the events of a series from its first on."""
         group = Group()
         for event in events:
             group.feed(event)
-            found.feed(event, group.parts)
-        return found
+            self.feed(event, group.parts)
 
     def feed(self, event: Event, parts: Mapping[str, int]) -> None:
         """Take in an event of the transaction that has these parts by now (`Group`)."""

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 _CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
 _LARGEST: Final = 6000
 """Bytes of a small log, at most."""
-_NAME: Final = "binlog.000001"
 _SAYS_EVERY: Final = 5000
 
 
@@ -65,11 +64,15 @@ class _InMemory(LogFile):
         return MemoryInput(self.bytes_)
 
 
-def series_of(data: bytes, name: str = _NAME) -> LogSeries:
-    """A series of one file."""
-    file = _InMemory(name, name, len(data))
-    object.__setattr__(file, "bytes_", data)
-    return LogSeries("binlog", (file,))
+def series_of(*contents: bytes) -> LogSeries:
+    """A series of files with these contents, from ``binlog.000001`` on."""
+    files = []
+    for number, data in enumerate(contents, 1):
+        name = f"binlog.{number:06}"
+        file = _InMemory(name, name, len(data))
+        object.__setattr__(file, "bytes_", data)
+        files.append(file)
+    return LogSeries("binlog", tuple(files))
 
 
 @dataclass(frozen=True)

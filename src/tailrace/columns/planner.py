@@ -12,7 +12,7 @@ from tailrace.columns.splits import undone_in
 from tailrace.errors import BoundaryError, PipelineError
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.rollbacks import Group, Rollbacks
+from tailrace.rollbacks import Rollbacks
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
 
@@ -145,10 +145,7 @@ class SplitPlanner:
     def _look_into_payloads(self, series: LogSeries) -> None:
         """The scan does not look into payloads; where it might have to, the object path does."""
         found = _Undone(self.end)
-        group = Group()
-        for event in Log(series, verify_checksums=False, expand_payloads=False):
-            group.feed(event)
-            found.feed(event, group.parts)
+        found.feed_all(Log(series, verify_checksums=False, expand_payloads=False))
         self._undone.ranges = found.ranges
         self._undone.unmatched = False
 

@@ -19,8 +19,6 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tailrace.storage import LogFile, LogSeries
 
 _FLAGS: Final = 17
@@ -91,7 +89,7 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
             state = scan.state
     except TransactionContinues:
         return _undone_by_events(series)
-    except LogError:  # whoever reads on meets it, too; what stands before it holds
+    except LogError:  # who reads the log meets it, too; what was found before it is kept
         pass
     if rollbacks.unmatched:
         return _undone_by_events(series)
@@ -101,15 +99,14 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
 def _undone_by_events(series: LogSeries) -> list[Range]:
     """As `find_undone`, also of transactions that continue in the next file."""
     rollbacks, group = Rollbacks(), Group()
-    left: list[Mapping[str, int]] = []
+    unfinished: list[Range] = []
     with suppress(LogError):
         for event in Log(series, verify_checksums=False, expand_payloads=False):
             group.feed(event)
-            left.append(group.void)
+            unfinished += ((file, start, TO_THE_END) for file, start in group.void.items())
             rollbacks.feed(event, group.parts)
     if group.parser.inside:
-        left.append(group.parts)
-    unfinished = [(file, start, TO_THE_END) for parts in left for file, start in parts.items()]
+        unfinished += ((file, start, TO_THE_END) for file, start in group.parts.items())
     return rollbacks.ranges + unfinished
 
 

@@ -502,7 +502,7 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
-        if errors:  # behind which nothing is planned any more: no row is given twice
+        if errors:  # raised last: what is still planned would be given again
             raise min(errors, key=lambda error: error.offset or 0)
 
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
