@@ -27,9 +27,9 @@ _HEAD: Final = 64
 
 
 class _Heads:
-    """A transport that cuts large rows events down to what tells of their transaction.
+    """A transport that cuts large rows events to their headers, which is enough to find rollbacks.
 
-    Who looks ahead holds one of them already: two more, as bytes and as body, would be too much.
+    The reader holds such an event already: two more copies would take too much memory.
     """
 
     def __init__(self, transport: Transport) -> None:

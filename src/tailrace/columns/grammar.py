@@ -46,8 +46,8 @@ def _steps_anyway() -> Array:
 
 _ENDS: Final = (Token.COMMIT, Token.ROLLBACK, Token.PREPARE)
 STEPS_ANYWAY: Final = _steps_anyway()
-"""STEPS without NO_STEP, to go through a log whose reader meets what is wrong in it: what begins
-or ends a transaction does so wherever it stands, and the rest changes nothing."""
+"""STEPS without NO_STEP, for a scan that leaves errors to the reader: a token that begins or ends a
+transaction does so in every state, and any other token changes nothing."""
 
 
 def types_of(form: FormatDescription | None) -> Array:

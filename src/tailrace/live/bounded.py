@@ -205,8 +205,8 @@ class Reader(Protocol):
 def read_exactly(reader: Reader, size: int, name: str, timeout: float | None = None) -> bytes:
     """So many bytes of the server that errors call ``name``.
 
-    Raises ConnectionLost, its cause is what the socket said. ``timeout`` is the connection's, in
-    seconds, where it is to be told.
+    Raises ConnectionLost, whose cause is the socket's error. ``timeout`` is the connection's read
+    timeout in seconds, for the message; None leaves it out.
     """
     try:
         data = reader.read(size)
