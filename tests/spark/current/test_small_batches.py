@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tailrace.spark.current.plan as planning
 from tailrace.spark.current.patching import Patches
 from tests.spark.current.test_given_keys import batches
 from tests.spark.replay import differences, rows_of
@@ -54,3 +55,23 @@ def test_defaults_that_are_texts_are_as_those_of_rows(server, tmp_path):
     assert first == second
     assert [name for name, _ in first] == ["c", "d", "e", "f"]
     assert all(rows[name].null_count == 2 for name in "cdef")
+
+
+EMPTIED = {
+    "delete": "CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 2), (2, 3); DELETE FROM t",
+    "truncate": "CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 2); TRUNCATE t",
+}
+
+
+@pytest.mark.parametrize("emptied", list(EMPTIED))
+def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(
+    server, emptied, tmp_path, monkeypatch
+):
+    """Its file of no rows is cut into buckets as the changes are."""
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 512)
+    rows = ", ".join(f"({number}, {number})" for number in range(400))
+    statements = f"{EMPTIED[emptied]}; INSERT INTO t VALUES {rows}"
+    logs = tell(server, statements, "FULL", tmp_path / "logs")
+    built = batches(logs, tmp_path / "states")[f"{DATABASE}.t"]
+    assert len(built.current.files) > 1
+    assert differences(rows_of(built), dump_databases(server, DATABASE)[f"{DATABASE}.t"]) == []

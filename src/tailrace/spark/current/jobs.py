@@ -88,6 +88,8 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
         job.folder.mkdir(parents=True)
         paths: dict[int, list[str]] = {}
         for number, (table, key) in enumerate(_spillable(job)):
+            if not table.num_rows:  # a part of no rows, as of a table that was emptied
+                continue
             places = buckets(key, job.buckets)
             order = np.argsort(places, kind="stable")
             table = table.take(pa.array(order))  # noqa: PLW2901 - the same rows, bucket by bucket
