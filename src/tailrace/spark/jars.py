@@ -7,12 +7,15 @@ who goes on from the lake in Spark.
 from __future__ import annotations
 
 from importlib.metadata import version
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import own_cache
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_paths import location
+from tailrace.spark.lake.paths import lake_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PACKAGES: Final = {
     "delta": {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
@@ -48,7 +51,7 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
     if lake is None:
         raise PipelineError("an Iceberg lake's folder has its catalogue: say which folder it is")
     catalog = f"spark.sql.catalog.{CATALOG}"
-    folder = Path(lake).resolve()
+    folder = lake_path(lake).resolve()
     return common | {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         catalog: "org.apache.iceberg.spark.SparkCatalog",

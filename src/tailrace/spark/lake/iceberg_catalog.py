@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -24,8 +23,11 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.on_disk import to_disk
+from tailrace.spark.lake.paths import lake_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.catalog.sql import IcebergTables
     from pyiceberg.io import FileIO
@@ -62,7 +64,7 @@ def place(into: str | Path) -> Place:
     name, _, namespace = text.partition(".")
     if namespace and "/" not in text and name in Config().get_known_catalogs():
         return _named(name, namespace)
-    path = Path(into).absolute()
+    path = lake_path(into).absolute()
     location(path)
     try:
         if path.is_dir() and not (path / "_tailrace").exists() and any(path.iterdir()):
@@ -80,7 +82,7 @@ def own_catalog(path: Path) -> Catalog:
 
     Raises `PipelineError` where it cannot be read.
     """
-    where = path.absolute()
+    where = lake_path(path).absolute()
     uri = URL.create("sqlite", database=str(where / DATABASE)).render_as_string()
     try:
         return _OwnCatalog(NAME, uri=uri, warehouse=location(where))

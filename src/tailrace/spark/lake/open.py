@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark.lake.parquet_store import ParquetStore
+from tailrace.spark.lake.paths import lake_path
 from tailrace.spark.lake.table_store import TableStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tailrace.spark.lake.protocol import LakeStore
 
 
@@ -23,12 +25,12 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
     """
     match format:
         case "parquet":
-            return ParquetStore(Path(into).absolute())  # tasks may be in another folder
+            return ParquetStore(lake_path(into).absolute())  # tasks may be in another folder
         case "delta":
             _need("deltalake")
             from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
 
-            path = Path(into).absolute()
+            path = lake_path(into).absolute()
             return TableStore(path, format, DeltaTables(path), label=str(into))
         case "iceberg":
             _need("pyiceberg")
@@ -42,6 +44,5 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
 
 
 def _need(package: str) -> None:
-
     if find_spec(package) is None:
         raise PipelineError(f"{package} is not installed: install tailrace[spark,{package}]")

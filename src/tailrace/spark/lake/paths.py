@@ -8,10 +8,31 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, StorageError, UsageError
+from tailrace.storage.file import local_path
 
 _COMMITTED: Final = ("versions", "batches")
 _NUMBER: Final = re.compile("[0-9]{6,18}")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""A URL's begin; made a path it has one slash left."""
+
+
+def lake_path(lake: str | Path) -> Path:
+    """The folder that a caller names as a lake: a path, or a ``file:`` URL.
+
+    Raises UsageError for a URL of anything else, which as a path would be a folder ``s3:``.
+    """
+    text = str(lake)
+    match = _URL.match(text)
+    try:
+        if match is None or match[1].lower() == "file":
+            return local_path(text)
+    except StorageError as error:
+        raise UsageError(str(error)) from error
+    raise UsageError(
+        f"{text}: a lake is a folder that driver and tasks share as a file system, and cannot be "
+        f"in {match[1]}: yet: give a folder's path"
+    )
 
 
 def committed(inner: Path) -> Path:

@@ -15,7 +15,7 @@ from tailrace.spark.lake.damage import Guarded
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Manifest
-from tailrace.spark.lake.paths import committed, within
+from tailrace.spark.lake.paths import committed, lake_path, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,7 +126,7 @@ def _leads_to(path: Path, here: Path | None) -> bool:
 
 def folder_of(lake: str | Path) -> Path:
     """The folder that has a lake's ``_tailrace``; of Iceberg's also by CATALOG.SCHEMA."""
-    path = Path(lake)
+    path = lake_path(lake)
     if path.exists() or "/" in str(lake) or "." not in str(lake):
         return path
     try:
