@@ -44,6 +44,16 @@ STORIES = {
         INSERT INTO t VALUES (3, 3, 3);
         DELETE FROM t_old WHERE id = 2;
     """,
+    "back_again": """
+        CREATE TABLE t (id INT PRIMARY KEY, v INT);
+        INSERT INTO t VALUES (1, 1), (2, 1), (3, 1);
+        ALTER TABLE t ADD w INT DEFAULT 7;
+        UPDATE t SET v = 2 WHERE id = 1;
+        DELETE FROM t WHERE id = 2;
+        ALTER TABLE t DROP COLUMN w;
+        UPDATE t SET v = 3 WHERE id = 1;
+        INSERT INTO t VALUES (2, 3);
+    """,
     "made_anew": """
         CREATE TABLE t (id INT PRIMARY KEY, v INT);
         INSERT INTO t VALUES (1, 1), (2, 2);

@@ -96,6 +96,8 @@ class Walker(ABC):
         self._free: list[int] = []
         self._boundaries = BoundaryParser()
         self._slot_by_schema: dict[TableSchema, int] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+        self._replaced: list[int] = []
         self._kept: list[Array] = []
         self._kept_bytes = 0
         self._spent = False
@@ -396,7 +398,16 @@ class Walker(ABC):
             self._unresolved[slot] = error
             return slot
         found = self._slot_by_schema.get(schema)
-        return self._new_slot(schema, event) if found is None else found
+        slot = self._new_slot(schema, event) if found is None else found
+        name = schema.database, schema.table
+        if self._newest.get(name, slot) != slot:
+            if self._slots[slot, k.S_HEAD] >= 0:  # a table's batches stay in the log's order
+                self._replaced.append(slot)
+                slot = self._new_slot(schema, event)
+            self._known.clear()  # the shapes from before are to come by here, too
+            self._known.attach(self._frame)
+        self._newest[name] = slot
+        return slot
 
     def _forget_tables(self) -> None:
         """What is known of tables has changed: each is resolved anew where it is met next, those
@@ -494,6 +505,7 @@ class Walker(ABC):
                 errors.append(error)
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
+        self._free_replaced()
         last = int(frame[k.TRANSACTION_COUNT]) - 1
         self._transactions[0] = self._transactions[last]
         frame[k.TRANSACTION_COUNT] = 1
@@ -504,6 +516,13 @@ class Walker(ABC):
         self._kept_bytes = 0
         if errors:  # raised last: what is still planned would be given again
             raise min(errors, key=lambda error: error.offset or 0)
+
+    def _free_replaced(self) -> None:
+        """Slots of shapes that came back in a slot of their own are empty now."""
+        if self._replaced:
+            used = self._known.slots_of(int(self._frame[k.GENERATION]))
+            self._free += [slot for slot in self._replaced if slot not in used]
+            self._replaced = [slot for slot in self._replaced if slot in used]
 
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
         """Decode what is planned of a table."""

@@ -156,6 +156,15 @@ def test_create_after_drop(tell):
     assert told.versions("id", "v") == [*ended, (2, None, True)]
 
 
+def test_tables_of_alternating_shapes(tell):
+    number = "CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10)"
+    text = "CREATE TABLE t (id INT PRIMARY KEY, w VARCHAR(9)); INSERT INTO t VALUES (1, 'x')"
+    told = tell(f"{number}; DROP TABLE t; {text}; DROP TABLE t; {number}; DROP TABLE t; {text}")
+    rows = [(1, 10, None, False), (1, None, "x", False)]
+    assert told.versions("id", "v", "w") == [*rows, rows[0], (1, None, "x", True)]
+    assert not any(table.notes for table in told.report.tables)
+
+
 @pytest.mark.parametrize("how", ["DROP TABLE t", "TRUNCATE TABLE t"])
 def test_all_versions_end(tell, how):
     told = tell(f"{BEGIN} CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1); {how}")
