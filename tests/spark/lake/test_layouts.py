@@ -38,13 +38,16 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(params=FORMATS)
+LAYOUTS = (1, 2)
+
+
+@pytest.fixture(params=[f"{layout}.{name}" for layout in LAYOUTS for name in FORMATS])
 def lake(request, tmp_path, monkeypatch):
-    """A lake of layout 1, and the folder of the logs that it was made of, in the test's folder.
+    """A lake of an earlier layout, and the folder of the logs it was made of, in the test's folder.
 
     The path is that of the release that made it (Iceberg keeps whole ones).
     """
-    with tarfile.open(GOLDEN / f"layout-1.{request.param}.tar.xz") as packed:
+    with tarfile.open(GOLDEN / f"layout-{request.param}.tar.xz") as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
         packed.extractall(tmp_path)
     logs = tmp_path / "logs" / "mariadb"
@@ -53,7 +56,7 @@ def lake(request, tmp_path, monkeypatch):
     second = (SHOP / "mariadb" / "binlog.000002").read_bytes()
     (logs / "binlog.000002").write_bytes(second[:READ])
     monkeypatch.chdir(tmp_path)
-    return Path("/proc/self/cwd", request.param)
+    return Path("/proc/self/cwd", request.param.partition(".")[2])
 
 
 def manifest(lake):
@@ -90,7 +93,7 @@ def follow(lake, batches, **options):
 def test_it_is_read(lake):
     """By who only reads: nothing is rewritten."""
     before = manifest(lake)
-    assert before["layout"] == 1
+    assert before["layout"] in LAYOUTS
     view = LakeView.open(lake)
     table = view.manifest.tables["warehouse.stock"]
     assert table.folder == "warehouse.stock"
@@ -109,8 +112,8 @@ def test_it_is_rewritten_by_the_next_run(lake):
     assert after["version"] == before["version"] == 1
     check_history(after["sources"]["mariadb"]["tables"])
     before["sources"]["mariadb"]["tables"] = after["sources"]["mariadb"]["tables"]
-    before["tables"]["warehouse.stock"]["folder"] = "warehouse.stock"
-    assert after == {"exclude": []} | before | {"layout": LAYOUT}
+    before["tables"]["warehouse.stock"] |= {"folder": "warehouse.stock", "states": []}
+    assert after == {"exclude": [], "points": {}} | before | {"layout": LAYOUT}
     assert rows(lake).equals(read)
 
 
@@ -135,15 +138,18 @@ def test_it_keeps_its_folders(lake):
     content = json.loads(path.read_text())
     table = content["tables"].pop("warehouse.stock")
     name = "x" * 240
+    kept = table.get("folder", f"warehouse.{name}")  # layout 1 did not say it
     content["tables"][f"warehouse.{name}"] = table | {"table": name}
     path.write_text(json.dumps(content))
     with open_store(lake, lake.name) as store:
         (state,) = store.manifest.tables.values()
-    assert state.folder == f"warehouse.{name}"
+    assert state.folder == kept
     assert state.parts.get("current", "warehouse.stock") == "warehouse.stock"
 
 
-@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
+@pytest.mark.parametrize(
+    "lake", [f"{layout}.{name}" for layout in LAYOUTS for name in FORMATS[1:]], indirect=True
+)
 def test_a_prepared_batch(lake):
     """A process of that release died behind the first of a batch's commits: it is finished."""
     (lake / "_tailrace" / "now").unlink()
@@ -155,7 +161,8 @@ def test_a_prepared_batch(lake):
 
 def test_a_layout_to_come(lake):
     path = lake / "_tailrace" / "now" / "manifest.json"
-    path.write_text(path.read_text().replace('"layout": 1', f'"layout": {LAYOUT + 1}'))
+    now = manifest(lake)["layout"]
+    path.write_text(path.read_text().replace(f'"layout": {now}', f'"layout": {LAYOUT + 1}'))
     with pytest.raises(
         PipelineError, match=f"layout {LAYOUT + 1}, and this Tailrace knows {LAYOUT}"
     ):
@@ -187,6 +194,18 @@ def _too_many_hidden(content):
     file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
 
 
+def _a_status_of_another_release(content):
+    content["layout"], content["points"] = LAYOUT, {}
+    for table in content["tables"].values():
+        table["folder"] = "warehouse.stock"
+        table["states"] = [
+            {"kind": "x", "reason": "", "since": "", "needs": "", "parts": [], "origins": []}
+            | {"batch": 0}
+        ]
+    for source in content["sources"].values():
+        source["tables"] = {"version": 1, "tables": []}
+
+
 def _another_table(content):
     _state(content)["table"] = "another"
 
@@ -195,7 +214,7 @@ def _an_unknown_part(content):
     content["keep"] = ["a\nb", "current", "history"]
 
 
-@pytest.mark.parametrize("lake", ["parquet", "iceberg"], indirect=True)
+@pytest.mark.parametrize("lake", ["1.parquet", "2.iceberg"], indirect=True)
 @pytest.mark.parametrize(
     ("altered", "said"),
     [
@@ -204,6 +223,7 @@ def _an_unknown_part(content):
         (_not_a_name, "a data file's name is None"),
         (_another_file, "'_common_metadata' is no data file of a lake"),
         (_too_many_hidden, "the deleted rows of .* are none of its rows"),
+        (_a_status_of_another_release, "a status is 'x'"),
         (_another_table, "it is called 'warehouse.another' there"),
         (_an_unknown_part, "what is kept is 'a.*b'"),
     ],
@@ -221,7 +241,7 @@ def test_a_manifest_whose_parts_do_not_fit(lake, altered, said):
         assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("lake", ["parquet"], indirect=True)
+@pytest.mark.parametrize("lake", ["2.parquet"], indirect=True)
 def test_a_data_file_without_a_column(lake):
     """The error names the file, and the batch leaves the lake as it was."""
     (path,) = (lake / "_tailrace" / "now" / "warehouse.stock" / "current").glob("part-*")
@@ -234,7 +254,7 @@ def test_a_data_file_without_a_column(lake):
     assert LakeView.open(lake).manifest.version == 1
 
 
-@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
+@pytest.mark.parametrize("lake", ["2.delta", "2.iceberg"], indirect=True)
 def test_what_a_format_keeps_is_damaged(lake):
     """What others' libraries raise of it is an error of ours, and names the table."""
     if lake.name == "delta":

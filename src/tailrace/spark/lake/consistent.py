@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.printable import short_repr
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.names import version_of
+from tailrace.spark.lake.status import KINDS, SET_ASIDE
 from tailrace.spark.options import FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def check(manifest: Manifest) -> None:
             raise ValueError("a source has no name")
         for log in (source.file, *source.files):
             _check_log(log)
+    for points in manifest.points.values():
+        for point in points.values():
+            for log in (point.file, *point.files):
+                _check_log(log)
     folders: dict[str, Hashable] = {}
     parts: dict[str, Hashable] = {}
     for key, state in manifest.tables.items():
@@ -63,6 +68,7 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         _unique(shape)
     if missing := set(state.parts) - set(state.shapes):
         raise ValueError(f"the columns of its {min(missing)} are missing")
+    _check_statuses(manifest, state)
     named = manifest.format == _PARQUET
     _check_files(manifest, state.changelog, named=named)
     for files in state.small.values():
@@ -78,6 +84,18 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         _check_files(manifest, filter(None, state.history.open), named=True)
         _check_files(manifest, state.history.closed, named=named)
         _check_part(manifest, state, "history", state.history)
+
+
+def _check_statuses(manifest: Manifest, state: TableState) -> None:
+    _among((each.kind for each in state.states), KINDS, "a status")
+    if len({each.kind for each in state.states}) != len(state.states):
+        raise ValueError("a status is there twice")
+    for each in state.states:
+        _among(each.parts, manifest.keep, "what stands still")
+        _among(each.origins, manifest.tables, "a table")
+        known = manifest.points.get(state.source, {})
+        if each.kind == SET_ASIDE and each.since and each.since not in known:
+            raise ValueError(f"what is known at {each.since[:80]!r} is missing")
 
 
 def _check_state(state: Current | History, rows: Iterable[DataFile]) -> None:

@@ -1,8 +1,9 @@
 """What a lake's committed version holds, and how far each source was read: its manifest.
 
 One JSON file in the version's folder. It is read by us alone; the data files are plain Parquet.
-Layout 1 had the schema history of each source pickled, and no folders of tables: it is read, and
-rewritten by whoever writes to the lake next (`Manifest.take_up`).
+Layout 1 had the schema history of each source pickled, and no folders of tables; layout 2 did not
+know of tables that are set aside or incomplete. Both are read, and rewritten by whoever writes to
+the lake next (`Manifest.take_up`).
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain, encoded_name
 from tailrace.spark.lake.on_disk import write_file
+from tailrace.spark.lake.status import SET_ASIDE, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LAYOUT: Final = 2
+    from tailrace.spark.lake.status import Kind
+
+LAYOUT: Final = 3
 """Counted up when an older Tailrace could not read the lake any more."""
 _PICKLED: Final = 1
+_WITHOUT_STATUS: Final = 2
 NAME: Final = "manifest.json"
 
 
@@ -192,11 +197,31 @@ class TableState:
     shapes: dict[str, pa.Schema] = field(default_factory=dict)
     small: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
     folder: str = ""
+    states: tuple[Status, ...] = ()
+    """Why it is not its source's table: one of each kind at most."""
+
+    def status(self, kind: Kind) -> Status | None:
+        """The one of a kind."""
+        return next((each for each in self.states if each.kind == kind), None)
+
+    @property
+    def set_aside(self) -> Status | None:
+        """Why it stands still, if it does."""
+        return self.status(SET_ASIDE)
+
+    def with_status(self, kind: Kind, status: Status | None) -> TableState:
+        """The same with another status of a kind, or with none."""
+        rest = tuple(each for each in self.states if each.kind != kind)
+        return replace(self, states=rest if status is None else (*rest, status))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """All of a committed version. ``tables`` and ``keep`` are what the lake was created with."""
+    """All of a committed version. ``tables`` and ``keep`` are what the lake was created with.
+
+    ``points`` are the positions, by source and text, since which tables are set aside: what it
+    takes to read the source's log again from there.
+    """
 
     version: int = 0
     patterns: tuple[str, ...] | None = None
@@ -208,6 +233,7 @@ class Manifest:
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     update_mode: str = "copy-on-write"
     exclude: tuple[str, ...] = ()
+    points: dict[str, dict[str, SourceState]] = field(default_factory=dict)
 
     @property
     def mirrored(self) -> TableFilter:
@@ -238,7 +264,7 @@ class Manifest:
         with reading_file(path, "a lake's manifest"):
             content = read_json(path)
             layout = content["layout"]
-            if layout not in {_PICKLED, LAYOUT}:
+            if layout not in {_PICKLED, _WITHOUT_STATUS, LAYOUT}:
                 raise PipelineError(
                     f"{path}: the lake has layout {str(layout)[:20]}, and this Tailrace knows "
                     f"{LAYOUT}: use the Tailrace that wrote it, or create a new lake"
@@ -254,6 +280,10 @@ class Manifest:
                 tuple((_text(name, "a key"), _texts(key)) for name, key in content.get("keys", ())),
                 _text(content.get("update_mode", "copy-on-write"), "update_mode"),
                 _texts(content.get("exclude", [])),
+                {
+                    source: {at: SourceState.of(value, layout) for at, value in each.items()}
+                    for source, each in (content["points"] if layout == LAYOUT else {}).items()
+                },
             )
             consistent.check(found)
         return found, layout
@@ -337,6 +367,19 @@ def _table(value: dict[str, Any], layout: int) -> TableState:
         {part: _schema(text) for part, text in value.get("shapes", {}).items()},
         {part: _files(files) for part, files in value.get("small", {}).items()},
         check_plain(folder, "a table's folder"),
+        tuple(_status(each) for each in (value["states"] if layout == LAYOUT else ())),
+    )
+
+
+def _status(value: dict[str, Any]) -> Status:
+    return Status(
+        _text(value["kind"], "a table's status"),
+        _text(value["reason"], "a reason"),
+        _text(value["since"], "a position"),
+        _text(value["needs"], "a reason"),
+        _texts(value["parts"]),
+        _texts(value["origins"]),
+        _whole(value["batch"], "a batch"),
     )
 
 

@@ -1,0 +1,37 @@
+"""What keeps a lake's table from being its source's, as the lake's manifest has it.
+
+A table is *set aside* where something went wrong with it alone: what is kept of it stands still,
+and the other tables go on. It is *incomplete* where rows are older than what was read of the log.
+docs/design/lake.md says how a table comes to be either, and how it is taken up again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SET_ASIDE: Final = "set_aside"
+INCOMPLETE: Final = "incomplete"
+KINDS: Final = (SET_ASIDE, INCOMPLETE)
+
+Kind = Literal["set_aside", "incomplete"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why a table is not right, since where in its source's log, and what it needs to be so.
+
+    ``since`` is a position (``binlog.000003:1234``): up to there a table that is set aside has all
+    of the log; empty where that is nothing. ``needs`` says what to do. Of a table that is set aside
+    ``parts`` are those of what is kept that stand still, ``origins`` the tables, set aside before,
+    whose rows it took over by RENAME TABLE; ``batch`` is the one that its parts in the lake have
+    not all taken yet, 0 where there is none.
+    """
+
+    kind: str
+    reason: str
+    since: str
+    needs: str = ""
+    parts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    batch: int = 0
