@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, TailraceError
+from tailrace.live.connect import connect as server_connection
 from tailrace.live.stream import BinlogStream
+from tailrace.live.url import Source
 from tailrace.wire.packets import LARGEST, frame
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 
@@ -85,19 +87,61 @@ def test_the_command_cannot_be_sent(server: Server):
     connection.close()
 
 
-def test_closed_by_another_thread(waiting: BinlogStream):
-    """As PyMySQL has it: the close shuts the socket's door, and fetch meets that."""
-    connection = waiting.connection
+def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Thread:
+    """A thread that fetches, and has begun to."""
 
-    def close():
-        connection._sock.shutdown(socket.SHUT_RDWR)
-        connection.close()
+    def fetch() -> None:
+        try:
+            found.append(stream.fetch())
+        except TailraceError as error:
+            found.append(error)
 
-    threading.Timer(0.2, close).start()
-    with pytest.raises((ConnectionLost, LocalProtocolError)):
-        waiting.fetch()
-    with pytest.raises(LocalProtocolError):
-        waiting.fetch()
+    thread = threading.Thread(target=fetch, daemon=True)
+    thread.start()
+    until = time.monotonic() + 10
+    while stream.size != -1:
+        assert time.monotonic() < until
+    return thread
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("of", ["pymysql", "tailrace"])
+def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: bool):
+    if of == "pymysql":
+        connection = connect(server, ssl_disabled=not tls)
+    else:
+        mode = "PREFERRED" if tls else "DISABLED"  # MariaDB 10.11 has none
+        source = Source.parse(f"mysql://root@127.0.0.1:{server.port}/?ssl_mode={mode}")
+        connection = server_connection(source, source.hosts[0])
+        connection.query("SET @source_binlog_checksum='CRC32', @master_binlog_checksum='CRC32'")
+        connection.query("SET @mariadb_slave_capability=4")
+    stream = at_the_end(server, connection)
+    found: list[object] = []
+    thread = waiting_thread(stream, found)
+    stream.close()
+    thread.join(10)
+    assert found == [None]
+    assert (stream.buffer, stream.size) == (None, 0)
+    with pytest.raises(LocalProtocolError, match="fetch: the stream was closed"):
+        stream.fetch()
+    stream.close()
+    connection.close()
+    assert not connection.open
+
+
+def test_close_ends_a_loop_over_records(server: Server):
+    """Also where the loop was not waiting, but at work."""
+    log = write_log(server)
+    connection = connect(server)
+    stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
+    count = 0
+    for count, _ in enumerate(stream, 1):
+        if count == 3:
+            closing = threading.Thread(target=stream.close)
+            closing.start()
+            closing.join()
+    assert count == 3
+    connection.close()
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])

@@ -7,7 +7,9 @@ refuse from `Hold.take` on, so that nothing else writes into a dump or eats its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+import socket
+from contextlib import suppress
+from typing import Any, Final, NoReturn
 
 from pymysql.connections import Connection
 
@@ -15,9 +17,6 @@ from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.live.bounded import read_exactly
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
-
-if TYPE_CHECKING:
-    import socket
 
 _LONGEST: Final = MAX_EVENT_SIZE + 16
 """Bytes of a record at most: an event, and what a server puts before it."""
@@ -164,6 +163,13 @@ class Hold:
         except BaseException:
             self.drop()  # in mid-packet: what follows has no beginning
             raise
+
+    def shut_down(self) -> None:
+        """End both directions of the socket, which wakes a thread that reads from it."""
+        found = self.connection._sock  # noqa: SLF001
+        if found is not None:
+            with suppress(OSError):  # the other side was first, or the socket is closed
+                socket.socket.shutdown(found, socket.SHUT_RDWR)  # of TLS, what is below it
 
     def drop(self) -> None:
         """Close the socket; the connection itself can still be closed."""

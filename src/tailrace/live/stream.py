@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from enum import Enum
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.closing import Closing
@@ -51,7 +52,8 @@ class _State(Enum):
     CLOSED     refused                                             refused          CLOSED
     =========  ==================================================  ===============  ========
 
-    `open` leads from NEW to OPEN; where the server cannot be reached, to FAILED.
+    `open` leads from NEW to OPEN; where the server cannot be reached, to FAILED. A fetch that runs
+    when another thread closes the stream gives None.
     """
 
     NEW = "was not opened"
@@ -69,6 +71,8 @@ class BinlogStream(Closing):
     What was asked for stands in ``filename``, ``position``, ``server_id``, ``flags``, ``gtid_set``;
     the last record in ``buffer`` and ``size``. Before the first and behind the last one these are
     None and 0, after an error None and -1.
+
+    One thread fetches; `close` may be called from any.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class BinlogStream(Closing):
         self.buffer: memoryview | None = None
         self.size = 0
         self._state = _State.NEW
+        self._lock = Lock()
         self._hold = Hold(connection)
 
     @classmethod
@@ -177,7 +182,8 @@ class BinlogStream(Closing):
             )
 
     def fetch(self) -> memoryview | None:
-        """The next record as the server sent it, or None at the end of a dump that does not wait.
+        """The next record as the server sent it, or None at the end of a dump that does not wait,
+        and where another thread closed the stream while this waited.
 
         A record is an event; what a server puts before it (semi-synchronous replication: two
         bytes) is in it, the protocol's OK byte is not. It is the caller's to keep.
@@ -185,23 +191,40 @@ class BinlogStream(Closing):
         Raises what `tailrace.live.refusals.refusal` makes of the server's error; ConnectionLost;
         MalformedPacket; LocalProtocolError where the stream is not open.
         """
-        if self._state is _State.ENDED:
-            return None
-        if self._state not in {_State.OPEN, _State.FETCHING}:
-            raise self._refused("fetch")
-        self._state, self.buffer, self.size = _State.FAILED, None, -1
+        with self._lock:
+            if self._state is _State.ENDED:
+                return None
+            if self._state not in {_State.OPEN, _State.FETCHING}:
+                raise self._refused("fetch")
+            self._state, self.buffer, self.size = _State.FETCHING, None, -1
+        try:
+            record = self._record()
+        except BaseException:
+            if self._becomes(_State.FAILED):
+                raise
+            record = None  # what a close does to a read
+        else:
+            if not self._becomes(_State.ENDED if record is None else _State.FETCHING):
+                record = None
+        self.buffer, self.size = record, 0 if record is None else len(record)
+        return record
+
+    def _becomes(self, state: _State) -> bool:
+        """Set the state, unless another thread closed the stream."""
+        with self._lock:
+            if self._state is _State.CLOSED:
+                return False
+            self._state = state
+            return True
+
+    def _record(self) -> memoryview | None:
         payload = self._hold.read()
         if payload[:1] == bytes((OK,)):
-            self.buffer = memoryview(payload)[1:]
-            self.size = len(self.buffer)
-            self._state = _State.FETCHING
-        elif is_end(payload):
-            self._check_end()
-            self.size = 0
-            self._state = _State.ENDED
-        else:
+            return memoryview(payload)[1:]
+        if not is_end(payload):
             raise self._failure(payload)
-        return self.buffer
+        self._check_end()
+        return None
 
     def _failure(self, payload: bytes | bytearray) -> TailraceError:
         """What a payload means that is neither an event nor an end."""
@@ -226,9 +249,13 @@ class BinlogStream(Closing):
             raise ConnectionLost(f"{self._hold.name} ended a dump that waits: it shuts down")
 
     def __iter__(self) -> Iterator[memoryview]:
-        """The records, to the end of a dump that does not wait."""
-        while (record := self.fetch()) is not None:
-            yield record
+        """The records, to the end of a dump that does not wait, or until the stream is closed."""
+        try:
+            while (record := self.fetch()) is not None:
+                yield record
+        except LocalProtocolError:
+            if self._state is not _State.CLOSED:
+                raise
 
     def detach(self) -> socket.socket:
         """Give the socket (or the TLS on it) to one who reads the dump himself, from its beginning.
@@ -243,14 +270,20 @@ class BinlogStream(Closing):
         return found
 
     def close(self) -> None:
-        """End the stream, wherever it stands; the connection can only be closed then.
+        """End the stream, wherever it stands, from any thread; the connection can only be closed
+        then.
 
-        Nothing is sent: the server learns of it when the connection is closed. Closing twice does
-        nothing more. Raises LocalProtocolError where the stream was never opened.
+        The socket is shut down, unless it was handed over by `detach`: a `fetch` that waits in
+        another thread gives None, and the server ends its dump. Closing twice does nothing more.
+        Raises LocalProtocolError where the stream was never opened.
         """
-        if self._state is _State.NEW:
-            raise self._refused("close")
-        self._state = _State.CLOSED
+        with self._lock:
+            before, self._state = self._state, _State.CLOSED
+            if before is _State.NEW:
+                self._state = before
+                raise self._refused("close")
+        if before in {_State.OPEN, _State.FETCHING}:
+            self._hold.shut_down()
         self._hold.release("a binary log dump was closed on this connection: it can only be closed")
 
     def _refused(self, what: str) -> LocalProtocolError:
