@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks import logs
-from benchmarks.measure import Series, Worker, command, compare, pin, ratio
+from benchmarks.measure import Series, Worker, compare, pin, ratio, run_command
 from tools.servers import Server, binlog_tool
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ def _one(name: str, path: Path, rounds: int) -> None:
     )
     found = compare(
         {
-            "mysqlbinlog -v": lambda: command(tool),
+            "mysqlbinlog -v": lambda: run_command(tool),
             "tailrace, warm": decode,
-            "tailrace, fresh process": lambda: command([sys.executable, "-c", _FRESH, str(path)]),
+            "tailrace, fresh process": lambda: run_command(
+                [sys.executable, "-c", _FRESH, str(path)]
+            ),
         },
         rounds,
     )

@@ -4,10 +4,14 @@ Beside them what bounds and what rivals it: the dump thrown away by a bare socke
 and the loopback can do), our feed thrown away, ``mysqlbinlog --read-from-remote-server`` and
 mysql-replication. The server has one core, the readers another; connections are without TLS, but
 for the row that says so.
+
+``--transaction MB`` compares something else: one transaction of that size, read by position and by
+GTID, in turn.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import tempfile
@@ -16,11 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import tailrace
 from benchmarks import logs
-from benchmarks.measure import command
+from benchmarks.measure import run_command
 from tailrace import changes
 from tailrace.columns.unframe import unframe
-from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.live.chunks import END, Chunk, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Source
 from tailrace.wire.commands import BinlogDump, DumpFlag
@@ -47,6 +52,8 @@ _OPTIONS: Final = {
 }
 _ROWS: Final = {"bulk": 1_000_000, "single": 60_000}
 _INCUMBENT_ROWS: Final = 10_000
+_ROW_SIZE: Final = 8240
+"""Bytes of a rows event of the log ``even``."""
 _END_SIZE: Final = 9
 """Bytes of the packet behind a dump that does not wait: an EOF with its header."""
 
@@ -132,7 +139,7 @@ class _Log:
         place = [f"--host={self.server.host}", f"--port={self.server.port}", ssl]
         user = f"--user={self.server.user}"
         remote = ["--read-from-remote-server", *place, user, *options, self.path.name]
-        seconds, _ = command([*binlog_tool(name), *remote])
+        seconds, _ = run_command([*binlog_tool(name), *remote])
         return seconds
 
     def incumbent(self) -> float:
@@ -167,6 +174,70 @@ class _Log:
         seconds = time.perf_counter() - start
         stream.close()
         return seen / seconds
+
+
+def command(arguments: list[str]) -> int:
+    """Run what the arguments say."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks live")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--transaction", type=int, metavar="MB", help="one transaction, two ways")
+    options = parser.parse_args(arguments)
+    if options.transaction:
+        _transaction(options.transaction, rounds=3 if options.quick else 5)
+    else:
+        run(quick=options.quick)
+    return 0
+
+
+def _transaction(megabytes: int, rounds: int) -> None:
+    """Print how many times as long one transaction takes by GTID as by position, by round."""
+    for name, options in _OPTIONS.items():
+        with Server(name, options) as server:
+            if server.flavour == "mariadb":
+                server.execute("install soname 'ha_blackhole'")
+            logs.fill(server, "even", megabytes * 1_000_000 // _ROW_SIZE)
+            size = max(path.stat().st_size for path in server.binlogs())
+            url = f"mysql://{server.user}@{server.host}:{server.port}/?ssl_mode=DISABLED"
+            print(f"\n{name}: a transaction of {size / 1e6:.0f} MB; {rounds} rounds")
+            for contender, read in _WAYS.items():
+                times = _Times(), _Times()
+                for number in range(rounds + 1):
+                    for at, start in zip(times, ("start=oldest", "gtid="), strict=True):
+                        wall, cpu = time.perf_counter(), time.process_time()
+                        read(f"{url}&{start}")
+                        if number:
+                            at.wall.append(time.perf_counter() - wall)
+                            at.cpu.append(time.process_time() - cpu)
+                _compared(contender, *times)
+
+
+def _compared(contender: str, position: _Times, gtid: _Times) -> None:
+    ratios = sorted(a / b for a, b in zip(gtid.wall, position.wall, strict=True))
+    ours = sorted(a / b for a, b in zip(gtid.cpu, position.cpu, strict=True))
+    print(
+        f"  {contender:10} by position {statistics.median(position.wall):6.2f} s, by GTID"
+        f" {statistics.median(gtid.wall):6.2f} s: {statistics.median(ratios):.2f} times"
+        f" ({ratios[0]:.2f} to {ratios[-1]:.2f}); of CPU {statistics.median(ours):.2f} times"
+    )
+
+
+def _feed(url: str) -> None:
+    with Feed(Source.parse(url), follow=False, unframe=unframe) as feed:
+        while feed.take() is not END:
+            pass
+
+
+def _changes(url: str) -> None:
+    for _ in changes(url):
+        pass
+
+
+def _events(url: str) -> None:
+    for _ in tailrace.open(url):
+        pass
+
+
+_WAYS: Final = {"feed": _feed, "changes": _changes, "open": _events}
 
 
 def run(*, quick: bool) -> None:

@@ -34,7 +34,7 @@ def pin() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def command(arguments: Sequence[str]) -> tuple[float, int]:
+def run_command(arguments: Sequence[str]) -> tuple[float, int]:
     """Run a command with its output thrown away: wall seconds and peak bytes of memory."""
     start = time.perf_counter()
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import logs
-from benchmarks.measure import command
+from benchmarks.measure import run_command
 
 _DECODE = "import tailrace, sys\nfor batch in tailrace.changes(sys.argv[1]): pass"
 _ITERATE = "import tailrace, sys\nfor event in tailrace.open(sys.argv[1]): pass"
@@ -35,7 +35,7 @@ def run(*, quick: bool) -> None:
         for way, code in (("columns", _DECODE), ("events", _ITERATE)):
             if way == "events" and title == "plain" and quick:
                 continue
-            seconds, peak = command([sys.executable, "-c", code, str(path)])
+            seconds, peak = run_command([sys.executable, "-c", code, str(path)])
             size = path.stat().st_size
             print(
                 f"{title:10} {way:8} {size / 1e6:6.0f} MB, {rows:,} rows in one transaction: "
@@ -46,7 +46,7 @@ def run(*, quick: bool) -> None:
     for name, (what, ways) in _ODD.items():
         path = logs.log(name)
         for way, code in ways:
-            seconds, peak = command([sys.executable, "-c", code, str(path)])
+            seconds, peak = run_command([sys.executable, "-c", code, str(path)])
             print(f"{name:10} {way:8} {what}: {seconds:6.1f} s, peak {peak / 1e6:4.0f} MB")
             if peak > _LIMIT:
                 over.append((name, way))

@@ -284,6 +284,8 @@ class Log(Closing):
                 self._note_format(event)
             boundary = parser.feed(event)
             if taken is not None:
+                if parser.discarded:
+                    taken.voided()
                 taken.feed(event)
                 if not self._position.file:
                     self._position = taken.begin

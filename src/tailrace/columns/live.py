@@ -14,6 +14,7 @@ from tailrace.columns.unfinished import Unfinished
 from tailrace.columns.unframe import unframe
 from tailrace.errors import BoundaryError
 from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.live.resume import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,21 +46,23 @@ class LiveDecoder:
         self._ends = Ends()
         self._held = Unfinished()
         self._prepared = Prepared()
-        self._file = ""
+        self._file, self._stamp = "", b""
         self._held_at = self._end = 0
 
     def begin_file(self, begin: FileBegin) -> None:
         """What comes next is of another file, or of this one from another place on."""
         same = (begin.file, begin.offset) == (self._file, self._end)
-        if same and self._ends.inside:
+        if same and self._ends.inside and stamp(begin.description) == self._stamp:
             return  # the connection broke, and reading goes on where it was
         if self._ends.inside:
             _log.warning(
-                "%s: the transaction at %d has no end: the source crashed, and left it out",
+                "%s: the transaction at %d has no end there: the source crashed and left it out, or"
+                " another source sends it again",
                 self._file,
                 self._held_at,
             )
             self._held.clear()
+        self._stamp = stamp(begin.description)
         self._file, self._end = begin.file, begin.offset
         description = np.zeros(len(begin.description) + PADDING, np.uint8)
         description[: len(begin.description)] = np.frombuffer(begin.description, np.uint8)

@@ -52,9 +52,11 @@ class Feed(Closing):
     which tells the server id and the second of its begin, are those of before; ``expected`` says
     what these were when ``start`` was reached, so that the first connection is checked, too.
 
-    By GTID (a GtidSet or GtidList; several hosts in the source): only whole transactions are given,
-    and a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
-    transaction is held, in memory and then in a temporary file. Files and offsets are those of the
+    By GTID (a GtidSet or GtidList; several hosts in the source): whole transactions are given, and
+    a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
+    transaction is held up to 16 MiB; a larger one is given as it comes. Where its connection breaks
+    and another server continues, it is void: a `FileBegin` comes before its end, and then all of it
+    again (`tailrace.live.whole`). Files and offsets are those of the
     host that is read; what it leaves out because we have it is left out of its files, too.
 
     The first connection's failure is raised at once. Later, a lost connection is tried again with

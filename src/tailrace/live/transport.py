@@ -21,8 +21,9 @@ class ServerTransport:
 
     ``start`` None is where the source says, else the server's oldest log. By a position, events
     come as they come from the server, and a connection that broke is mended within a transaction.
-    By GTIDs only whole transactions come, and reading goes on at the next host of several. It
-    pickles; no password goes with it.
+    By GTIDs whole transactions come, and reading goes on at the next host of several; in the midst
+    of one that is larger than 16 MiB a file begins then, which makes it void. It pickles; no
+    password goes with it.
     """
 
     def __init__(self, source: Source) -> None:

@@ -1,12 +1,20 @@
-"""Only whole transactions of what a dump gives: those that are not whole yet are held."""
+"""A dump's items cut at the ends of transactions, so that any server can go on with them.
+
+A transaction is held until its end has come, since another server may have to send it after a
+break. One that is larger than `HELD` is not: its events are given as they come, and after a break
+on the same server what was given of it already is left out. On another server it begins again,
+after a file's begin, which makes an unfinished transaction void, as after a crash in a file.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventType
-from tailrace.errors import ProtocolError
+from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
@@ -14,8 +22,8 @@ from tailrace.events import (
 )
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.live.chunks import PADDING, Chunk, FileBegin
+from tailrace.live.resume import stamp
 from tailrace.position import Position
-from tailrace.storage.cache import BinlogCache
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
@@ -24,8 +32,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
 
 HELD: Final = 16 << 20
-"""Bytes of an unfinished transaction in memory; more go to a temporary file."""
-_PIECE: Final = 4 << 20
+"""Bytes of an unfinished transaction that are held; a larger one is given as it comes."""
 _T = EventType
 _INSIDE: Final = frozenset(
     {
@@ -39,45 +46,52 @@ _INSIDE: Final = frozenset(
 """What neither begins nor ends a transaction that ends with a commit: it need not be decoded."""
 
 
+@dataclass(slots=True)
+class _Early:
+    """A transaction of which some was given before its end: up to the offset ``end``."""
+
+    gtid: Gtid | MariadbGtid | None
+    start: Position
+    end: int
+    description: bytes
+    resumed: bool = True
+    """Whether a new dump has come to where it begins."""
+
+
 class WholeTransactions:
     """Cuts a dump's items so that each transaction comes whole, and counts their GTIDs.
 
-    ``gtids`` is what was given: it grows by a transaction when that is given. Events between
+    ``gtids`` is what was given: it grows by a transaction when its end is given. Events between
     transactions are given in their place. `restart` drops what is held: after a break the source
-    sends it again. Use `close` in the end.
+    sends it again.
     """
 
     def __init__(self, gtids: GtidSet | GtidList) -> None:
         self.gtids = gtids.copy()
         self._pending: list[Gtid | MariadbGtid] = []
         self._given = Position("", 0)
-        self._cache = BinlogCache(HELD)
+        self._early: _Early | None = None
+        self._description = b""
         self.restart()
 
     def restart(self, *, same_server: bool = True) -> None:
         """A new dump begins; of the same server, what stands in files up to here was given."""
         self._parser = BoundaryParser()
         self._context = DecodeContext()
-        self._cache.reset()
+        self._held, self._held_starts = bytearray(), array("q")
         self._held_at = 0
         self._gtid: Gtid | MariadbGtid | None = None
         self._simple = False
         if not same_server:
             self._given = Position("", 0)
-
-    def close(self) -> None:
-        """Drop what is held, and its temporary file."""
-        self._cache.close()
+            self._early = None
+        if self._early is not None:
+            self._early.resumed = False
 
     @property
     def position(self) -> Position:
-        """The end of what was given, in the files of the server that gave it."""
+        """The end of the last whole transaction that was given, in the files of its server."""
         return self._given
-
-    @property
-    def holds(self) -> bool:
-        """Whether a transaction is held that is not whole yet."""
-        return self._parser.inside
 
     def feed(self, item: FileBegin | Chunk) -> Iterator[FileBegin | Chunk]:
         """What an item allows to give. Each is valid until the next is asked for."""
@@ -87,15 +101,28 @@ class WholeTransactions:
             yield from self._chunk(item)
 
     def _begin(self, item: FileBegin) -> Iterator[FileBegin]:
+        if not self._is_resumable(item):  # consumers learn of it by the file's begin
+            self.restart(same_server=False)
+        self._description = item.description
         event = self._context.decode(item.description, file=item.file, verify_checksum=False)
         self._parser.feed(event)
         if self._parser.discarded:
-            self._cache.reset()
-            self._gtid = None
+            self._held, self._held_starts = bytearray(), array("q")
+            self._gtid = self._early = None
+            self._simple = False
         is_new = Position(item.file, 0) > Position(self._given.file, 0)
         self._given = max(self._given, Position(item.file, item.offset))
         if is_new:  # else it was begun before the break
             yield item
+
+    def _is_resumable(self, item: FileBegin) -> bool:
+        """Whether a transaction that was given in part may still come again in this file."""
+        early = self._early
+        if early is None or early.resumed:
+            return True
+        if item.file != early.start.file:  # past its file, the server has lost it in a crash
+            return Position(item.file, 0) < Position(early.start.file, 0)
+        return stamp(item.description) == stamp(early.description)
 
     def _chunk(self, chunk: Chunk) -> Iterator[Chunk]:
         kept = cut = 0  # bytes of the chunk that are to be given
@@ -117,14 +144,46 @@ class WholeTransactions:
                 first = last = number + 1
                 kept = cut = end
             elif not self._parser.inside:
-                if self._cache.length:
-                    yield from self._held(chunk.file)
+                yield from self._release(chunk.file)
+                if self._early is not None:  # this was its end
+                    kept, first = self._behind(chunk, self._early, kept, first)
+                    self._early = None
                 cut, last = end, number + 1
         yield from self._give(chunk, first, last, kept, cut)
         if cut < len(chunk.data):
-            if not self._cache.length:
+            yield from self._unfinished(chunk, last, cut)
+
+    def _unfinished(self, chunk: Chunk, first: int, cut: int) -> Iterator[Chunk]:
+        """Hold what a chunk has of a transaction without end, from ``cut`` on, or give it."""
+        early = self._early
+        if early is None:
+            if not self._held:
                 self._held_at = chunk.offset + cut
-            self._cache.write(chunk.data[cut:])
+            held = len(self._held)
+            if held + len(chunk.data) - cut <= HELD:
+                self._held_starts.extend(start - cut + held for start in chunk.starts[first:])
+                self._held += chunk.data[cut:]
+                return
+            start = Position(chunk.file, self._held_at)
+            early = self._early = _Early(self._gtid, start, self._held_at, self._description)
+            yield from self._release(chunk.file)
+        cut, first = self._behind(chunk, early, cut, first)
+        early.end = max(early.end, chunk.end)
+        if cut < len(chunk.data):
+            yield _part(chunk, first, len(chunk.starts), cut, len(chunk.data))
+
+    @staticmethod
+    def _behind(chunk: Chunk, early: _Early, cut: int, first: int) -> tuple[int, int]:
+        """Where what was not given before the break begins in a chunk, from ``cut`` on."""
+        given = early.end - chunk.offset
+        if given <= cut:
+            return cut, first
+        if given >= len(chunk.data):
+            return len(chunk.data), len(chunk.starts)
+        first = bisect_left(chunk.starts, given)
+        if first == len(chunk.starts) or chunk.starts[first] != given:
+            raise _replaced(early)
+        return given, first
 
     def _was_given(self, event: Event) -> bool:
         """Whether an event between transactions was given by this server before the break."""
@@ -135,11 +194,22 @@ class WholeTransactions:
         if isinstance(event, (GtidEvent, MariadbGtidEvent)):
             self._gtid = event.gtid
             self._simple = isinstance(event, MariadbGtidEvent) and not event.standalone
+            self._resume(event)
         elif event.type == _T.QUERY and boundary is Boundary.INSIDE:
             self._simple = True
         if boundary is Boundary.END:
             self._simple = False
             self._ended(event)
+
+    def _resume(self, event: GtidEvent | MariadbGtidEvent) -> None:
+        """The first transaction after a break has to be the one that was given in part."""
+        early = self._early
+        if early is None or early.resumed:
+            return
+        begin = Position(event.file or "", event.offset or 0)
+        if (begin, event.gtid) != (early.start, early.gtid):
+            raise _replaced(early)
+        early.resumed = True
 
     def _ended(self, event: Event) -> None:
         gtid, self._gtid = self._gtid, None
@@ -158,11 +228,8 @@ class WholeTransactions:
         """Events ``first`` to ``last`` of a chunk, its bytes ``kept`` to ``cut``."""
         if cut <= kept:
             return
-        starts: Sequence[int] = chunk.starts[first:last]
-        if kept:
-            starts = array("q", (start - kept for start in starts))
         self._count(Position(chunk.file, chunk.offset + cut))
-        yield Chunk(chunk.file, chunk.offset + kept, chunk.data[kept:cut], starts)
+        yield _part(chunk, first, last, kept, cut)
 
     def _count(self, end: Position) -> None:
         """What ends here is given."""
@@ -174,26 +241,33 @@ class WholeTransactions:
                 self.gtids.update(gtid)
         self._pending.clear()
 
-    def _held(self, file: str) -> Iterator[Chunk]:
-        """What was held of a transaction, in chunks; the cache is empty then."""
-        offset, left = self._held_at, memoryview(b"")
-        for piece in self._cache.pieces(_PIECE):
-            data = memoryview(bytearray(len(left) + len(piece) + PADDING))[:-PADDING]
-            data[: len(left)] = left
-            data[len(left) :] = piece
-            starts, end = array("q"), 0
-            while end + 13 <= len(data):
-                size = int.from_bytes(data[end + 9 : end + 13], "little")
-                if end + size > len(data):
-                    break
-                starts.append(end)
-                end += size
-            if end:
-                yield Chunk(file, offset, data[:end], starts)
-            offset += end
-            left = data[end:]
-        self._cache.reset()
+    def _release(self, file: str) -> Iterator[Chunk]:
+        """What was held of a transaction; nothing is held then."""
+        if not self._held:
+            return
+        data, starts = self._held, self._held_starts
+        self._held, self._held_starts = bytearray(), array("q")
+        data += bytes(PADDING)
+        if self._early is not None:
+            self._early.end = self._held_at + len(data) - PADDING
+        yield Chunk(file, self._held_at, memoryview(data)[:-PADDING], starts)
+
+
+def _part(chunk: Chunk, first: int, last: int, start: int, end: int) -> Chunk:
+    """Events ``first`` to ``last`` of a chunk, its bytes ``start`` to ``end``; not copied."""
+    starts: Sequence[int] = chunk.starts[first:last]
+    if start:
+        starts = array("q", (at - start for at in starts))
+    return Chunk(chunk.file, chunk.offset + start, chunk.data[start:end], starts)
 
 
 def _broken(event: Event, text: str) -> ProtocolError:
     return ProtocolError(f"{event.file} at {event.offset}: {text}")
+
+
+def _replaced(early: _Early) -> LogReset:
+    return LogReset(
+        f"the transaction {early.gtid} at {early.start} was given up to {early.end} before the"
+        " connection broke, and something else stands there now: the server's logs were replaced."
+        " Begin again behind the GTIDs that were read"
+    )

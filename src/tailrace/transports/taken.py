@@ -43,3 +43,7 @@ class Taken:
             self.gtids.add(gtid)
         elif isinstance(gtid, MariadbGtid) and isinstance(self.gtids, GtidList):
             self.gtids.update(gtid)
+
+    def voided(self) -> None:
+        """What was under way has no end, and does not count."""
+        self._under_way = None
