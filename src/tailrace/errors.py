@@ -282,5 +282,11 @@ class LakeChanged(PipelineError):
     """Others wrote to a lake's table while a batch was made for it: nothing of it was committed."""
 
 
+class SchemaChanged(PipelineError):
+    """A table's columns changed behind the schema that a streaming query began with: start it again
+    for the new ones.
+    """
+
+
 class UsageError(TailraceError):
     """A command or function was called with arguments that do not go together."""

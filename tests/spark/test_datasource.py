@@ -12,7 +12,7 @@ import pytest
 import tailrace
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import register
-from tailrace.spark.datasource import BinlogDataSource, Options, arrow_schema
+from tailrace.spark.datasource import BinlogDataSource, Options, newest_schema
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 EXPECTED = json.loads((SHOP / "expected.json").read_text())
@@ -162,7 +162,7 @@ def test_options_that_make_no_sense(options, message):
 
 def test_a_table_that_is_not_there():
     with pytest.raises(PipelineError, match=r"no rows of table shop\.nothing"):
-        arrow_schema(Options.of({"path": str(SHOP / "mysql"), "table": "shop.nothing"}))
+        newest_schema(Options.of({"path": str(SHOP / "mysql"), "table": "shop.nothing"}))
 
 
 def test_name():

@@ -136,6 +136,60 @@ def wait_for(query, what):
         time.sleep(0.05)
 
 
+def run_into(folder, frame, checkpoint):
+    """Run a query over all there is into Parquet files; its error, or None."""
+    query = (
+        frame.drop("_present", "_raw")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start(str(folder))
+    )
+    try:
+        assert query.awaitTermination(DEADLINE)
+    except StreamingQueryException as error:
+        return str(error)
+    finally:
+        query.stop()
+    return None
+
+
+def written(spark, folder):
+    rows = spark.read.option("mergeSchema", "true").parquet(str(folder)).collect()
+    return sorted((row.id, row.v, row.asDict().get("w")) for row in rows)
+
+
+def test_columns_that_come_end_the_query(stream, spark, mysql97, tmp_path):
+    """As of Delta's source: it says so, and started again it has them, and all rows once."""
+    source = mysql97
+    source.execute("DROP DATABASE IF EXISTS changing")
+    source.rotate()
+    start = f"{source.query('SHOW BINARY LOGS')[-1][0]}:4"
+    source.execute("CREATE DATABASE changing")
+    source.execute("CREATE TABLE changing.t (id INT PRIMARY KEY, v INT)")
+    source.execute("INSERT INTO changing.t VALUES (1, 1)")
+    source.connection.commit()
+
+    def load(**options):
+        options["index"] = str(tmp_path / "index")
+        return stream(source.data, table="changing.t", start=start, **options)
+
+    out, begun, late = tmp_path / "out", load(), load(schemaChange="ignore")
+    assert run_into(out, begun, tmp_path / "checkpoint") is None
+    source.execute("INSERT INTO changing.t VALUES (2, 2)")
+    source.execute("ALTER TABLE changing.t ADD w INT NOT NULL DEFAULT 7")
+    source.execute("INSERT INTO changing.t VALUES (3, 3, 30)")
+    source.connection.commit()
+    error = run_into(out, begun, tmp_path / "checkpoint")
+    assert "SchemaChanged" in error
+    assert "table changing.t has other columns" in error
+    assert "w is new" in error
+    assert run_into(out, load(), tmp_path / "checkpoint") is None
+    assert written(spark, out) == [(1, 1, None), (2, 2, None), (3, 3, 30)]
+    assert run_into(tmp_path / "ignored", late, tmp_path / "other") is None
+    assert written(spark, tmp_path / "ignored") == [(1, 1, None), (2, 2, None), (3, 3, None)]
+
+
 def test_a_log_that_is_reset_stops_it(stream, fresh_server, tmp_path):
     server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
     mark(server)

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tailrace.errors import LogReset, UsageError
-from tailrace.spark.datasource import Options
+from tailrace.errors import LogReset, SchemaChanged, UsageError
+from tailrace.spark.datasource import BinlogDataSource, Options
 from tailrace.spark.shape import JSON_SCHEMA
 from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
@@ -103,3 +103,46 @@ def test_a_copy_is_of_one_query(reader, source):
     second = reader()
     with pytest.raises(UsageError, match="a folder of its own"):
         second.initialOffset()
+
+
+CHANGES = {
+    "new": ("ADD w INT", "w is new"),
+    "renamed": ("CHANGE v w INT", "w is new, v is gone"),
+    "gone": ("DROP COLUMN v", "v is gone"),
+    "type": ("MODIFY v VARCHAR(9)", "its column v was changed from string to int32"),
+}
+
+
+@pytest.mark.parametrize("images", ["row", "both"])
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_a_table_that_gets_other_columns(source, change, images):
+    """Rows behind the one that a query took its columns from have these, or it ends."""
+    statement, said = CHANGES[change]
+    table = f"changing.{change}_{images}"
+    source.execute("CREATE DATABASE IF NOT EXISTS changing")
+    source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, u INT, v INT)")
+    source.execute(f"INSERT INTO {table} VALUES (1, 1, 1)")
+    source.execute(f"ALTER TABLE {table} DROP COLUMN u")
+    source.execute(f"INSERT INTO {table} VALUES (2, 2)")
+    source.connection.commit()
+    given = {"path": str(source.data), "table": table, "images": images}
+
+    def begun(**more):
+        asked = BinlogDataSource(given | more)
+        return asked.streamReader(asked.schema())
+
+    early, ignoring, some = begun(), begun(schemaChange="ignore"), begun(columns="id")
+    start = early.initialOffset()
+    assert len(read(early, start, early.latestOffset())) == 2
+    source.execute(f"ALTER TABLE {table} {statement}")
+    row = {"new": "(3, 3, 3)", "gone": "(3)", "type": "(3, 'x')"}.get(change, "(3, 3)")
+    source.execute(f"INSERT INTO {table} VALUES {row}")
+    source.connection.commit()
+    with pytest.raises(SchemaChanged, match="start the query again") as raised:
+        read(early, start, early.latestOffset())
+    assert said in str(raised.value)
+    assert len(read(some, start, some.latestOffset())) == 3
+    again = begun()
+    assert len(read(again, start, again.latestOffset())) == 3
+    if change != "type":
+        assert len(read(ignoring, start, ignoring.latestOffset())) == 3

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from tailrace.columns import changes, plan_splits, read_split
+from tailrace.columns.arrays import table_of
 from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import names_server
@@ -33,7 +34,7 @@ from tailrace.selection import TableFilter
 from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
-from tailrace.spark.stream_options import STREAMING, StreamOptions, refuse_streaming
+from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
 
@@ -108,7 +109,7 @@ class Options:
             raise UsageError("option exclude is for all tables: leave it out with option table")
         if table is not None and "." not in table:
             raise UsageError(f"option table is a full name like shop.orders, and not {table!r}")
-        images = _choice(options, "images", ("row", "both"))
+        images = choice(options, "images", ("row", "both"))
         if table is None and ("columns" in options or "images" in options):
             raise UsageError("options columns and images are for one table: give option table too")
         return cls(
@@ -118,18 +119,11 @@ class Options:
             images,
             _names(options.get("columns")),
             options.get("schema"),
-            _choice(options, "verify", ("true", "false")) == "true",
-            _choice(options, "statements", ("error", "skip")),
+            choice(options, "verify", ("true", "false")) == "true",
+            choice(options, "statements", ("error", "skip")),
             _bytes(options.get("split", str(64 << 20))),
             options.get("keyring"),
         )
-
-
-def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> Any:
-    value = options.get(name, values[0]).lower()
-    if value not in values:
-        raise UsageError(f"option {name} is {' or '.join(values)}, and not {value!r}")
-    return value
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -173,12 +167,18 @@ class BinlogDataSource(DataSource):
       behind which it begins, or a time (``2026-11-21T12:00:00Z``).
     - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: what a batch takes at most.
     - ``spool``: of a server, the folder for a copy of its log; one for each query.
+    - ``schemaChange``: of one table's stream, what happens once the table gets other columns than
+      those that the query began with: ``error`` (default) ends the query, which is to be started
+      again with the new ones; ``ignore`` goes on, without columns that came.
     - ``index``: the folder for what is known of the log's files; else one of the cache, or, of a
       server, one in the spool.
 
     Filters on ``_db``, ``_table``, ``_op``, ``_ts`` and ``_gtid`` are taken over where
     ``spark.sql.python.filterPushdown.enabled`` is true.
     """
+
+    _since: int | None = None
+    """The ``_seq`` up to which the table's columns were read; None where the user gave them."""
 
     @classmethod
     def name(cls) -> str:
@@ -187,7 +187,8 @@ class BinlogDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All tables: the change record with JSON images. One table: its newest columns."""
-        return spark_schema(arrow_schema(Options.of(self.options)))
+        schema, self._since = newest_schema(Options.of(self.options))
+        return spark_schema(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader; one that takes filters where Spark is about to push them.
@@ -210,7 +211,8 @@ class BinlogDataSource(DataSource):
         from tailrace.spark.stream import StreamReader  # noqa: PLC0415 - most read no stream
 
         stream = StreamOptions.of(self.options)
-        return StreamReader(Options.of(self.options), stream, wanted_schema(schema))
+        options = Options.of(self.options)
+        return StreamReader(options, stream, wanted_schema(schema), self._since)
 
 
 def _is_main(module: str) -> bool:
@@ -229,15 +231,16 @@ def _splits(options: Options) -> list[Split]:
     ]
 
 
-def arrow_schema(options: Options) -> pa.Schema:
-    """The schema of a read, as Arrow has it.
+def newest_schema(options: Options) -> tuple[pa.Schema, int | None]:
+    """The schema of a read, as Arrow has it; of one table, that of its row with the second
+    result as ``_seq``.
 
     Raises `PipelineError` where the logs have no change of the table or it has no such column,
     UsageError where one of its columns has a name of ours.
     """
     if options.table is None:
-        return JSON_SCHEMA
-    columns = _columns(options, options.table)
+        return JSON_SCHEMA, None
+    columns, since = _columns(options, options.table)
     ours = {field.name for field in RECORD_FIELDS} | {"_present", "_raw"}
     taken_names = [name for name in columns.names if name.lower() in ours]
     if taken_names and options.images == "row":
@@ -245,11 +248,11 @@ def arrow_schema(options: Options) -> pa.Schema:
             f"{options.table} has a column {taken_names[0]}, which is also the name of a field of "
             'the change record: read it with option("images", "both")'
         )
-    return table_schema(columns, options.images)
+    return table_schema(columns, options.images), since
 
 
-def _columns(options: Options, table: str) -> pa.Schema:
-    """A table's columns, as the newest part of the log that has any of its changes knows it."""
+def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
+    """A table's columns, as its newest row has them, and the ``_seq`` of that row."""
     found: list[TableSchema] = []
     asked: dict[str, Any] = {
         "tables": table_patterns((), table),
@@ -258,23 +261,30 @@ def _columns(options: Options, table: str) -> pa.Schema:
         "statements": options.statements,
         "notice": found.append,
     }
+    newest: pa.RecordBatch | None = None
     if names_server(options.path):
-        for _ in changes(options.path, schema=options.schema, **asked):
-            pass
+        for batch in changes(options.path, schema=options.schema, **asked):
+            newest = batch
     for split in () if names_server(options.path) else reversed(_splits(options)):
-        for _ in read_split(split, **asked):
-            pass
-        if found:
+        for batch in read_split(split, **asked):
+            newest = batch
+        if newest is not None:
             break
-    if not found:
+    if newest is None:
         raise PipelineError(f"{options.path} has no rows of table {table}")
-    columns = found[-1].columns
+    shape = _shape(table_of(newest.schema))  # a batch does not say all that the log says of it
+    columns = next(each for each in reversed(found) if _shape(each) == shape).columns
     if options.columns is not None:
         names = {column.name for column in columns}
         if missing := [name for name in options.columns if name not in names]:
             raise PipelineError(f"table {table} has no column {missing[0]}")
         columns = tuple(column for column in columns if column.name in options.columns)
-    return pa.schema([pa.field(column.name, plan_of(column).type) for column in columns])
+    schema = pa.schema([pa.field(column.name, plan_of(column).type) for column in columns])
+    return schema, int(newest.column("_seq")[newest.num_rows - 1].as_py())
+
+
+def _shape(table: TableSchema) -> list[tuple[Any, ...]]:
+    return [(each.name, each.type, each.metadata, each.unsigned) for each in table.columns]
 
 
 class BinlogReader(DataSourceReader):

@@ -9,8 +9,10 @@ from pyspark.sql.datasource import InputPartition
 
 from tailrace.columns import read_split
 from tailrace.columns.arrays import table_of
+from tailrace.errors import SchemaChanged
+from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.filters import matching, table_patterns
-from tailrace.spark.shape import as_columns, as_json
+from tailrace.spark.shape import as_columns, as_json, table_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,11 +32,16 @@ class SplitPartition(InputPartition):
 
 
 def read_changes(
-    partition: InputPartition, options: Options, target: pa.Schema, conditions: Sequence[Condition]
+    partition: InputPartition,
+    options: Options,
+    target: pa.Schema,
+    conditions: Sequence[Condition],
+    since: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The changes of a split that meet the conditions, as Arrow batches of the schema ``target``.
 
-    Raises what `read_split` raises.
+    Raises what `read_split` raises, and `SchemaChanged` where rows behind the ``_seq`` ``since``
+    have other columns than the target (None: they may).
     """
     if not isinstance(partition, SplitPartition):  # there is no log: Spark makes one partition
         return
@@ -54,9 +61,30 @@ def read_changes(
         if not options.tables(*names):
             continue
         if options.table is not None:
-            yield as_columns(kept, target)
+            last = int(kept.column("_seq")[kept.num_rows - 1].as_py())
+            newer = since is not None and last > since
+            yield _checked(kept, options, target) if newer else as_columns(kept, target)
         else:
             yield as_json(kept, table_of(batch.schema), target)
+
+
+def _checked(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> pa.RecordBatch:
+    """As `as_columns`; raises `SchemaChanged` where the table's columns are not the target's."""
+    there = [field.name for field in batch.schema.field("after").type]
+    asked = table_columns(target, options.images)
+    what = [f"{name} is new" for name in there if name not in asked]
+    what += [f"{name} is gone" for name in asked if name not in there]
+    try:
+        if not what:
+            return as_columns(batch, target)
+    except RefusedError as error:
+        what = [str(error)]
+    place = f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
+    raise SchemaChanged(
+        f"table {options.table} has other columns from {place} on than those that this query began"
+        f" with ({', '.join(what)}): start the query again, with the same checkpoint, for the new"
+        ' columns; or give option("schemaChange", "ignore"), which leaves new columns out'
+    )
 
 
 def _tables(options: Options, conditions: Sequence[Condition]) -> tuple[str, ...] | None:

@@ -48,6 +48,14 @@ def table_schema(columns: pa.Schema, images: Literal["row", "both"]) -> pa.Schem
     return pa.schema([*RECORD_FIELDS, *_IMAGE_FIELDS, *fields])
 
 
+def table_columns(schema: pa.Schema, images: Literal["row", "both"]) -> list[str]:
+    """The names of the table's columns in what `table_schema` made."""
+    if images == "both":
+        return [field.name for field in schema.field("after").type]
+    ours = {field.name for field in (*RECORD_FIELDS, *_IMAGE_FIELDS)}
+    return [name for name in schema.names if name not in ours]
+
+
 def as_json(batch: pa.RecordBatch, table: TableSchema, target: pa.Schema) -> pa.RecordBatch:
     """A batch with its images as JSON documents, in the fields of ``target``."""
     made: dict[str, Callable[[], pa.Array]] = {

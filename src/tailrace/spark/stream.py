@@ -58,13 +58,22 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     """Gives Spark offsets, and the splits between two of them.
 
     Before Spark 4.2 nobody tells it the offset to go on from: it is that of the last batch planned,
-    also after a restart, as Spark then has the last batch planned anew at once.
+    also after a restart, as Spark then has the last batch planned anew at once. ``since`` is the
+    ``_seq`` behind which the one table of ``options`` must have the columns of ``target``, None:
+    it need not.
     """
 
-    def __init__(self, options: Options, stream: StreamOptions, target: pa.Schema) -> None:
+    def __init__(
+        self,
+        options: Options,
+        stream: StreamOptions,
+        target: pa.Schema,
+        since: int | None = None,
+    ) -> None:
         self._options = options
         self._stream = stream
         self._target = target
+        self._since = since if stream.schema_change == "error" else None
         self._log: StreamLog | None = None
         self._backlog: Backlog | None = None
         self._begun: Position | None = None
@@ -126,7 +135,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a split, as Arrow batches."""
-        return read_changes(partition, self._options, self._target, ())
+        return read_changes(partition, self._options, self._target, (), self._since)
 
     def commit(self, end: Json) -> None:
         """What is before an offset will not be read again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import GtidList, GtidSet
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STREAMING: Final = frozenset(
-    {"start", "maxbytespertrigger", "maxtransactionspertrigger", "spool", "index"}
+    {"start", "maxbytespertrigger", "maxtransactionspertrigger", "spool", "index", "schemachange"}
 )
 """Their names, in lower case."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -36,13 +36,17 @@ Start = Literal["oldest", "now"] | Position | GtidSet | GtidList | Moment
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """What is asked for of a stream; ``spool`` and ``index`` are folders."""
+    """What is asked for of a stream; ``spool`` and ``index`` are folders.
+
+    ``schema_change`` says what happens where the one table of a query gets other columns.
+    """
 
     start: Start = "oldest"
     max_bytes: int | None = None
     max_transactions: int | None = None
     spool: str | None = None
     index: str | None = None
+    schema_change: Literal["error", "ignore"] = "error"
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> StreamOptions:
@@ -54,6 +58,7 @@ class StreamOptions:
             _count(options, "maxTransactionsPerTrigger"),
             options.get("spool"),
             options.get("index"),
+            choice(options, "schemaChange", ("error", "ignore")),
         )
 
 
@@ -100,6 +105,14 @@ def _moment(text: str) -> Moment:
     if time.tzinfo is None:
         raise UsageError(f"option start: {text} says no zone: write {text}Z for UTC, or +02:00")
     return Moment((time - _EPOCH) // dt.timedelta(microseconds=1))
+
+
+def choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> Any:
+    """One of the values that an option may have, the first by default; raises UsageError."""
+    value = options.get(name.lower(), values[0]).lower()
+    if value not in values:
+        raise UsageError(f"option {name} is {' or '.join(values)}, and not {value!r}")
+    return value
 
 
 def _count(options: Mapping[str, str], name: str) -> int | None:
