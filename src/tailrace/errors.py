@@ -290,3 +290,7 @@ class SchemaChanged(PipelineError):
 
 class UsageError(TailraceError):
     """A command or function was called with arguments that do not go together."""
+
+
+class NoSuchTable(UserWarning):
+    """A pattern for tables fits none of those in a log that was read to its end."""

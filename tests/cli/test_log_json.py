@@ -151,7 +151,8 @@ def test_tables(run, shop):
     ran = run("log", shop / "mysql", "--as", "json", "--tables", "orders", "--tables", "x.*")
     assert {record["_table"] for record in records(ran)} == {"orders"}
     ran = run("log", shop / "mysql", "--as", "json", "--tables", "nothing")
-    assert (ran.status, ran.out) == (0, "")
+    assert (ran.status, ran.out) == (2, "")
+    assert "no table fits nothing in the log" in ran.err
 
 
 def test_naming_is_said_once(run, shop, tmp_path):

@@ -19,11 +19,13 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
+    check_tables,
     chosen_tables,
     find_logs,
     known_tables,
     readers,
     say_how_it_ended,
+    say_what_is_not_there,
     say_what_was_left,
     standard_output,
 )
@@ -128,10 +130,14 @@ def log(
         rows=as_ != "raw",
     )
     if into is not None:
-        _raw(list(chosen), into, wants, names, statements)
+        read = list(chosen)
+        _raw(read, into, wants, names, statements)
+        check_tables(wants, read, names)
         return 0
-    status = 0
+    status, read = 0, []
     for reader in chosen:
+        if follow:
+            say_what_is_not_there(wants, reader)
         with until_stopped(reader) as ending:
             if as_ == "text":
                 _text(reader, out, only_rows=not wants.takes_all)
@@ -142,6 +148,8 @@ def log(
             if not reader.stopped:
                 say_how_it_ended(reader)
         status = ending.status
+        read.append(reader)
+    check_tables(wants, read, names)
     return status
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
-from tailrace.cli.servers import names_server, server
+from tailrace.cli.servers import names_server, server, tables_on
 from tailrace.errors import UsageError
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
@@ -20,8 +20,9 @@ from tailrace.storage import LogSeries, find_all
 from tailrace.transports import elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tailrace.live.url import Source
     from tailrace.records import Changes
     from tailrace.selection import Bound
     from tailrace.transports import Transport
@@ -88,8 +89,66 @@ SkipChecksums = Annotated[
 
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
-    """What ``--tables`` and ``--exclude`` choose, given with commas or one by one."""
-    return TableFilter.of(_split(tables) or None, _split(exclude))
+    """What ``--tables`` and ``--exclude`` choose, given with commas or one by one.
+
+    It keeps which tables it was asked about, for `check_tables`.
+    """
+    return TableFilter.of(_split(tables) or None, _split(exclude)).watched()
+
+
+def check_tables(
+    wants: TableFilter, readers: Iterable[Reader], names: Mapping[str, str] | None = None
+) -> None:
+    """What readers that are at their end were asked for must have been there.
+
+    ``wants`` is what they asked (`TableFilter.watched`), ``names`` are databases that were renamed.
+    A table that only the log's statements tell of is there, and so is one that a server has now,
+    where nothing was logged of it. Says so of patterns that fit nothing; raises UsageError for
+    names, where all of the log was read: a part of it need not have them.
+    """
+    if wants.only is None and not wants.exclude:
+        return
+    readers = list(readers)
+    logged = set(wants.met or ()).union(*(each.catalogue.names() for each in readers))
+    there = {((names or {}).get(database, database), table) for database, table in logged}
+    where = "in the log" if len(readers) == 1 else "in the logs"
+    missing = wants.unmatched(there)
+    if missing.names or missing.wildcards:
+        for source in filter(None, map(_server_of, readers)):
+            there |= tables_on(source)
+            where = "in the log and on the server"
+        missing = wants.unmatched(there)
+    if (text := missing.left_out(where)) is not None:
+        say(text)
+    if (text := missing.missing(where)) is not None:
+        if missing.names and all(map(_read_all, readers)):
+            raise UsageError(text)
+        say(text)
+
+
+def say_what_is_not_there(wants: TableFilter, reader: Reader) -> None:
+    """Of a server whose log is followed: tables that are asked for and not there (yet)."""
+    source = _server_of(reader)
+    if wants.only is None or source is None:
+        return
+    if (text := wants.unmatched(tables_on(source)).missing("on the server (yet)")) is not None:
+        say(text)
+
+
+def _server_of(reader: Reader) -> Source | None:
+    """The server whose log is read; None of files."""
+    if not names_server(reader.name):
+        return None
+    from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - only of a server
+
+    return reader.transport.source if isinstance(reader.transport, ServerTransport) else None
+
+
+def _read_all(reader: Reader) -> bool:
+    """Whether all of a log was asked for and read."""
+    source = _server_of(reader)
+    begun = source is None or source.start is None
+    return begun and reader.selection == Selection() and not reader.stopped
 
 
 def _split(given: Sequence[str]) -> list[str]:

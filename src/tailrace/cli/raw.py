@@ -40,7 +40,7 @@ class _Tables(ByTable):
     """Rows of the tables that are asked for, and the statements that define them."""
 
     def __init__(self, wants: TableFilter, refuse: Callable[[QueryEvent], None]) -> None:
-        super().__init__(wants.only, without=wants.exclude)
+        super().__init__(wants)
         self._asked_for = wants
         self._refuse_statement = refuse
 

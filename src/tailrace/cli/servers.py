@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tailrace.live.transport import ServerTransport
     from tailrace.live.url import Source
-    from tailrace.selection import Bound
+    from tailrace.selection import Bound, TableName
 
 _RETRY: Final = 60.0
 """Seconds that a broken connection is tried again for by a command that ends."""
@@ -53,6 +53,14 @@ def server(url: str, start: Bound | None = None, *, follow: bool = False) -> Ser
             " leave one of the two out"
         )
     return ServerTransport(source)
+
+
+def tables_on(source: Source) -> set[TableName]:
+    """The tables that a server has now, as far as its user may see them."""
+    from tailrace.live.asking import connected, tables_of  # noqa: PLC0415 - as above
+
+    with connected(source) as connection:
+        return tables_of(connection)
 
 
 def without_passwords(text: str, arguments: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
+    check_tables,
     chosen_tables,
     readers,
     say_how_it_ended,
@@ -47,9 +48,11 @@ def stat(
     """Count what is in logs: rows by table, events by type, the largest transactions."""
     stream = standard_output()
     output = output_to(stream)
+    wants = chosen_tables(tables, exclude)
+    read = []
     chosen = readers(
         sources,
-        wants=chosen_tables(tables, exclude),
+        wants=wants,
         start=from_,
         end=until,
         schema=schema,
@@ -66,6 +69,8 @@ def stat(
             _print(output, reader.name, found)
         output.close()
         say_how_it_ended(reader)
+        read.append(reader)
+    check_tables(wants, read)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
 from tailrace.columns.splits import find_undone, whole_file
-from tailrace.errors import TruncatedEvent, UsageError
+from tailrace.errors import NoSuchTable, TruncatedEvent, UsageError
 from tailrace.live.url import SCHEMES, Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.columns.split import Inside, Split
     from tailrace.live.url import Start
     from tailrace.rows.schema import TableSchema
+    from tailrace.selection import TableName
     from tailrace.storage.keyring.base import Keyring
 
 _MANY_BATCHES = 64
@@ -37,7 +39,7 @@ _MANY_BATCHES = 64
 def read_split(
     split: Split,
     *,
-    tables: str | Sequence[str] | None = None,
+    tables: str | Sequence[str] | TableFilter | None = None,
     exclude: str | Sequence[str] | None = None,
     columns: Collection[str] | None = None,
     verify_checksums: bool = True,
@@ -47,6 +49,7 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split; arguments and batches are those of `changes`.
 
+    ``tables`` may be a filter that was made of both.
     ``also`` is one more test that a database and a table have to pass.
     """
     wanted = TableFilter.of(tables, exclude)
@@ -153,7 +156,8 @@ def changes(
     the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name
     no columns. ``statements`` says what to do about changes that were logged as statements, whose
     rows the log does not hold: ``error`` or ``skip``.
-    ``notice`` is told each table as it is first met.
+    ``notice`` is told each table as it is first met. Where all of the log was read and a pattern
+    fits no table of it, a `NoSuchTable` warning says which there are.
 
     Of a server, ``start`` says where to begin (None: where the URL says, else in its oldest log)
     and ``follow`` waits at its log's end for more. Its rows are given once their transaction is
@@ -170,9 +174,10 @@ def changes(
     known = Catalogue()
     if schema is not None:
         known.given(load(schema))
+    wants = TableFilter.of(tables, exclude).watched()
     make = partial(
         LogDecoder,
-        wants=TableFilter.of(tables, exclude),
+        wants=wants,
         columns=columns,
         verify=verify_checksums,
         statements=statements,
@@ -185,16 +190,37 @@ def changes(
             raise UsageError("a keyring is for files: a server sends its logs decrypted")
         decoder = make(source.name, catalogue=known)
         yield from decode_feed(decoder, open_feed(source, start, follow=follow), follow=follow)
+        if start is None and source.start is None and not follow:
+            _warn(wants, decoder.catalogue.names(), source)
         return
     if follow or start is not None:
         raise UsageError("only a server's log is followed, or read from a start, as batches")
     series = [source] if isinstance(source, LogSeries) else find(source, keyring)
+    defined: set[TableName] = set()
     for each in series:
         decoder = make(each.name, catalogue=known.copy(), find_undone=_undone_in(each))
         for log in each.files:
             decoder.begin_file(log.name)
             whole = whole_file(each.name, log, decoder.catalogue)
             yield from _decode(decoder, whole, "series" if log is each.files[-1] else "file")
+        defined |= decoder.catalogue.names()
+    _warn(wants, defined)
+
+
+def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:
+    """Tell of patterns that fit none of the tables of a log that was read to its end."""
+    if wants.only is None:
+        return
+    there = defined | (wants.met or set())
+    missing = wants.unmatched(there).missing("in the log")
+    if missing is not None and server is not None:
+        from tailrace.live.asking import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
+
+        with connected(server) as connection:
+            there |= tables_of(connection)
+        missing = wants.unmatched(there).missing("in the log and on the server")
+    if missing is not None:
+        warnings.warn(missing, NoSuchTable, stacklevel=3)
 
 
 def _is_server(url: str) -> bool:

@@ -27,14 +27,15 @@ class ByTable(RowsFilter):
     """Lets pass the rows of tables that match a pattern, and leaves out all others'.
 
     A pattern is ``database.table`` with ``*`` and ``?``; one without a point is a table in any
-    database. ``without`` are patterns of tables whose rows are left out. Statements are not looked
-    into: all pass, DDL and rows that were logged as statements; with ``statements`` false only
-    those that control transactions do. The rules of `RowsFilter` hold.
+    database; ``only`` may be a filter that was made of both. ``without`` are patterns of tables
+    whose rows are left out. Statements are not looked into: all pass, DDL and rows that were logged
+    as statements; with ``statements`` false only those that control transactions do. The rules of
+    `RowsFilter` hold.
     """
 
     def __init__(
         self,
-        only: str | Sequence[str] | None = None,
+        only: str | Sequence[str] | TableFilter | None = None,
         *,
         without: str | Sequence[str] = (),
         statements: bool = True,

@@ -174,6 +174,10 @@ class Catalogue:
         states = self._tables | self._given
         return [states[key] for key in sorted(states)]
 
+    def names(self) -> set[Key]:
+        """The tables that statements in the log told of, understood or not."""
+        return {*self._tables, *self._unknown}
+
     def unknown(self) -> dict[Key, str]:
         """The tables of which something was told that was not understood, and the reasons."""
         return dict(self._unknown)

@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pymysql import err
 from pymysql.cursors import SSCursor
 
-from tailrace.errors import ConnectionLost, MalformedPacket, PipelineError
+from tailrace.errors import MalformedPacket, PipelineError
 from tailrace.live.answers import Answer
-from tailrace.live.connect import connect
-from tailrace.live.refusals import refusal
+from tailrace.live.asking import connected
 from tailrace.spark.verify_values import expression, from_server, quoted
 
 if TYPE_CHECKING:
@@ -108,16 +106,7 @@ def _above(columns: Sequence[ServerColumn], bound: Bound) -> str:
 @contextmanager
 def reading(source: Source) -> Iterator[ServerConnection]:
     """A connection that gives bytes as the server sends them. Raises what `connect` raises."""
-    failed: Exception | None = None
-    for host in source.hosts:
-        try:
-            connection = connect(source, host)
-            break
-        except ConnectionLost as error:
-            failed = error
-    else:
-        raise failed or ConnectionLost(f"{source.name}: there is no host")
-    try:
+    with connected(source) as connection:
         with connection.cursor() as cursor:
             for statement in _SETTINGS:
                 cursor.execute(statement)
@@ -125,14 +114,6 @@ def reading(source: Source) -> Iterator[ServerConnection]:
         plain.decoders, plain.use_unicode = {}, False
         plain._read_timeout = None  # noqa: SLF001 - a large range may be long in coming
         yield connection
-    except err.MySQLError as error:
-        code, text = (*error.args, "", "")[:2]
-        if isinstance(code, int) and code:
-            raise refusal(code, None, str(text), source.name) from error
-        raise ConnectionLost(f"{source.name}: the connection is gone: {error}") from error
-    finally:
-        if connection.open:
-            connection.close()
 
 
 def columns_of(connection: ServerConnection, database: str, table: str) -> list[ServerColumn]:

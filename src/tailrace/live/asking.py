@@ -1,0 +1,99 @@
+"""A connection to a server for plain statements: what tables it has, and whether one is there."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pymysql import err
+
+from tailrace.errors import AccessDenied, ConnectionLost, ServerError
+from tailrace.live.answers import Answer
+from tailrace.live.connect import connect
+from tailrace.live.refusals import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tailrace.live.connect import ServerConnection
+    from tailrace.live.url import Source
+    from tailrace.selection import TableFilter, TableName
+
+_SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
+_NO_DATABASE: Final = 1049
+_NO_TABLE: Final = 1146
+_EVERYWHERE: Final = ("mysql", "db")
+"""A table that who may read it may read any other, in every server."""
+
+
+@contextmanager
+def connected(source: Source) -> Iterator[ServerConnection]:
+    """A connection to the first host that answers; errors of statements are of our own tree.
+
+    Raises what `connect` raises.
+    """
+    failed: Exception | None = None
+    for host in source.hosts:
+        try:
+            connection = connect(source, host)
+            break
+        except ConnectionLost as error:
+            failed = error
+    else:
+        raise failed or ConnectionLost(f"{source.name}: there is no host")
+    try:
+        yield connection
+    except err.MySQLError as error:
+        raise _own(error, source.name) from error
+    finally:
+        if connection.open:
+            connection.close()
+
+
+def _own(error: err.MySQLError, name: str) -> Exception:
+    code, text = (*error.args, "", "")[:2]
+    if isinstance(code, int) and code:
+        return refusal(code, None, str(text), name)
+    return ConnectionLost(f"{name}: the connection is gone: {error}")
+
+
+def tables_of(connection: ServerConnection) -> set[TableName]:
+    """The tables that the user may see, but for the server's own."""
+    marks = ", ".join(["%s"] * len(_SYSTEM))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables "  # noqa: S608 - marks
+            f"WHERE table_schema NOT IN ({marks}) AND table_type <> 'VIEW'",
+            _SYSTEM,
+        )
+        rows: Any = cursor.fetchall()
+    found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
+    return {(found.text(0, row), found.text(1, row)) for row in range(len(found))}
+
+
+def not_to_be_seen(
+    connection: ServerConnection, wants: TableFilter, tables: Collection[TableName]
+) -> bool:
+    """Whether a pattern that fits none of the tables may fit one that the user must not see."""
+    missing = wants.unmatched(tables)
+    for pattern in (*missing.names, *missing.wildcards):
+        database, _, table = pattern.partition(".")
+        named = table and pattern in missing.names
+        if not _is_known(connection, (database, table) if named else _EVERYWHERE):
+            return True
+    return False
+
+
+def _is_known(connection: ServerConnection, table: TableName) -> bool:
+    """Whether it is known if there is such a table: who may not read it is not told."""
+    database, name = (part.replace("`", "``") for part in table)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM `{database}`.`{name}` LIMIT 0")  # noqa: S608 - quoted
+    except err.MySQLError as error:
+        own = _own(error, connection.name)
+        if isinstance(own, AccessDenied):
+            return False
+        if not isinstance(own, ServerError) or own.code not in {_NO_DATABASE, _NO_TABLE}:
+            raise own from error
+    return True
