@@ -156,7 +156,7 @@ def mirror(
         report, status = _follow(call, str(into), every)
     else:
         with progress_shown() as progress:
-            report = call(progress=progress)
+            report = call(progress=progress, notice=say)
     output = output_to(standard_output())
     _print(output, into, report, time.monotonic() - begin, told=follow)
     output.close()
@@ -173,6 +173,7 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
             stop=stop,
             progress=shown.progress,
             on_moment=shown.moment,
+            notice=shown.line,
         )
     return report, _INTERRUPTED if signal.SIGINT in got else 0
 

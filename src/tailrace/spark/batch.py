@@ -19,9 +19,10 @@ from tailrace.spark.report import report_of
 from tailrace.spark.splits import SplitJob, write_split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
+    from tailrace.selection import TableName
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.patching import Patches
     from tailrace.spark.lake.manifest import Manifest, SourceState
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.tasks import Report
+    from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
     from tailrace.storage import LogSeries
 
@@ -53,6 +55,7 @@ class Batches:
 
     ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
     ``patches`` are other limits of merge-on-read than the usual ones, where that is the mode.
+    ``wanted`` looks at the tables of the first batch of a new lake.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Batches:
         workers: Workers,
         tell: Progress,
         patches: Patches | None = None,
+        wanted: WantedTables | None = None,
     ) -> None:
         self._store = store
         self._options = options
@@ -70,6 +74,7 @@ class Batches:
         beside = options.update_mode == "merge-on-read"
         self._patches = (patches or patching.DEFAULT_PATCHES) if beside else None
         self._jobs = 0
+        self._asked = wanted
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
@@ -138,8 +143,10 @@ class Batches:
         """Decode all splits; the changelog files by table's key, in log order."""
         folder = self._store.staging / "changelog"
         shards = self._options.shards
+        asked = None if self._store.manifest.version else self._asked
+        tables = self._options.tables if asked is None else asked.tables
         jobs = [
-            SplitJob(split, self._options.tables, self._options.statements, folder, shards)
+            SplitJob(split, tables, self._options.statements, folder, shards)
             for each in taken.values()
             for split in each.splits
         ]
@@ -153,9 +160,11 @@ class Batches:
             total,
         )
         self._tell("read", total, total)
+        if asked is not None:
+            asked.read(_tables_of(taken.values()).union(*(each.met for each in results)))
         files: dict[str, list[ChangeFile]] = {}
         for written in results:
-            for file in sorted(written, key=lambda each: each.first):
+            for file in sorted(written.files, key=lambda each: each.first):
                 key = f"{file.source}/{file.name}" if shards else file.name
                 files.setdefault(key, []).append(file)
         _check_tables(self._store.manifest, files)
@@ -281,6 +290,16 @@ class _Laps:
         now = time.perf_counter()
         self.seconds[phase] = now - self._clock
         self._clock = now
+
+
+def _tables_of(taken: Iterable[Taken]) -> set[TableName]:
+    """The tables that the statements of logs tell of."""
+    found: set[TableName] = set()
+    for split in (split for each in taken for split in each.splits):
+        found |= split.catalogue.names()
+        names = [each.renamed or each.table for each in split.changes if each.kind != "drop"]
+        found |= {(database, table) for database, _, table in (one.partition(".") for one in names)}
+    return {each for each in found if "*" not in each}
 
 
 def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]]) -> None:

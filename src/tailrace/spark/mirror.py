@@ -25,6 +25,7 @@ from tailrace.spark.options import DEFAULT_KEEP, Options, check_format, check_la
 from tailrace.spark.report import report_of
 from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
+from tailrace.spark.wanted import WantedTables
 from tailrace.spark.workers import Workers
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def mirror(
     batch_bytes: int = BATCH_BYTES,
     stop: threading.Event | None = None,
     on_moment: Callable[[Moment], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
@@ -91,8 +93,9 @@ def mirror(
 
     With ``follow`` it goes on with what is new, in batches of at most ``batch_bytes`` bytes of log,
     every ``trigger`` seconds, until ``stop`` is set: it ends behind the batch under way then.
-    ``on_moment`` is called at each trigger. Small batches are done in this process, without a Spark
-    job. The report is of all batches together.
+    ``on_moment`` is called at each trigger. ``notice`` is told sentences that a person should read,
+    as of patterns that fit no table (a name that fits none creates no lake). Small batches are done
+    in this process, without a Spark job. The report is of all batches together.
 
     Raises `PipelineError` for a lake or sources that do not fit together, UsageError for arguments
     that do not, and what reading a log raises; the lake stays at the last batch then.
@@ -118,7 +121,11 @@ def mirror(
     workers = Workers(spark, here=follow, starting=lambda: tell("start", 0, 1))
     with Sources(files, servers, keyring, given) as inputs, open_store(into, format) as store:
         options = check_lake(store.label, store.manifest, options, format)
-        batches = Batches(store, options, workers, tell)
+        wanted: WantedTables | None = None
+        if not store.manifest.version:
+            wanted = WantedTables(options.tables, follow=follow, notice=notice or (lambda _: None))
+            wanted.ask(servers, files=bool(files))
+        batches = Batches(store, options, workers, tell, wanted=wanted)
         if not follow:
             return _once(store, inputs, batches, workers, progress)
         compile_all(say=lambda text: tell(text, 0, 1))

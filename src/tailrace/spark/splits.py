@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tailrace.columns import read_split
 from tailrace.errors import PipelineError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns import Split
-    from tailrace.selection import TableFilter
+    from tailrace.selection import TableFilter, TableName
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.tasks import Report
 
@@ -34,7 +34,14 @@ class SplitJob:
     shards: bool = False
 
 
-def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
+class Written(NamedTuple):
+    """The changelog files of a split, and the tables that it has rows of, where these are kept."""
+
+    files: list[ChangeFile]
+    met: frozenset[TableName] = frozenset()
+
+
+def write_split(job: SplitJob, report: Report) -> Written:
     """Decode a split and write a file for each of its tables; reports bytes of the log.
 
     A task that is run twice writes twice, each time into a folder of its own: what counts are the
@@ -51,8 +58,7 @@ def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
     start = time.perf_counter()
     batches = read_split(
         split,
-        tables=job.tables.only,
-        exclude=job.tables.exclude,
+        tables=job.tables,
         statements=job.statements,
         notice=files.meet,
     )
@@ -63,4 +69,4 @@ def write_split(job: SplitJob, report: Report) -> list[ChangeFile]:
         start = time.perf_counter()
     written = files.finish()
     report.final(split.end - split.start)
-    return written
+    return Written(written, frozenset(job.tables.met or ()))

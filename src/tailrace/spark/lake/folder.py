@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
@@ -15,10 +16,12 @@ from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import committed, within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 INNER: Final = "_tailrace"
 _INNER: Final = ("versions", "batches", "staging", "sources")
+_LOCK: Final = "lock"
 
 
 class LakeFolder(Closing):
@@ -28,9 +31,11 @@ class LakeFolder(Closing):
     file system lacks what a lake needs.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, made: Sequence[Path] = ()) -> None:
+        """``made`` are files and folders that were made for the lake just now."""
         self.path = path
         self._inner = path / INNER
+        self._made = made if path.exists() else (path,)
         self._lock: int | None = None
         self.manifest = Manifest()
 
@@ -46,13 +51,33 @@ class LakeFolder(Closing):
         return self
 
     def close(self) -> None:
-        """Remove what this run wrote and did not commit, and let others write."""
+        """Remove what this run wrote and did not commit, and let others write.
+
+        Of a lake in which nothing was ever committed no folder is left, unless it has a server's
+        logs.
+        """
         if self._lock is None:
             return
         try:
             shutil.rmtree(self.staging, ignore_errors=True)
+            if not self.manifest.version:
+                self._remove_empty()
         finally:
             self._unlock()
+
+    def _remove_empty(self) -> None:
+        """Remove the folders of a lake that has nothing."""
+        folders = [self._inner / name for name in _INNER]
+        with suppress(OSError):  # what is not empty stays, and what is above it
+            for folder in (*self.sources.glob("*"), *folders):
+                if folder.exists():
+                    _remove_locks(folder)
+                    folder.rmdir()
+            if [path.name for path in self._inner.iterdir()] == [_LOCK]:
+                (self._inner / _LOCK).unlink()
+                self._inner.rmdir()
+                for path in self._made:
+                    path.rmdir() if path.is_dir() else path.unlink()
 
     @property
     def staging(self) -> Path:
@@ -80,7 +105,7 @@ class LakeFolder(Closing):
     def _take(self) -> None:
         """Lock the lake against other writers."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        self._lock = os.open(self._inner / "lock", flags, 0o666)
+        self._lock = os.open(self._inner / _LOCK, flags, 0o666)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -88,6 +113,8 @@ class LakeFolder(Closing):
             raise PipelineError(
                 f"{self.path} is being written to by another process ({owner}): wait for it to end"
             ) from None
+        if not os.fstat(self._lock).st_nlink:
+            raise PipelineError(f"{self.path} was removed just now by another process: run again")
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
@@ -134,6 +161,14 @@ class LakeFolder(Closing):
         if manifest.version != int(folder.name):
             raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
         return manifest
+
+
+def _remove_locks(folder: Path) -> None:
+    """What a receiver leaves behind that received nothing: its locks."""
+    locks = [path for path in folder.iterdir() if path.suffix == ".lock"]
+    if len(locks) == len(list(folder.iterdir())):
+        for path in locks:
+            path.unlink()
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

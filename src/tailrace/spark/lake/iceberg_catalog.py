@@ -46,12 +46,14 @@ class Place:
     """A catalogue; the folder below which its tables are; and where the lake's own things are.
 
     ``namespace`` is that of all tables, or empty: each is in one of its database's name then.
+    ``made`` are the files and folders that were made just now for a lake's own catalogue.
     """
 
     catalog: Catalog
     top: Path
     folder: Path
     namespace: str = ""
+    made: tuple[Path, ...] = ()
 
 
 def place(into: str | Path) -> Place:
@@ -66,6 +68,7 @@ def place(into: str | Path) -> Place:
         return _named(name, namespace)
     path = lake_path(into).absolute()
     location(path)
+    made = tuple(each for each in (path / DATABASE, path) if not each.exists())
     try:
         if path.is_dir() and not (path / "_tailrace").exists() and any(path.iterdir()):
             raise PipelineError(
@@ -74,7 +77,7 @@ def place(into: str | Path) -> Place:
         (path / "_tailrace").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PipelineError(f"the lake {path} cannot be written: {error}") from error
-    return Place(own_catalog(path), path, path)
+    return Place(own_catalog(path), path, path, made=made)
 
 
 def own_catalog(path: Path) -> Catalog:

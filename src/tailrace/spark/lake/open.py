@@ -39,7 +39,7 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
 
             found = place(into)
             tables = IcebergTables(found.catalog, found.top, found.namespace)
-            return TableStore(found.folder, format, tables, label=str(into))
+            return TableStore(found.folder, format, tables, label=str(into), made=found.made)
     raise UsageError(f"a lake's format is parquet, delta or iceberg, and not {format!r}")
 
 

@@ -55,8 +55,10 @@ _TRIES: Final = 3
 class TableStore(LakeFolder):
     """A lake of tables, as those who write batches see it."""
 
-    def __init__(self, path: Path, name: str, tables: Tables, *, label: str) -> None:
-        super().__init__(path)
+    def __init__(
+        self, path: Path, name: str, tables: Tables, *, label: str, made: Sequence[Path] = ()
+    ) -> None:
+        super().__init__(path, made=made)
         self._format = name
         self._tables = Guarded(tables)
         self.label = label
