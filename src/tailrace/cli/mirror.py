@@ -52,18 +52,18 @@ def mirror(
     tables: Tables = (),
     exclude: Exclude = (),
     format: Annotated[  # noqa: A002 - the option's name
-        Literal["parquet", "delta", "iceberg"],
+        Literal["parquet", "delta", "iceberg"] | None,
         Parameter(name="--format", help="The tables' format; ``parquet`` by default."),
-    ] = "parquet",
+    ] = None,
     keep: Annotated[
-        str,
+        str | None,
         Parameter(
             name="--keep",
             help="What to keep of each table: ``changelog`` (all changes), ``current`` (the rows "
             "that it has now), ``history`` (all versions of its rows), or some of them; "
             "``changelog,current`` by default.",
         ),
-    ] = "changelog,current",
+    ] = None,
     follow: Annotated[
         bool,
         Parameter(
@@ -83,13 +83,13 @@ def mirror(
         ),
     ] = (),
     shards: Annotated[
-        bool,
+        bool | None,
         Parameter(
             name="--shards",
             negative=(),
             help="Several sources have the same tables: rows get a column ``_source``.",
         ),
-    ] = False,
+    ] = None,
     update_mode: Annotated[
         Literal["merge-on-read", "copy-on-write"] | None,
         Parameter(
@@ -119,7 +119,7 @@ def mirror(
     Run again, it adds what is new in the logs. Of a server the logs up to its present end are
     received into the lake's folder first, and kept there from where the lake ends. With
     ``--follow`` it goes on, batch after batch; killed and started again, it goes on where the lake
-    ends.
+    ends. The options that a lake was created with need not be given again.
     """
     if not sources:
         raise UsageError(
@@ -144,7 +144,7 @@ def mirror(
         exclude=wants.exclude,
         schema=schema,
         keyring=keyring,
-        keep=[each.strip() for each in keep.split(",")],
+        keep=None if keep is None else [each.strip() for each in keep.split(",")],
         keys=given,
         format=format,
         statements=statements,

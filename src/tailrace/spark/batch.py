@@ -133,7 +133,7 @@ class Batches:
             self._options.tables,
             self._options.keep,
             histories=histories,
-            shards=self._options.shards,
+            shards=bool(self._options.shards),
             keys=self._options.keys,
             origins=self._renamed(taken),
             update_mode=self._options.update_mode or "copy-on-write",
@@ -142,7 +142,7 @@ class Batches:
     def _read(self, taken: Mapping[str, Taken]) -> dict[str, list[ChangeFile]]:
         """Decode all splits; the changelog files by table's key, in log order."""
         folder = self._store.staging / "changelog"
-        shards = self._options.shards
+        shards = bool(self._options.shards)
         asked = None if self._store.manifest.version else self._asked
         tables = self._options.tables if asked is None else asked.tables
         jobs = [

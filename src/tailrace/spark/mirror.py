@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.columns.native import compile_all
-from tailrace.errors import UsageError
+from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches, Taken
 from tailrace.spark.follow import BATCH_BYTES, Follower
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.lake.resume import grown
-from tailrace.spark.options import DEFAULT_KEEP, Options, check_format, check_lake
+from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.report import report_of
 from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
@@ -54,11 +54,11 @@ def mirror(
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
-    keep: Sequence[str] = DEFAULT_KEEP,
+    keep: Sequence[str] | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
-    format: str = "parquet",  # noqa: A002 - what Spark calls it
+    format: str | None = None,  # noqa: A002 - what Spark calls it
     statements: Literal["error", "skip"] = "error",
-    shards: bool = False,
+    shards: bool | None = None,
     update_mode: Literal["merge-on-read", "copy-on-write"] | None = None,
     progress: Progress | None = None,
     follow: bool = False,
@@ -85,7 +85,9 @@ def mirror(
     ``update_mode`` says how changed rows of a large table's current state are replaced:
     ``merge-on-read`` (by default, of Delta and Iceberg) marks them as deleted and puts the new ones
     beside, ``copy-on-write`` writes their files anew, for readers that know no deletion vectors
-    (docs/design/amplification.md). A lake keeps the mode that it was created with.
+    (docs/design/amplification.md). ``format``, ``keep`` (``parquet``; ``changelog`` and ``current``
+    by default), ``tables``, ``exclude``, ``keys``, ``shards`` and ``update_mode`` are those that a
+    lake was created with: they need not be given again.
 
     ``progress`` is told, also from other threads, a phase (``receive`` in bytes of a server's log;
     ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables; or a text to
@@ -100,8 +102,8 @@ def mirror(
     Raises `PipelineError` for a lake or sources that do not fit together, UsageError for arguments
     that do not, and what reading a log raises; the lake stays at the last batch then.
     """
-    check_format(format)
-    fit.check(format, java=spark is None or callable(spark))
+    kind = _format(into, format)
+    fit.check(kind, java=spark is None or callable(spark))
     options = Options.of(
         TableFilter.of(tables, exclude),
         keep,
@@ -109,7 +111,7 @@ def mirror(
         keys,
         shards=shards,
         update_mode=update_mode,
-        format=format,
+        format=kind,
     )
     if not trigger >= 0:
         raise UsageError(f"a trigger of {trigger} seconds: give a number from 0 on")
@@ -119,8 +121,8 @@ def mirror(
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
     workers = Workers(spark, here=follow, starting=lambda: tell("start", 0, 1))
-    with Sources(files, servers, keyring, given) as inputs, open_store(into, format) as store:
-        options = check_lake(store.label, store.manifest, options, format)
+    with Sources(files, servers, keyring, given) as inputs, open_store(into, kind) as store:
+        options = check_lake(store.label, store.manifest, options, kind)
         wanted: WantedTables | None = None
         if not store.manifest.version:
             wanted = WantedTables(options.tables, follow=follow, notice=notice or (lambda _: None))
@@ -139,6 +141,19 @@ def mirror(
             on_moment=on_moment,
         )
         return follower.run()
+
+
+def _format(into: str | Path, asked: str | None) -> str:
+    """The format of the lake; raises UsageError, and `PipelineError` where it has another."""
+    if asked is not None:
+        check_format(asked)
+    known = format_of(into)
+    if known is not None and asked not in {None, known}:
+        raise PipelineError(
+            f"{into} was created with --format {known}, and --format {asked} is given: leave that "
+            "out, or give a new folder"
+        )
+    return known or asked or FORMATS[0]
 
 
 def _once(

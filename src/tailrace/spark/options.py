@@ -24,33 +24,34 @@ UPDATE_MODES: Final = ("merge-on-read", "copy-on-write")
 class Options:
     """What `mirror` was asked for; ``keys`` are those given for tables by name, in order.
 
-    Without an ``update_mode`` it is the lake's, or of a new one its format's (`check_lake`).
+    What was not said is empty or None until `check_lake` has the lake's, or of a new one the
+    defaults.
     """
 
     tables: TableFilter
-    keep: tuple[str, ...]
+    keep: tuple[str, ...] = ()
     statements: Literal["error", "skip"] = "error"
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    shards: bool = False
+    shards: bool | None = None
     update_mode: str | None = None
 
     @classmethod
     def of(
         cls,
         tables: TableFilter,
-        keep: Sequence[str],
+        keep: Sequence[str] | None,
         statements: Literal["error", "skip"],
         keys: Mapping[str, Sequence[str]] | None,
         *,
-        shards: bool,
+        shards: bool | None,
         update_mode: str | None = None,
-        format: str = "parquet",  # noqa: A002 - as `mirror` calls it
+        format: str | None = "parquet",  # noqa: A002 - as `mirror` calls it
     ) -> Options:
         """Checked; raises UsageError."""
-        if unknown := [each for each in keep if each not in KEEP]:
+        if unknown := [each for each in keep or () if each not in KEEP]:
             known = f"{', '.join(KEEP[:-1])} and {KEEP[-1]}"
             raise UsageError(f"a lake keeps {known}, and no {unknown[0]!r}")
-        if not keep:
+        if keep is not None and not keep:
             raise UsageError(f"give what the lake is to keep: {', '.join(KEEP)}")
         given = sorted((keys or {}).items())
         for name, columns in given:
@@ -59,28 +60,24 @@ class Options:
                     f"a key is given as database.table=column,column, and not as "
                     f"{name}={','.join(columns)}"
                 )
-        if given and not {"current", "history"} & set(keep):
+        if given and not {"current", "history"} & set(keep or DEFAULT_KEEP):
             raise UsageError("a key is for current and history: a changelog needs none")
+        if update_mode is not None and update_mode not in UPDATE_MODES:
+            known = " or ".join(UPDATE_MODES)
+            raise UsageError(f"an update mode is {known}, and not {update_mode!r}")
+        if update_mode == "merge-on-read" and format == "parquet":
+            raise UsageError(
+                "merge-on-read is for delta and iceberg: a folder of Parquet files cannot say that "
+                "a row does not count"
+            )
         return cls(
             tables,
-            tuple(each for each in KEEP if each in keep),
+            tuple(each for each in KEEP if each in (keep or ())),
             statements,
             tuple((name, tuple(columns)) for name, columns in given),
             shards,
-            _checked(update_mode, format),
+            update_mode,
         )
-
-
-def _checked(mode: str | None, format: str) -> str | None:  # noqa: A002 - as `mirror` calls it
-    """An update mode that a lake of the format may have; raises UsageError."""
-    if mode is not None and mode not in UPDATE_MODES:
-        raise UsageError(f"an update mode is {' or '.join(UPDATE_MODES)}, and not {mode!r}")
-    if mode == "merge-on-read" and format == "parquet":
-        raise UsageError(
-            "merge-on-read is for delta and iceberg: a folder of Parquet files cannot say that a "
-            "row does not count"
-        )
-    return mode
 
 
 def check_format(name: str) -> None:
@@ -97,37 +94,58 @@ def check_lake(
 ) -> Options:
     """A lake goes on as it was created: what was left out before cannot be read any more.
 
-    The options, with the update mode of this lake. Raises `PipelineError`.
+    The options of this lake, all of them. Raises `PipelineError` where one was said that is not the
+    lake's.
     """
     if not manifest.version:
         usual = "copy-on-write" if format == "parquet" else "merge-on-read"
-        return replace(options, update_mode=options.update_mode or usual)
-    if manifest.keep != options.keep:
-        raise PipelineError(
-            f"{label} was created with --keep {','.join(manifest.keep)}: give that again, or a "
-            "new folder"
+        return replace(
+            options,
+            keep=options.keep or DEFAULT_KEEP,
+            shards=bool(options.shards),
+            update_mode=options.update_mode or usual,
         )
-    if (begun := manifest.mirrored) != options.tables:
-        given = [] if begun.only is None else [f"--tables {printable(','.join(begun.only))}"]
-        given += [f"--exclude {printable(','.join(begun.exclude))}"] if begun.exclude else []
-        raise PipelineError(
-            f"{label} was created with {' '.join(given) or 'all tables'}: give the same again, or "
-            "a new folder"
-        )
-    if manifest.shards != options.shards:
-        how = "with" if manifest.shards else "without"
-        raise PipelineError(
-            f"{label} was created {how} --shards: so it goes on, or create a new one"
-        )
-    if dict(manifest.keys) != dict(options.keys):
-        known = "; ".join(f"{name}={','.join(key)}" for name, key in manifest.keys) or "none"
-        raise PipelineError(
-            f"{label} was created with these keys: {printable(known)}: give the same again, or "
-            "a new folder"
-        )
-    if options.update_mode not in {None, manifest.update_mode}:
-        raise PipelineError(
-            f"{label} was created with --update-mode {manifest.update_mode}: give that again, or a "
-            "new folder"
-        )
-    return replace(options, update_mode=manifest.update_mode)
+    begun = manifest.mirrored
+    known = _as_said(begun, manifest.keep, manifest.keys, manifest.shards, manifest.update_mode)
+    asked = _as_said(
+        options.tables, options.keep, options.keys, options.shards, options.update_mode
+    )
+    for name, said in asked.items():
+        if said is not None and said != known[name]:
+            was = f"with {_phrase(name, known[name])}" if known[name] else f"without {name}"
+            raise PipelineError(
+                f"{label} was created {was}, and {_phrase(name, said)} is given: leave that out, "
+                "or give a new folder"
+            )
+    return replace(
+        options,
+        tables=begun,
+        keep=manifest.keep,
+        keys=manifest.keys,
+        shards=manifest.shards,
+        update_mode=manifest.update_mode,
+    )
+
+
+def _as_said(
+    tables: TableFilter,
+    keep: Sequence[str],
+    keys: Sequence[tuple[str, Sequence[str]]],
+    shards: bool | None,
+    update_mode: str | None,
+) -> dict[str, str | bool | None]:
+    """Options as the command line has them, in one order; None for what is not said."""
+    return {
+        "--keep": ",".join(keep) or None,
+        "--tables": None if tables.only is None else ",".join(sorted(tables.only)),
+        "--exclude": ",".join(sorted(tables.exclude)) or None,
+        "--shards": shards,
+        "--key": "; ".join(sorted(f"{name}={','.join(key)}" for name, key in keys)) or None,
+        "--update-mode": update_mode,
+    }
+
+
+def _phrase(name: str, said: str | bool | None) -> str:
+    if isinstance(said, bool):
+        return name if said else f"no {name}"
+    return f"{name} {printable(said or 'none')}"

@@ -23,7 +23,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.on_disk import to_disk
-from tailrace.spark.lake.paths import lake_path
+from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-DATABASE: Final = "catalog.db"
-"""The file of a lake's own catalogue, in SQLite."""
 NAME: Final = "lake"
 """What a lake's own catalogue is called; a reader has to give that."""
 
@@ -62,13 +60,11 @@ def place(into: str | Path) -> Place:
     CATALOG is one of pyiceberg's configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__…``).
     Raises UsageError, and `PipelineError` where the catalogue cannot be had.
     """
-    text = str(into)
-    name, _, namespace = text.partition(".")
-    if namespace and "/" not in text and name in Config().get_known_catalogs():
-        return _named(name, namespace)
+    if (known := named(into)) is not None:
+        return known
     path = lake_path(into).absolute()
     location(path)
-    made = tuple(each for each in (path / DATABASE, path) if not each.exists())
+    made = tuple(each for each in (path / OWN_CATALOG, path) if not each.exists())
     try:
         if path.is_dir() and not (path / "_tailrace").exists() and any(path.iterdir()):
             raise PipelineError(
@@ -80,18 +76,29 @@ def place(into: str | Path) -> Place:
     return Place(own_catalog(path), path, path, made=made)
 
 
+def named(into: str | Path) -> Place | None:
+    """The place that CATALOG.SCHEMA names; None for anything else.
+
+    Raises UsageError, and `PipelineError` where the catalogue cannot be had.
+    """
+    name, _, namespace = str(into).partition(".")
+    if namespace and "/" not in str(into) and name in Config().get_known_catalogs():
+        return _named(name, namespace)
+    return None
+
+
 def own_catalog(path: Path) -> Catalog:
     """The catalogue of a lake's own, for readers too: its tables are ``database.table``.
 
     Raises `PipelineError` where it cannot be read.
     """
     where = lake_path(path).absolute()
-    uri = URL.create("sqlite", database=str(where / DATABASE)).render_as_string()
+    uri = URL.create("sqlite", database=str(where / OWN_CATALOG)).render_as_string()
     try:
         return _OwnCatalog(NAME, uri=uri, warehouse=location(where))
     except SQLAlchemyError as error:
         raise PipelineError(
-            f"{where / DATABASE} cannot be read as the lake's catalogue: {first_line(error)}"
+            f"{where / OWN_CATALOG} cannot be read as the lake's catalogue: {first_line(error)}"
         ) from error
 
 

@@ -6,14 +6,32 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tailrace.errors import PipelineError, UsageError
+from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.parquet_store import ParquetStore
-from tailrace.spark.lake.paths import lake_path
+from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
+from tailrace.spark.lake.reading import folder_of
 from tailrace.spark.lake.table_store import TableStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.protocol import LakeStore
+
+
+def format_of(into: str | Path) -> str | None:
+    """The format of the lake ``into``; None where none was begun there. Raises UsageError."""
+    path = folder_of(into)
+    inner = path / INNER
+    if _filled(inner / "versions"):
+        return "parquet"
+    if not _filled(inner / "batches"):
+        return None
+    own = (path / OWN_CATALOG).exists()
+    return "iceberg" if own or path != lake_path(into) else "delta"
+
+
+def _filled(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa: A002

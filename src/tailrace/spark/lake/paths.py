@@ -11,6 +11,8 @@ from typing import Final
 from tailrace.errors import PipelineError, StorageError, UsageError
 from tailrace.storage.file import local_path
 
+OWN_CATALOG: Final = "catalog.db"
+"""The file of an Iceberg lake's own catalogue, in SQLite."""
 _COMMITTED: Final = ("versions", "batches")
 _NUMBER: Final = re.compile("[0-9]{6,18}")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")

@@ -130,7 +130,8 @@ def folder_of(lake: str | Path) -> Path:
     if path.exists() or "/" in str(lake) or "." not in str(lake):
         return path
     try:
-        from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415 - an extra's
+        from tailrace.spark.lake.iceberg_catalog import named  # noqa: PLC0415 - an extra's
     except ImportError:
         return path
-    return place(lake).folder
+    found = named(lake)
+    return path if found is None else found.folder

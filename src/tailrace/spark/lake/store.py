@@ -56,7 +56,7 @@ class Lake(LakeFolder):
         return within(version, version / table)
 
     def _recover(self) -> None:
-        if (self._inner / "batches").exists():
+        if any(self._inner.glob("batches/*")):
             raise PipelineError(f"{self.path} is no lake of parquet: give its --format")
         (self._inner / "versions").mkdir(parents=True, exist_ok=True)
         self.manifest = self._now()

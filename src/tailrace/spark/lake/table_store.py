@@ -64,7 +64,7 @@ class TableStore(LakeFolder):
         self.label = label
 
     def _recover(self) -> None:
-        if (self._inner / "versions").exists():
+        if any(self._inner.glob("versions/*")):
             raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
         (self._inner / "batches").mkdir(exist_ok=True)
         self.manifest = self._now()
