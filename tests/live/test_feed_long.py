@@ -36,13 +36,17 @@ def long(request, fresh_server):
     events = events_of(content)
     starts = [offset for offset, _, _ in events[:-1]]
     rotate = events[-1][2]
+    hole = memoryview(bytes(LARGE))
     with path.open("r+b") as file:
         at = events[-1][0]
         while at < WRAP + LARGE:
             size = LARGE if at < WRAP else 100_000
             starts.append(at)
             file.seek(at)
-            file.write(header(IGNORABLE, size, at + size))
+            head = header(IGNORABLE, size, at + size)
+            file.write(head)
+            file.seek(at + size - 4)
+            file.write(struct.pack("<I", crc32(hole[: size - 4 - len(head)], crc32(head))))
             at += size
         starts.append(at)
         file.seek(at)

@@ -26,6 +26,7 @@ class ByGtid:
     """What was given, and of which server's files. ``known`` is None: any server will do."""
 
     known = Expected()
+    proved = True
 
     def __init__(self, start: GtidSet | GtidList | Literal["oldest", "now"]) -> None:
         self._start = start
@@ -60,6 +61,9 @@ class ByGtid:
     def asked(self, wanted: Position) -> Position:
         """Never a position."""
         return wanted
+
+    def read_from_begin(self) -> None:
+        """There is no start in a file to prove."""
 
     def goal(self, session: Session) -> GtidSet | None:
         """What a dump that does not wait has to reach at least; None where that is not known.

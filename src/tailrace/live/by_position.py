@@ -36,7 +36,17 @@ class ByPosition:
         self.known = expected
         self._given = False  # of the file at ``position``, its begin was given
         self._entering = False
+        self._whole_file = False
         self._low: Position | None = None
+
+    def read_from_begin(self) -> None:
+        """Ask for the file at hand from its begin: so the start is proved."""
+        self._whole_file = True
+
+    @property
+    def proved(self) -> bool:
+        """Whether an event is known to begin, or the file to end, where is read on."""
+        return self.known.description is not None
 
     def begin(self, session: Session) -> Position:
         """Where to ask a session from. Raises LogReset where another server answers."""
@@ -47,11 +57,14 @@ class ByPosition:
         return self.position
 
     def asked(self, wanted: Position) -> Position:
-        """What can be asked for: an earlier event's begin in the same file, in two cases.
+        """What can be asked for: an earlier event's begin in the same file, in three cases.
 
         Past 4 GiB, COM_BINLOG_DUMP cannot say it. Right behind the description, MariaDB decrypts
-        the START_ENCRYPTION that stands there in clear.
+        the START_ENCRYPTION that stands there in clear. And where the start is to be proved.
         """
+        if self._whole_file:
+            self._whole_file = False
+            return Position(wanted.file, len(MAGIC))
         description = self.known.description
         if description is not None and wanted.offset == len(MAGIC) + len(description):
             return Position(wanted.file, len(MAGIC))

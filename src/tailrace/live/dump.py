@@ -6,11 +6,12 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
-from tailrace.errors import ConnectionLost, MalformedPacket
+from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, event_name
+from tailrace.errors import ConnectionLost, LogReset, MalformedPacket
 from tailrace.live.chunks import END, PADDING, Chunk, End, FileBegin
 from tailrace.live.place import Verdict
-from tailrace.live.refusals import refusal
+from tailrace.live.refusals import NOT_THAT_LOG, refusal
+from tailrace.position import Position
 from tailrace.wire.packets import HEADER_SIZE as FRAME
 from tailrace.wire.packets import LARGEST, ErrorPacket, is_end, is_error
 from tailrace.wire.unframe import (
@@ -156,8 +157,9 @@ class Dump:
             if not self.place.reading:
                 kind = self._arrivals.data[state[BEGIN] + 4]
                 raise self.place.error(f"{event_name(kind)} comes where no event may come")
-            self.place.moved(state[OFFSET])
             data = self._arrivals.data[state[BEGIN] : state[WRITE]]
+            self.place.prove(data[: self._starts[1] if count > 1 else len(data)])
+            self.place.moved(state[OFFSET])
             return Chunk(self.place.file, offset, data, memoryview(self._starts)[:count])
         return None if reason in {MORE, FULL} else self._packet(reason)
 
@@ -170,9 +172,14 @@ class Dump:
         first = bisect_left(chunk.starts, self._behind - chunk.offset)
         at = chunk.starts[first] if first < len(chunk.starts) else -1
         if chunk.offset + at != self._behind:
-            raise self.place.error(f"no event begins at {self._behind}")
+            raise self._no_event(chunk.file)
         starts = array("q", (start - at for start in chunk.starts[first:]))
         return Chunk(chunk.file, self._behind, chunk.data[at:], starts)
+
+    def _no_event(self, file: str) -> LogReset:
+        return LogReset(
+            f"{self._source}: no event begins at {Position(file, self._behind)}; {NOT_THAT_LOG}"
+        )
 
     # --- single packets --------------------------------------------------------------------------
 
@@ -228,7 +235,9 @@ class Dump:
     def _answer(self, packet: memoryview) -> End:
         if is_error(packet):
             error = ErrorPacket.decode(packet)
-            raise refusal(error.code, error.sqlstate, error.message, self._source)
+            raise self.place.no_event(error.message) or refusal(
+                error.code, error.sqlstate, error.message, self._source
+            )
         if is_end(packet):
             if self._endless:
                 raise ConnectionLost(f"{self._source} ended the dump: it is shutting down")
@@ -252,6 +261,8 @@ class Dump:
             if isinstance(given, FileBegin):
                 if self._entered:
                     self._behind = 0
+                elif not given.artificial and len(MAGIC) < self._behind < given.offset:
+                    raise self._no_event(given.file)
                 self._entered = True
                 return given
             return self._alone(event) if given is Verdict.KEPT else None
@@ -259,6 +270,7 @@ class Dump:
             raise place.error(f"{event_name(event[4])} comes where no event may come")
         if verdict == HOLE:
             place.hole(event)
+        place.prove(event)
         return self._alone(event)
 
     def _alone(self, event: memoryview) -> Chunk:

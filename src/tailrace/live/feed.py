@@ -24,6 +24,7 @@ from tailrace.live.by_position import ByPosition
 from tailrace.live.chunks import END, Chunk, End, Expected, FileBegin
 from tailrace.live.identity import Identity
 from tailrace.live.link import Link, Request, explained, open_link
+from tailrace.live.place import Unproved
 from tailrace.live.retry import Attempts
 from tailrace.observers import RelayIo
 from tailrace.position import Position
@@ -218,6 +219,11 @@ class Feed(Closing):
                 item = link.dump.take(deadline)
             except ConnectionLost as error:
                 self._lost(error, link)
+                continue
+            except Unproved:
+                _log.info("%s: read from its file's begin, to prove the start", self.position)
+                self._drop()
+                self._mode.read_from_begin()
                 continue
             except ServerError as error:
                 if link.dump.place.reading:

@@ -94,7 +94,11 @@ def open_link(request: Request, host: Host) -> Link:
         )
         dump = Dump(
             arrivals,
-            Place(asked if isinstance(asked, Position) else None, source=name),
+            Place(
+                asked if isinstance(asked, Position) else None,
+                source=name,
+                proved=request.mode.proved,
+            ),
             source=name,
             endless=request.follow,
             unframe=request.unframe,

@@ -13,6 +13,11 @@ each file, LIST MariaDB's artificial GTID_LIST):
 
 Plain events come in READING only. In position mode all bytes of a file come: what leaves some out
 is an error. By GTID the source leaves out what we have, and says where it goes on.
+
+Sources do not check that an event begins where they are asked from, and send what they take for
+one. So the first event that comes from inside a file has to prove itself: by its checksum, where
+the file has checksums, else by its ``log_pos``, which is where it ends. Without either (MariaDB
+inside of groups, from 11.4 on) it cannot be told: `Unproved`.
 """
 
 from __future__ import annotations
@@ -22,12 +27,23 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, EventFlag, EventType, event_name
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_name,
+)
 from tailrace.errors import LogReset, ProtocolError
+from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.fields import Cursor
 from tailrace.live.chunks import FileBegin
+from tailrace.live.refusals import NOT_THAT_LOG, is_garbage
 from tailrace.log_name import LogName
 from tailrace.position import Position, file_number
+from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
@@ -37,6 +53,8 @@ _WRAP: Final = 1 << 32
 _FARTHEST: Final = 1 << 62
 """An offset up to which a file may go: as far as file systems do; counting on from it is safe."""
 _U64: Final = Struct("<Q").unpack_from
+_LONGEST: Final = 1000
+"""Characters of what a source says that a message has."""
 _V2_NAME: Final = 1
 _V2_POSITION: Final = 2
 
@@ -55,6 +73,10 @@ class _Token(Enum):
     HEARTBEAT = auto()
     LIST = auto()
     ENCRYPTION = auto()
+
+
+class Unproved(Exception):
+    """One event alone does not tell whether an event begins where the dump was asked from."""
 
 
 class Verdict(Enum):
@@ -92,11 +114,16 @@ class Place:
 
     ``asked`` is what the dump was requested from; None by GTID. ``source`` is what errors call the
     server. ``heard`` is where it stands itself, as far as it said.
+
+    ``proved`` says that an event is known to begin there. Where not, and before one has come that
+    proves it, errors are LogReset.
     """
 
-    def __init__(self, asked: Position | None, *, source: str) -> None:
+    def __init__(self, asked: Position | None, *, source: str, proved: bool = True) -> None:
         self._state = _S.ASKED
         self._asked = asked
+        self._unproved = None if proved or not asked or asked.offset == len(MAGIC) else asked
+        self._checksums = False
         self.source = source
         self._next: Position | None = None
         self.file = asked.file if asked else ""
@@ -117,6 +144,26 @@ class Place:
     def position(self) -> Position:
         """Where reading goes on: behind a ROTATE, the next file's begin."""
         return self._next or Position(self.file, self.offset)
+
+    def prove(self, event: memoryview) -> None:
+        """Look at an event that stands in the file, before `moved`. Raises LogReset, Unproved."""
+        if self._unproved is None:
+            return
+        length, log_pos = _HEADER(event)[3:5]
+        if self._checksums:
+            end = len(event) - CHECKSUM_SIZE
+            if crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+                raise self.error(f"{event_name(event[4])} comes with a wrong checksum")
+        elif not log_pos:
+            raise Unproved
+        elif log_pos != (self.offset + length) % _WRAP:
+            raise self.error(f"{event_name(event[4])} ends at {log_pos} by its header")
+        self._unproved = None
+
+    def no_event(self, said: str) -> TailraceError | None:
+        """The error where a source finds none, and says so; None where the start was proved."""
+        unproved = self._unproved is not None and self._state is _S.READING
+        return self.error(one_line(said, _LONGEST)) if unproved and is_garbage(said) else None
 
     def moved(self, offset: int) -> None:
         """Plain events came, up to this offset."""
@@ -167,6 +214,10 @@ class Place:
 
     def error(self, text: str) -> TailraceError:
         """What the stream cannot be."""
+        if self._unproved is not None and self._state is _S.READING:
+            return LogReset(
+                f"{self.source}: no event begins at {self._unproved}: {text}; {NOT_THAT_LOG}"
+            )
         return ProtocolError(
             f"{self.source}: the stream of {self.file or 'its logs'} is broken"
             f" at {self.offset}: {text}"
@@ -196,12 +247,20 @@ class Place:
                 raise self.error(f"{asked} was asked for, {Position(file, offset)} comes")
         elif self._next is None and (file_number(file) or 0) <= (file_number(self.file) or 0):
             raise LogReset(f"{self.source}: {file} comes behind {self.file}: the logs were reset")
+        if self._state is not _S.ASKED:
+            self._unproved = None  # it was asked from the end of the file before
         self.file, self.offset, self._next = file, offset, None
         self._hear()
 
     def _description(self, event: memoryview) -> FileBegin:
         length, log_pos = _HEADER(event)[3:5]
         artificial = self.offset > 4
+        if self._unproved is not None:
+            form = DecodeContext().decode(bytes(event))
+            self._checksums = (
+                isinstance(form, FormatDescriptionEvent)
+                and form.checksum_algorithm is ChecksumAlgorithm.CRC32
+            )
         if not artificial:
             self.offset += length
             if log_pos != self.offset:
@@ -213,6 +272,7 @@ class Place:
         length, log_pos = _HEADER(event)[3:5]
         if log_pos and log_pos != (self.offset + length) % _WRAP:
             self.hole(event)
+        self.prove(event)
         body = _plain(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
@@ -266,6 +326,7 @@ class Place:
         length, log_pos = _HEADER(event)[3:5]
         if log_pos != (self.offset + length) % _WRAP:
             return Verdict.DROPPED
+        self.prove(event)
         return Verdict.KEPT
 
     def _hear(self) -> None:

@@ -72,7 +72,7 @@ _LOGIN: Final = (
 )
 
 _COPY_ANEW: Final = "what was read last is gone there: copy the data anew and begin behind the copy"
-_NOT_THAT_LOG: Final = (
+NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
     " or another server answers; make sure which, then begin anew from oldest"
 )
@@ -91,8 +91,8 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
             ("the source has no log of that name: it was purged, or the logs were reset, or another"
             " server answers; copy the data anew, or begin from oldest"),
         ),
-        (r"start replication from position > file size", LogReset, _NOT_THAT_LOG),
-        (r"start replication from impossible position", LogReset, _NOT_THAT_LOG),
+        (r"start replication from position > file size", LogReset, NOT_THAT_LOG),
+        (r"start replication from impossible position", LogReset, NOT_THAT_LOG),
         (r"start replication from position < 4", LogReset, "a log's events begin at 4"),
         (
             r"(has|have) more GTIDs than the (source|master) has",
@@ -201,9 +201,14 @@ def _meaning(code: int, message: str, needs: str) -> tuple[type[ServerError], st
         for pattern, kind, advice in _TEXTS:
             if pattern.search(message):
                 return kind, advice
-        if _GARBAGE.search(message):
+        if is_garbage(message):
             return _damage(message)
     return ServerError, _ADVICE.get(code, "")
+
+
+def is_garbage(message: str) -> bool:
+    """Whether a source says that it found no event where it read."""
+    return _GARBAGE.search(message[:_LONGEST]) is not None
 
 
 def _damage(message: str) -> tuple[type[ServerError], str]:
@@ -214,7 +219,7 @@ def _damage(message: str) -> tuple[type[ServerError], str]:
         none_read = start < _SHORTEST_FIRST or last <= start or byte <= start + HEADER_SIZE
         if none_read and start > len(MAGIC):
             place = f"{read['file']}:{start}"
-            return LogReset, f"no event begins at {place}; {_NOT_THAT_LOG}"
+            return LogReset, f"no event begins at {place}; {NOT_THAT_LOG}"
     return ServerError, (
         "the source's log is damaged there, or an event is past its max_allowed_packet"
     )

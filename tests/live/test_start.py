@@ -1,0 +1,96 @@
+"""A start inside an event is an error, whatever the source sends from there."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import pytest
+
+import tailrace
+from tailrace.errors import LogReset
+from tailrace.live.feed import Feed
+from tailrace.position import Position
+from tests.live.feeding import drain, events_of, plain, settle, source_of
+
+if TYPE_CHECKING:
+    from tools.servers import Server
+
+IGNORABLE = 0x80
+QUERY = 2
+FORGED = 40
+
+
+def forged(checksum: bool) -> bytes:
+    """Bytes that look like events: of a known type, to be ignored, without ``log_pos``."""
+    size = FORGED + 4 * checksum
+    event = struct.pack("<IBIIIH", 0, QUERY, 1, size, 0, IGNORABLE).ljust(FORGED, b"\1")
+    return event + (struct.pack("<I", crc32(event) ^ 1) if checksum else b"")
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def own(request, fresh_server) -> Server:
+    server = fresh_server(request.param)
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b LONGBLOB)")
+    return server
+
+
+@pytest.fixture(scope="module", params=["CRC32", "NONE"])
+def log(request, own: Server) -> tuple[Server, str, bytes, int]:
+    """A server, its last log's name and bytes, and the offset of forged events in its last row."""
+    own.execute(f"SET GLOBAL binlog_checksum = {request.param}")
+    own.rotate()
+    settle(own)
+    own.execute("TRUNCATE d.t")
+    own.execute("BEGIN")
+    for a in range(2):
+        own.execute("INSERT INTO d.t VALUES (%s, 'abc')", (a,))
+    row = forged(request.param == "CRC32") * 8
+    own.execute("INSERT INTO d.t VALUES (3, %s)", (row,))
+    own.execute("COMMIT")
+    path = own.binlogs()[-1]
+    return own, path.name, path.read_bytes(), path.read_bytes().index(row)
+
+
+def rejected(server: Server, start: Position, *, follow: bool) -> None:
+    match = f"no event begins at {start}|position > file size"
+    with (
+        Feed(source_of(server), start=start, follow=follow) as feed,
+        pytest.raises(LogReset, match=match),
+    ):
+        drain(feed)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_inside_any_event(log, follow):
+    server, name, content, _ = log
+    begins = {offset for offset, _, _ in events_of(content)}
+    inside = {47, *range(5, len(content) + 2, 9), *range(len(content) - 30, len(content))}
+    for offset in sorted(inside - begins - {len(content)}):
+        rejected(server, Position(name, offset), follow=follow)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_where_a_row_looks_like_events(log, follow):
+    server, name, _, at = log
+    rejected(server, Position(name, at), follow=follow)
+
+
+def test_at_each_event(log):
+    """And so from each that begins one, those of MariaDB without ``log_pos`` among them."""
+    server, name, content, _ = log
+    for offset, _, _ in events_of(content)[1:]:
+        with Feed(source_of(server), start=Position(name, offset), follow=False) as feed:
+            copy = drain(feed)
+        assert copy.start == {name: offset}
+        assert bytes(copy.files[name]) == plain(content)[offset:]
+
+
+def test_by_the_public_functions(log):
+    server, name, _, at = log
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
+    for read in (tailrace.open, tailrace.changes):
+        with pytest.raises(LogReset, match=f"no event begins at {name}:{at}"):
+            list(read(f"{url}&position={name}:{at}"))
