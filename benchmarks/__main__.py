@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 NAMES = (
+    "cli",
     "decode",
     "encode",
     "encrypted",

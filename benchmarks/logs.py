@@ -1,7 +1,8 @@
 """Logs to measure on: written by a real MySQL 9.7, kept in ``.benchmarks/`` for the next run.
 
-``bulk``: multi-row inserts, 8 KB rows events. ``single``: a transaction a row, inserts, updates and
-deletes mixed. ``tables``: one-row transactions spread over 400 tables. ``huge``: one transaction.
+``bulk``: multi-row inserts, 8 KB rows events. ``plain``: the same without JSON. ``single``: a
+transaction a row, inserts, updates and deletes mixed. ``tables``: one-row transactions spread over
+400 tables. ``huge``: one transaction.
 
 For the bounds on memory: ``wide`` (990 columns, nearly all NULL), ``even`` (rows of 8 KB that are
 all the same, so that a payload of them is tiny), ``squeezed`` (MariaDB's compressed columns of 40
@@ -61,6 +62,19 @@ def _bulk(server: Server, rows: int) -> None:
     for base in range(0, rows, step):
         row = _ROW.format(n=number.format(base=base))
         server.execute(f"insert into bench.orders ({_COLUMNS}) select {row} from {source}")
+
+
+def _plain(server: Server, rows: int) -> None:
+    """As ``bulk``, into a table that stores nothing: rows are logged all the same."""
+    table = _TABLE.format(name="bench.orders").replace("attributes json not null,", "")
+    server.execute(table.rstrip() + " engine = blackhole")
+    source = _numbers(server, 10_000)
+    server.rotate()
+    columns = _COLUMNS.replace("attributes, ", "")
+    json = "json_object('n', {n}, 'colour', 'green', 'ok', true),"
+    for base in range(0, rows, 10_000):
+        row = _ROW.replace(json, "").format(n=f"(n + {base})")
+        server.execute(f"insert into bench.orders ({columns}) select {row} from {source}")
 
 
 def _loop(server: Server, body: str, count: int) -> None:
@@ -168,6 +182,7 @@ def _broad(server: Server, rows: int) -> None:
 
 _MAKERS: Final = {
     "bulk": (_bulk, 1_000_000),
+    "plain": (_plain, 1_000_000),
     "single": (_single, 60_000),
     "tables": (_tables, 60_000),
     "huge": (_huge, 20_000_000),

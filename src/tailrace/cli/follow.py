@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from tailrace.reader import Reader
 
@@ -22,17 +22,25 @@ _STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
 class Lines:
     """Lines on their way out, in blocks; `flush` writes what is there."""
 
-    def __init__(self, write: Callable[[str], object], flush: Callable[[], object]) -> None:
-        self._write = write
-        self._flush = flush
+    def __init__(self, out: TextIO) -> None:
+        self._out_to = out
+        self._write = out.write
+        self._flush = out.flush
         self._block: list[str] = []
         self._size = 0
 
-    def take(self, lines: Iterable[str | Iterator[str]]) -> None:
-        """Write lines, some in pieces; those that were made before an error, too."""
+    def take(self, lines: Iterable[str | Iterator[str] | memoryview]) -> None:
+        """Write lines, some in pieces; those that were made before an error, too.
+
+        Bytes are lines with their ends, in UTF-8.
+        """
         block = self._block
         try:
             for line in lines:
+                if isinstance(line, memoryview):
+                    self._out()
+                    write_bytes(self._out_to, line)
+                    continue
                 if not isinstance(line, str):
                     self._out()
                     for piece in line:
@@ -65,6 +73,17 @@ class Lines:
             self._block.clear()
             self._size = 0
             self._write(text)
+
+
+def write_bytes(out: TextIO, data: memoryview) -> None:
+    """Write text that is UTF-8 already, past what the stream would do to encode it."""
+    buffer = getattr(out, "buffer", None)
+    if buffer is None:
+        out.write(str(data, "utf-8"))
+        return
+    out.flush()
+    while data:
+        data = data[buffer.write(data) :]
 
 
 class Ending:

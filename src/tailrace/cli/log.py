@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.event_json import event_json
 from tailrace.cli.follow import Lines, until_stopped
+from tailrace.cli.json_lines import json_lines
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     Exclude,
@@ -26,7 +27,6 @@ from tailrace.cli.options import (
     readers,
     say_how_it_ended,
     say_what_is_not_there,
-    say_what_was_left,
     standard_output,
 )
 from tailrace.cli.rename import RewriteDb, renamed_databases
@@ -34,10 +34,9 @@ from tailrace.cli.text import TextView
 from tailrace.cli.verify import verify_log
 from tailrace.errors import UsageError
 from tailrace.printable import printable_json
-from tailrace.records import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tailrace.reader import Reader
     from tailrace.selection import TableFilter
@@ -128,6 +127,7 @@ def log(
         skip_checksums=skip_checksums,
         names=None if as_ == "raw" else names,
         rows=as_ != "raw",
+        kernels=as_ == "json" and not events,
     )
     if into is not None:
         read = list(chosen)
@@ -194,12 +194,10 @@ def _json(
     reader: Reader, out: TextIO, *, events: bool, statements: Literal["error", "skip"]
 ) -> None:
     lines = _lines(reader, out)
-    found = _events(reader) if events else _changes(reader, statements)
-    lines.take(map(_printable, found))
-
-
-def _printable(record: str | Iterator[str]) -> str | Iterator[str]:
-    return printable_json(record) if isinstance(record, str) else map(printable_json, record)
+    if events:
+        lines.take(printable_json(event_json(step.event)) for step in reader)
+    else:
+        lines.take(json_lines(reader, statements))
 
 
 def _sql(
@@ -225,22 +223,10 @@ def _sql(
 
 def _lines(reader: Reader, out: TextIO) -> Lines:
     """Where lines go: of a reader that follows, out at each transaction's end."""
-    lines = Lines(out.write, out.flush)
+    lines = Lines(out)
     if reader.follow:
         reader.on_pause = lines.flush
     return lines
-
-
-def _events(reader: Reader) -> Iterator[str | Iterator[str]]:
-    return (event_json(step.event) for step in reader)
-
-
-def _changes(reader: Reader, statements: Literal["error", "skip"]) -> Iterator[str | Iterator[str]]:
-    changes = Changes(reader, statements=statements)
-    for change in changes:
-        yield from change.json_records()
-        del change  # before the next event is read: it may be large
-    say_what_was_left(changes)
 
 
 def _verify(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
+from tailrace.cli.kernels import reader_for
 from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import names_server, server, tables_on
@@ -175,11 +176,13 @@ def readers(
     skip_checksums: bool = False,
     names: Mapping[str, str] | None = None,
     rows: bool = True,
+    kernels: bool = False,
 ) -> Iterator[Reader]:
     """A reader for each series of logs that the sources hold, as the options say.
 
     ``names`` are databases to rename; ``wants`` is then asked for the new names. Without ``rows``
     no table is resolved: events are all that is looked at. What is to be followed is one log.
+    With ``kernels`` the reader may be one that gives stretches, too (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
     logs = find_logs(sources, keyring, start=selection.start, follow=follow)
@@ -194,9 +197,9 @@ def readers(
             " servers"
         )
     catalogue = known_tables(schema)
-    make = partial(RenamingReader, names=names) if names else Reader
     for each in logs:
-        yield make(
+        make = reader_for(each, follow=follow) if kernels else Reader
+        yield (partial(RenamingReader, names=names) if names else make)(
             each,
             follow=follow,
             selection=selection,

@@ -154,7 +154,11 @@ T_SERVER: Final = 6
 T_TAG_SIZE: Final = 7
 T_TAG: Final = 8
 """Four words: up to 32 bytes."""
-TRANSACTION_WORDS: Final = 12
+T_START: Final = 12
+"""Offset of the event that began it."""
+T_SECONDS: Final = 13
+"""That event's own second."""
+TRANSACTION_WORDS: Final = 14
 
 # --- known table maps and slots ------------------------------------------------------------------
 K_HASH: Final = 0

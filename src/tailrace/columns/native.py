@@ -49,6 +49,9 @@ KERNELS: dict[str, tuple[str, int]] = {
     "json_text": ("jsonb", 1),
     "charset_text": ("charset", 1),
     "row_json": ("row_json", 1),
+    "record_json": ("record_json", 1),
+    "odd_lines": ("lines", 1),
+    "gather_lines": ("lines", 1),
     "encode_rows": ("encode_rows", 1),
     "stamp_events": ("stamp", 1),
     "json_binary": ("json_binary", 1),
@@ -65,6 +68,9 @@ WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "chars
 
 LIVE: Final = frozenset({"unframe", "find_ends"})
 """The kernels that only those need who read from a running server."""
+
+PRINTING: Final = frozenset({"record_json", "odd_lines", "gather_lines"})
+"""The kernels that only the command line needs, to print rows."""
 
 _IMPORT = re.compile(
     rb"^from tailrace\.columns(?:\.([\w.]+) import| import (\w+) as)", re.MULTILINE
@@ -92,13 +98,24 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
     Those that read files, or with ``writing`` those that write.
     """
     start = time.perf_counter()
-    wanted = [name for name in KERNELS if (name in WRITING) is writing and name not in LIVE]
+    wanted = [
+        name for name in KERNELS if (name in WRITING) is writing and name not in LIVE | PRINTING
+    ]
     missing = [name for name in wanted if name not in _loaded and _kept(name) is None]
     if missing and say:
         say(f"compiling {len(missing)} kernels (once on this machine)")
     for name in wanted:
         kernel(name)
     return time.perf_counter() - start
+
+
+def is_compiled(*names: str) -> bool:
+    """Whether kernels are there without compiling them, here or in the cache."""
+    folder = trusted_cache()
+    return all(
+        name in _loaded or (folder is not None and (folder / _object_name(name)).exists())
+        for name in names
+    )
 
 
 def _load(name: str) -> Function:

@@ -60,34 +60,55 @@ def images_to_json(
     images = batch.column(image)
     if images.null_count == len(batch):
         return pa.nulls(len(batch), pa.string())
-    columns = [
-        _Source(images.field(number), schema.columns[_index(schema, field.name)], image)
-        for number, field in enumerate(images.type)
-    ]
-    words = np.zeros((len(columns), f.COLUMN_WORDS), np.int64)
-    for row, source in zip(words, columns, strict=True):
-        source.describe(row)
-    frame = np.zeros(f.DOCUMENT_WORDS, np.int64)
-    levels = np.empty(f.DEPTH, np.uint8)
-    frame[f.COLUMNS], frame[f.COLUMN_COUNT] = words.ctypes.data, len(columns)
-    frame[f.LEVELS] = levels.ctypes.data
-    present = _presence(batch, image)
-    if present is not None:
-        frame[f.PRESENT] = present.ctypes.data
-    documents = {
-        f"{image}.{source.column.name}"
-        for row, source in zip(words, columns, strict=True)
-        if row[f.KIND] == f.DECLARED_JSON
-    }
-    odd = _odd_values(batch, documents, frame)
-    if odd is not None:
-        frame[f.ODD] = odd.ranges.ctypes.data
-    expected = sum(len(source.key) + 1 for source in columns) * len(batch) + 2 * images.nbytes
+    frame = ImageFrame(batch, schema, image)
     try:
-        return write(native.kernel("row_json"), frame, images, expected, f"{image} images")
+        kernel = native.kernel("row_json")
+        return write(kernel, frame.words, images, frame.expected, f"{image} images")
     except EventDecodeError as error:
-        error.message = f"column {columns[frame[f.BAD_COLUMN]].column.name}: {error.message}"
+        error.message = f"column {frame.bad_column}: {error.message}"
         raise
+
+
+class ImageFrame:
+    """What a kernel is told of a batch's images, before or after: ``words``, a frame of
+    `text_frames`. It points into the batch and into this.
+
+    ``expected`` is a guess of the documents' bytes.
+    """
+
+    def __init__(
+        self, batch: pa.RecordBatch, schema: TableSchema, image: Literal["before", "after"]
+    ) -> None:
+        images = batch.column(image)
+        self._columns = [
+            _Source(images.field(number), schema.columns[_index(schema, field.name)], image)
+            for number, field in enumerate(images.type)
+        ]
+        words = self._column_words = np.zeros((len(self._columns), f.COLUMN_WORDS), np.int64)
+        for row, source in zip(words, self._columns, strict=True):
+            source.describe(row)
+        frame = self.words = np.zeros(f.DOCUMENT_WORDS, np.int64)
+        self._levels = np.empty(f.DEPTH, np.uint8)
+        frame[f.COLUMNS], frame[f.COLUMN_COUNT] = words.ctypes.data, len(self._columns)
+        frame[f.LEVELS] = self._levels.ctypes.data
+        self._present = _presence(batch, image)
+        if self._present is not None:
+            frame[f.PRESENT] = self._present.ctypes.data
+        documents = {
+            f"{image}.{source.column.name}"
+            for row, source in zip(words, self._columns, strict=True)
+            if row[f.KIND] == f.DECLARED_JSON
+        }
+        self._odd = _odd_values(batch, documents, frame)
+        if self._odd is not None:
+            frame[f.ODD] = self._odd.ranges.ctypes.data
+        keys = sum(len(source.key) + 1 for source in self._columns)
+        self.expected = keys * len(batch) + 2 * images.nbytes
+
+    @property
+    def bad_column(self) -> str:
+        """The column at which the kernel failed."""
+        return str(self._columns[self.words[f.BAD_COLUMN]].column.name)
 
 
 def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:

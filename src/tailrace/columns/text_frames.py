@@ -100,6 +100,59 @@ BAD_COLUMN: Final = 18
 """Where the kernel failed: the column."""
 DOCUMENT_WORDS: Final = 19
 
+# --- records of rows: the frame behind the shared words -------------------------------------------
+R_OP: Final = 8
+"""Address of a byte a row: 0 insert, 1 update, 2 delete."""
+R_HEADS: Final = 9
+"""Address of two words each of these three: address and size of the text that a record begins with.
+"""
+R_STAMP: Final = 10
+"""Address of microseconds since 1970, 64 bits a row; so are `R_POSITION` and `R_SERVER`."""
+R_POSITION: Final = 11
+R_SERVER: Final = 12
+R_SEQUENCE: Final = 13
+"""Address of 128 bits a row."""
+R_GTID: Final = 14
+"""Address of the index of each row's GTID, 32 bits."""
+R_GTID_VALID: Final = 15
+"""Address of a bitmap of the rows that have one; 0 where all have."""
+R_GTIDS: Final = 16
+"""Address of the GTIDs' texts, and in the next word of their offsets."""
+R_FILE: Final = 18
+"""Address and, in the next word, size of the text between the GTID and the position."""
+R_BESIDE: Final = 20
+"""Address of texts that stand before the images, and in the next word of their offsets; 0 where no
+row has one."""
+R_IMAGES: Final = 22
+"""Three words each for the images before and after: address of the image's frame, 0 where no row
+has one; address of a bitmap of the rows that have it, 0 where all have; the first row's bit."""
+R_LAST: Final = 28
+"""Where the kernel notes the record before: its row, its offset in the text, the size of what it
+begins with up to the images, and how many of these bytes its ``_seq`` ends behind."""
+RECORD_WORDS: Final = 32
+
+# --- lines of text --------------------------------------------------------------------------------
+L_TEXT: Final = 0
+"""Address of the lines, and in the next word that behind them."""
+L_END: Final = 1
+L_OFFSETS: Final = 2
+"""Address of the 32-bit offsets of the lines, one more than there are."""
+L_ROWS: Final = 3
+"""How many lines there are."""
+L_PRINTABLE: Final = 4
+"""Address of a bit for each code point that may be printed as it is."""
+L_KEEP: Final = 5
+"""One more that may, or -1."""
+L_FOUND: Final = 6
+"""Address of room for the numbers of lines (64 bits each), one for each line."""
+L_ORDER: Final = 7
+"""Address of the lines' numbers in the order wanted, 64 bits each."""
+L_STARTS: Final = 8
+"""Address of the lines' addresses, 64 bits each."""
+L_SIZES: Final = 9
+L_OUT: Final = 10
+LINES_WORDS: Final = 11
+
 KIND: Final = 0
 KEY: Final = 1
 """Address and, in the next word, size of ``,"name":``."""

@@ -495,14 +495,24 @@ class Walker(ABC):
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
         """Decode what is planned, table by table in order of their first rows, and begin anew."""
-        frame, slots = self._frame, self._slots
-        heads = slots[: len(self._tables), k.S_HEAD]
         errors: list[LogError] = []
-        for slot in sorted(np.flatnonzero(heads >= 0).tolist(), key=heads.__getitem__):
+        for slot in self._planned():
             try:
                 yield from self._decode_slot(slot)
             except LogError as error:
                 errors.append(error)
+        self._drop_plan()
+        if errors:  # raised last: what is still planned would be given again
+            raise min(errors, key=lambda error: error.offset or 0)
+
+    def _planned(self) -> list[int]:
+        """The slots of the tables that rows are planned of, in order of their first."""
+        heads = self._slots[: len(self._tables), k.S_HEAD]
+        return sorted(np.flatnonzero(heads >= 0).tolist(), key=heads.__getitem__)
+
+    def _drop_plan(self) -> None:
+        """What was planned is done with: begin anew."""
+        frame, slots = self._frame, self._slots
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
         self._free_replaced()
@@ -514,8 +524,6 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
-        if errors:  # raised last: what is still planned would be given again
-            raise min(errors, key=lambda error: error.offset or 0)
 
     def _free_replaced(self) -> None:
         """Slots of shapes that came back in a slot of their own are empty now."""

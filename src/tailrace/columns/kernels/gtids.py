@@ -51,6 +51,9 @@ def _new_transaction(frame, stamp, kind):
     put64(transaction + k.T_STAMP * 8, stamp)
     put64(transaction + k.T_KIND * 8, kind)
     put64(transaction + k.T_TAG_SIZE * 8, 0)
+    event = get(frame, k.CURSOR)
+    put64(transaction + k.T_START * 8, event + get(frame, k.BASE))
+    put64(transaction + k.T_SECONDS * 8, u32(event))
     return transaction
 
 

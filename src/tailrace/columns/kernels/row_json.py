@@ -212,9 +212,9 @@ def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
     return out
 
 
-@each_row
-def row_json(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one row's document; the address behind it, or a code."""
+@helper
+def put_image(out: int, row: int, frame: int, limit: int) -> int:
+    """Write a row's image as a document; the address behind it, or a code."""
     begin = out
     present = get(frame, PRESENT)
     bitmap = 0
@@ -255,3 +255,9 @@ def row_json(out: int, row: int, frame: int, limit: int) -> int:
     put8(begin, 0x7B)
     put8(out, 0x7D)
     return out + 1
+
+
+@each_row
+def row_json(out: int, row: int, frame: int, limit: int) -> int:
+    """Write one row's document; the address behind it, or a code."""
+    return put_image(out, row, frame, limit)

@@ -1,0 +1,78 @@
+"""Where the command line takes kernels for rows, and how what they write gets out.
+
+Kernels take half a second of a process's start, and once on a machine some seconds to be compiled.
+So small logs are read as events; so are logs of servers and those that are followed.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import TailraceError
+from tailrace.reader import Reader
+from tailrace.storage import LogSeries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tailrace.columns.lines import Lines
+    from tailrace.columns.stretches import Piece, Stretch
+    from tailrace.reader import Step
+    from tailrace.transports import Transport
+
+LEAST: Final = 1 << 20
+"""Bytes of a log from which on kernels are faster."""
+LEAST_UNCOMPILED: Final = 64 << 20
+"""The same where they have to be compiled first."""
+_NEEDED: Final = ("numpy", "pyarrow", "llvmlite", "numba")
+
+
+def reader_for(log: LogSeries | Transport, *, follow: bool) -> type[Reader]:
+    """The class of the reader that is fastest for a log."""
+    if follow or not isinstance(log, LogSeries) or any(file.joined for file in log.files):
+        return Reader
+    size = sum(file.size for file in log.files)
+    if size < LEAST or not all(map(find_spec, _NEEDED)):
+        return Reader
+    from tailrace.columns import native  # noqa: PLC0415 - only where it is of use
+
+    names = native.PRINTING | {"plan_events", "decode_rows", "hash_bytes"}
+    if size < LEAST_UNCOMPILED and not native.is_compiled(*names):
+        return Reader
+    from tailrace.columns.stretches import StretchReader  # noqa: PLC0415 - it needs pyarrow
+
+    return StretchReader
+
+
+def parts(reader: Reader) -> Iterator[Step | Stretch]:
+    """What a reader gives: steps, and stretches where it has any."""
+    found = getattr(reader, "parts", None)
+    return iter(reader) if found is None else found()
+
+
+def written(
+    stretch: Stretch, make: Callable[[Piece, str], list[Lines]]
+) -> Generator[memoryview, None, int]:
+    """A stretch as lines in the log's order: ``make`` gives those of a piece, table by table.
+
+    Where that fails, the stretch is rejected, and comes as steps; returns how many of their lines
+    are out already then.
+    """
+    from tailrace.columns.lines import in_order  # noqa: PLC0415 - it needs numpy
+
+    count = 0
+    pieces = iter(stretch)
+    while True:
+        try:
+            piece = next(pieces, None)
+            if piece is None:
+                return 0
+            runs = make(piece, stretch.file)
+        except (TailraceError, UnicodeError, MemoryError):
+            stretch.rejected = True
+            return count
+        text = in_order(runs)
+        count += sum(len(run.offsets) - 1 for run in runs)
+        if len(text):
+            yield memoryview(text)  # type: ignore[arg-type]  # an array is a buffer

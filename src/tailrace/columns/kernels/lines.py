@@ -1,0 +1,144 @@
+"""Lines that kernels wrote: those that must not be printed as they are, and all in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8, u32
+from tailrace.columns.text_frames import (
+    L_END,
+    L_FOUND,
+    L_KEEP,
+    L_OFFSETS,
+    L_ORDER,
+    L_OUT,
+    L_PRINTABLE,
+    L_ROWS,
+    L_SIZES,
+    L_STARTS,
+    L_TEXT,
+)
+
+
+@intrinsic
+def _marks16(typingctx: Any, address: Any) -> Any:
+    """Give a bit for each of 16 bytes that is not a printable ASCII character nor a line's end."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8), 16)
+        value = builder.load(builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        low = builder.icmp_signed("<", value, ir.Constant(kind, [0x20] * 16))  # and above 127
+        feed = builder.icmp_unsigned("!=", value, ir.Constant(kind, [0x0A] * 16))
+        delete = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x7F] * 16))
+        marks = builder.or_(builder.and_(low, feed), delete)
+        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
+
+    return types.int64(types.int64), codegen
+
+
+@helper
+def _character(p, end):
+    """The character at ``p`` and how many bytes it has; of bytes that are none, 0 and 1."""
+    lead = u8(p)
+    if lead < 0x80:
+        return lead, 1
+    width = 2 + (lead >= 0xE0) + (lead >= 0xF0)
+    if lead < 0xC2 or end - p < width:
+        return 0, 1
+    point = lead & (0x7F >> width)
+    for i in range(1, width):
+        point = point << 6 | (u8(p + i) & 0x3F)
+    return (point, width) if point < 0x110000 else (0, 1)
+
+
+@helper
+def _printable(point, table):
+    """Whether a character may be printed; -1 where only the table can tell, and there is none."""
+    if point < 0x80:
+        return int(0x20 <= point < 0x7F)
+    if table == 0:
+        return -1
+    return u8(table + (point >> 3)) >> (point & 7) & 1
+
+
+def odd_lines(frame):
+    """Note the lines that hold what is not printable; returns how many there are.
+
+    -1 where there are other characters than ASCII, and no table that tells of them.
+    """
+    text = get(frame, L_TEXT)
+    end = get(frame, L_END)
+    offsets = get(frame, L_OFFSETS)
+    printable = get(frame, L_PRINTABLE)
+    keep = get(frame, L_KEEP)
+    rows = get(frame, L_ROWS)
+    found = 0
+    row = 0
+    p = text
+    while p < end:
+        if end - p >= 16:
+            marks = _marks16(p)
+            if marks == 0:
+                p += 16
+                continue
+            p += low_zeros(marks)
+        point, width = _character(p, end)
+        good = _printable(point, printable)
+        if good < 0:
+            return -1
+        if good or point in (0x0A, keep):
+            p += width
+            continue
+        while row < rows and text + u32(offsets + 4 * row + 4) <= p:
+            row += 1
+        put64(get(frame, L_FOUND) + 8 * found, row)
+        found += 1
+        p = text + u32(offsets + 4 * row + 4)
+        row += 1
+    return found
+
+
+@helper
+def _copy(target, source, size):
+    """Copy bytes, and touch none but those."""
+    while size >= 32:
+        copy32(target, source)
+        target += 32
+        source += 32
+        size -= 32
+    while size >= 8:
+        put64(target, i64(source))
+        target += 8
+        source += 8
+        size -= 8
+    while size > 0:
+        put8(target, u8(source))
+        target += 1
+        source += 1
+        size -= 1
+
+
+def gather_lines(frame):
+    """Write lines one behind the other in an order; returns how many bytes they are."""
+    order = get(frame, L_ORDER)
+    starts = get(frame, L_STARTS)
+    sizes = get(frame, L_SIZES)
+    out = get(frame, L_OUT)
+    begin = 0
+    size = 0
+    for number in range(get(frame, L_ROWS)):
+        index = i64(order + 8 * number)
+        start = i64(starts + 8 * index)
+        if start != begin + size:
+            _copy(out, begin, size)
+            out += size
+            begin = start
+            size = 0
+        size += i64(sizes + 8 * index)
+    _copy(out, begin, size)
+    return out + size - get(frame, L_OUT)

@@ -1,0 +1,121 @@
+"""Lines that kernels wrote, a row each: fit to be printed, and in the log's order."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns import text_frames as f
+from tailrace.columns.native import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+Array = np.ndarray[Any, Any]
+
+_CODE_POINTS: Final = 0x110000
+_PAGE: Final = 256
+_LONG_ESCAPES: Final = 0x10000
+"""From here on `repr` gives `_ESCAPE` characters for each that is not printable."""
+_ESCAPE: Final = len(r"\U0010ffff")
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines with their ends, and the place of each in the log.
+
+    ``text`` are the bytes, ``offsets`` (int32) where each line begins in them and where the last
+    ends; ``high`` and ``low`` (uint64) are the halves of ``_seq``.
+    """
+
+    text: Array
+    offsets: Array
+    high: Array
+    low: Array
+
+    @classmethod
+    def of(cls, texts: pa.StringArray, batch: pa.RecordBatch) -> Lines:
+        """A batch's rows as a kernel wrote them, in texts without nulls."""
+        _, offsets, data = texts.buffers()
+        bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
+        column = batch.column("_seq")
+        places = np.frombuffer(column.buffers()[1], np.uint64, 2 * len(batch), 16 * column.offset)
+        return cls(np.frombuffer(data, np.uint8), bounds, places[1::2], places[::2])
+
+    def printable(self, escape: Callable[[str], str], keep: str = "") -> Lines:
+        """The lines with those through ``escape`` that hold what must not be printed.
+
+        It is given them without their ends. ``keep`` is a character that may be printed.
+        """
+        count = len(self.offsets) - 1
+        found = np.empty(max(count, 1), np.int64)
+        frame = np.zeros(f.LINES_WORDS, np.int64)
+        frame[f.L_TEXT] = start = self.text.ctypes.data
+        frame[f.L_END] = start + int(self.offsets[-1])
+        frame[f.L_OFFSETS], frame[f.L_ROWS] = self.offsets.ctypes.data, count
+        frame[f.L_KEEP] = ord(keep) if keep else -1
+        frame[f.L_FOUND] = found.ctypes.data
+        count = kernel("odd_lines")(frame.ctypes.data)
+        if count < 0:  # there are others than ASCII
+            frame[f.L_PRINTABLE] = printable_characters().ctypes.data
+            count = kernel("odd_lines")(frame.ctypes.data)
+        odd = found[:count]
+        return self if len(odd) == 0 else self._escaped(odd, escape)
+
+    def _escaped(self, odd: Array, escape: Callable[[str], str]) -> Lines:
+        view = memoryview(self.text)  # type: ignore[arg-type]  # arrays are buffers
+        sizes = np.diff(self.offsets)
+        pieces: list[bytes | memoryview] = []
+        at = 0
+        for row in odd.tolist():
+            start, end = self.offsets[row : row + 2].tolist()
+            line = escape(str(view[start : end - 1], "utf-8")).encode() + b"\n"
+            pieces += (view[at:start], line)
+            sizes[row] = len(line)
+            at = end
+        pieces.append(view[at : int(self.offsets[-1])])
+        offsets = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        text = np.frombuffer(b"".join(pieces), np.uint8)
+        return Lines(text, offsets.astype(np.int32), self.high, self.low)
+
+
+def in_order(runs: Sequence[Lines]) -> Array:
+    """The lines of several tables in the log's order; each run is in order already."""
+    if len(runs) == 1:
+        return runs[0].text[: int(runs[0].offsets[-1])]
+    if not runs:
+        return np.empty(0, np.uint8)
+    starts = np.concatenate(
+        [run.offsets[:-1].astype(np.int64) + run.text.ctypes.data for run in runs]
+    )
+    sizes = np.concatenate([np.diff(run.offsets) for run in runs]).astype(np.int64)
+    order = np.lexsort(
+        (np.concatenate([run.low for run in runs]), np.concatenate([run.high for run in runs]))
+    )
+    out = np.empty(int(sizes.sum()), np.uint8)
+    frame = np.zeros(f.LINES_WORDS, np.int64)
+    frame[f.L_ROWS] = len(order)
+    frame[f.L_ORDER] = order.ctypes.data
+    frame[f.L_STARTS], frame[f.L_SIZES] = starts.ctypes.data, sizes.ctypes.data
+    frame[f.L_OUT] = out.ctypes.data
+    kernel("gather_lines")(frame.ctypes.data)
+    return out
+
+
+@functools.cache
+def printable_characters() -> Array:
+    """A bit for each code point that Python calls printable, the lowest first."""
+    table = np.ones(_CODE_POINTS, np.uint8)
+    for begin in range(0, _CODE_POINTS, _PAGE):
+        page = "".join(map(chr, range(begin, begin + _PAGE)))
+        if page.isprintable():
+            continue
+        none = begin >= _LONG_ESCAPES and len(repr(page)) == _ESCAPE * _PAGE + 2
+        table[begin : begin + _PAGE] = 0 if none else [each.isprintable() for each in page]
+    return np.packbits(table, bitorder="little")

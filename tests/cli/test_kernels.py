@@ -1,0 +1,166 @@
+"""Two speeds, one truth: what the command line writes by kernels is what it writes by events."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import tailrace
+from tests.cli.both import no_minus_zero, same, written
+from tests.columns.random_log import logs
+from tests.writing import made
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
+FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
+OUTPUTS = {
+    "json": ("log", "--as", "json"),
+}
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+SHOP = ROOT / "examples" / "shop" / "mysql"
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_corpus(folder, output):
+    same(*OUTPUTS[output], "--statements", "skip", folder)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_most_of_a_log_is_stretches(output):
+    counted = same(*OUTPUTS[output], SHOP)
+    assert counted.taken > 3
+    assert counted.rejected == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("random")
+
+
+@EXAMPLES
+@given(
+    data=logs(),
+    output=st.sampled_from(list(OUTPUTS)),
+    block=st.sampled_from([200, 500, 1000, 8 << 20]),
+    least=st.sampled_from([1, 300]),
+)
+def test_random_tables(folder, data, output, block, least):
+    """Blocks that end anywhere: then a transaction of more than one is read in pieces."""
+    path = folder / "binlog.000007"
+    path.write_bytes(data)
+    same(*OUTPUTS[output], path, block=block, least=least, seen=no_minus_zero)
+
+
+@EXAMPLES
+@given(data=logs(), output=st.sampled_from(list(OUTPUTS)), seed=st.integers(0, 1 << 30))
+def test_damage_is_told_behind_the_same_lines(folder, data, output, seed):
+    chance = random.Random(seed)
+    data = bytearray(data)
+    for _ in range(chance.choice([1, 1, 3])):
+        data[chance.randrange(100, len(data))] ^= 1 << chance.randrange(8)
+    if chance.randrange(3) == 0:
+        del data[chance.randrange(100, len(data)) :]
+    path = folder / "binlog.000008"
+    path.write_bytes(data)
+    block = chance.choice([200, 1000, 8 << 20])
+    options = chance.choice([[], ["--skip-checksums"]])
+    same(*OUTPUTS[output], *options, path, block=block, seen=no_minus_zero)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_long_transactions(output, tmp_path):
+    """Transactions of many blocks, and a value in the last that cannot be had."""
+    path = make_long(tmp_path / "binlog.000001")
+    counted = same(*OUTPUTS[output], path, block=20_000)
+    assert counted.pieces > 8
+    assert counted.rejected == 0
+    spoil_last_row(path)
+    counted = same(*OUTPUTS[output], path, block=20_000)
+    assert counted.pieces > 4
+    assert counted.rejected == 1
+
+
+def make_long(path):
+    table = tailrace.Table.parse(
+        "create table shop.orders (id int primary key, at datetime(3),"
+        " name varchar(40) character set utf8mb4)"
+    )
+    with made.log(path, "mysql") as log:
+        for base in (0, 3000, 6000):
+            with log.transaction() as transaction:
+                transaction.insert(table, [values(row) for row in range(base, base + 3000)])
+    return path
+
+
+def values(row):
+    return {
+        "id": row,
+        "at": f"2026-11-{row % 28 + 1:02} 10:00:00.500",
+        "name": f"größe\u200b {row}",
+    }
+
+
+def spoil_last_row(path):
+    """Make the last row's text no UTF-8, and its event's checksum right."""
+    events = [event for event in tailrace.open(path) if event.name.startswith("WRITE_ROWS")]
+    last = events[-1]
+    data = bytearray(path.read_bytes())
+    end = last.offset + last.header.length - 4
+    name = data.rindex("größe".encode(), 0, end)
+    data[name] = 0xFF  # no UTF-8
+    data[end : end + 4] = zlib.crc32(data[last.offset : end]).to_bytes(4, "little")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--tables", "shop.*"],
+        ["--exclude", "*.orders"],
+        ["--until", "2026-11-21T12:00:00"],
+        ["--rewrite-db", "shop=store"],
+    ],
+    ids=" ".join,
+)
+def test_options(output, options):
+    same(*OUTPUTS[output], *options, SHOP)
+
+
+def test_from_and_until_every_transaction():
+    events = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
+    places = [f"{event.file}:{event.offset}" for event in events][::9]
+    for start, end in zip(places, places[2:], strict=False):
+        same("log", "--as", "json", "--from", start, "--until", end, SHOP)
+
+
+def test_small_logs_load_no_kernels():
+    code = (
+        "import sys\n"
+        "from tailrace.cli import main\n"
+        "try:\n main()\n"
+        "finally:\n assert not {'numpy', 'pyarrow', 'llvmlite'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, "log", "--as", "json", str(SHOP)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_without_the_extra_events_serve(monkeypatch):
+    expected = written("log", "--as", "json", SHOP)
+    monkeypatch.setattr("tailrace.cli.kernels.find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "tailrace.columns.stretches", None)
+    assert written("log", "--as", "json", SHOP) == expected
