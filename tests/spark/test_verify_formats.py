@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import pytest
 
 from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
 from tailrace.spark.lake import hidden
+from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import Follow, url_of
@@ -67,6 +69,55 @@ def test_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch
     (table,) = check(source, lake).tables
     assert (table.changed, table.extra, table.missing, table.doubled) == (1, 0, 0, 0)
     assert (table.first[0].server["v"], table.first[0].lake["v"]) == ("3", "-3")
+
+
+def delta_update(lake, table):
+    from deltalake import DeltaTable  # noqa: PLC0415 - an extra's
+
+    DeltaTable(str(lake / table)).update(updates={"n": "n + 1"}, predicate="id = 7")
+
+
+def iceberg_update(lake, table):
+    found = own_catalog(lake).load_table(table)
+    rows = found.scan().to_arrow()
+    more = pc.if_else(pc.equal(rows["id"], 7), pc.add(rows["n"], 1), rows["n"])
+    field = rows.schema.field("n")
+    place = rows.schema.get_field_index("n")
+    found.overwrite(rows.set_column(place, field, more.cast(field.type)))
+
+
+UPDATED = """
+    id INT PRIMARY KEY, s VARCHAR(20), t TEXT, u JSON, b VARBINARY(20), c BLOB, e ENUM('x', 'y'),
+    f FLOAT, a TIME(3), d DATE, m TIMESTAMP(6) NULL, k BIGINT UNSIGNED, n INT
+"""
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_tables_that_others_updated(source, lake, kind):
+    """They write files in types of their own, whose rows are as they were but for the change."""
+    update = {"delta": delta_update, "iceberg": iceberg_update}[kind]
+    source.execute("SET SESSION sql_mode = ''")
+    source.execute(f"CREATE TABLE {DATABASE}.t ({UPDATED})")
+    rows = ", ".join(
+        f"({n}, 's{n}', REPEAT('t', {n}), '[{n}]', 'b{n}', x'00ff', 'x', {n} / 3, '-{n}:00:01.5',"
+        f" '{'0000-00-00' if n % 2 else '9999-12-31'}', '2038-01-19 03:14:07.999999',"
+        f" 18446744073709551615 - {n}, {n})"
+        for n in range(50)
+    )
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    source.connection.commit()
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
+        assert check(source, lake, wait=60).verdict == "equal"
+    update(lake, f"{DATABASE}.t")
+    (table,) = check(source, lake).tables
+    assert (table.reason, table.changed, table.extra, table.missing) == (None, 1, 0, 0)
+    assert table.first[0].columns == ("n",)
+    assert (table.first[0].server["n"], table.first[0].lake["n"]) == ("7", "8")
+    source.execute(f"INSERT INTO {DATABASE}.t (id) VALUES (1000)")
+    source.connection.commit()
+    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
+        (table,) = check(source, lake, wait=60).tables
+    assert (table.reason, table.changed, table.extra, table.missing) == (None, 1, 0, 0)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from tailrace.errors import AccessDenied, PipelineError, ServerError
 from tailrace.spark.current.rows import RAW
+from tailrace.spark.lake.files import as_written
 from tailrace.spark.verify_server import reading, rows
 from tailrace.spark.verify_values import checksums, from_lake
 
@@ -106,8 +108,9 @@ def look(job: SideJob, report: Report) -> SideResult:
 
 def _columns(job: SideJob, names: list[str]) -> Iterator[list[Values]]:
     if job.file is not None:
+        types = pa.schema(list(zip(names, job.table.types, strict=True)))
         for table in job.file.rows([*names, RAW], job.shard):
-            yield from_lake(table, names)
+            yield from_lake(as_written(table, types), names)
     if job.source is None or job.part is None:
         return
     with reading(job.source) as connection:

@@ -63,16 +63,16 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """A file's row groups, in the types in which they were written; raises `PipelineError`.
 
+    Those of a file that another engine wrote come in our types as far as the file itself tells.
     With ``back`` columns that were given other names (`renamed`) have their own.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            written = _written(file.metadata.metadata or {})
+        with _opened(path) as file:
+            written = _written(file)
             names = None if columns is None else list(columns)
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number, columns=names, use_threads=False)
-                if written is not None:
-                    rows = as_written(rows, written)
+                rows = as_written(rows, written)
                 if back and _RENAMED in (rows.schema.metadata or {}):
                     own = json.loads(rows.schema.metadata[_RENAMED])
                     rows = rows.rename_columns([own.get(each, each) for each in rows.schema.names])
@@ -87,16 +87,40 @@ def written_schema(path: Path) -> pa.Schema:
     Raises `PipelineError`.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            found = _written(file.metadata.metadata or {})
-            return file.schema_arrow if found is None else found
+        with _opened(path) as file:
+            return _written(file)
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
 
 
-def _written(metadata: dict[bytes, bytes]) -> pa.Schema | None:
-    hidden = metadata.get(_HIDDEN)
-    return None if hidden is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(hidden)))
+def _opened(path: str | Path) -> pq.ParquetFile:
+    """A file; Spark's INT96 as microseconds, since nanoseconds end in the year 2262."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def _written(file: pq.ParquetFile) -> pa.Schema:
+    hidden = (file.metadata.metadata or {}).get(_HIDDEN)
+    if hidden is not None:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(hidden)))
+    return pa.schema([field.with_type(_ours(field.type)) for field in file.schema_arrow])
+
+
+def _ours(kind: pa.DataType) -> pa.DataType:
+    """The type that we use for the values of a type that another engine may prefer."""
+    if pa.types.is_large_string(kind) or kind == pa.string_view():
+        return pa.string()
+    if pa.types.is_large_binary(kind) or kind == pa.binary_view():
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_ours(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = _ours(kind.key_type), _ours(kind.item_type)
+        return kind if (key, item) == (kind.key_type, kind.item_type) else pa.map_(key, item)
+    if pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_ours(kind.value_type)))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
+    return kind
 
 
 def as_written(rows: pa.Table, written: pa.Schema) -> pa.Table:
@@ -120,7 +144,7 @@ def _narrowed(here: pa.DataType, written: pa.DataType) -> pa.DataType:
             [field.with_type(_narrowed(field.type, members[field.name].type)) for field in here]
         )
     if pa.types.is_nested(here):
-        return here
+        return _ours(here)
     return written
 
 
