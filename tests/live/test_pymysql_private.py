@@ -49,6 +49,7 @@ STATE = {
     "_closed": "close",
     "_connect_attrs": "_request_authentication",
     "_current_timeout": "_read_packet",
+    "_next_seq_id": "_read_packet",
     "_read_timeout": "_read_packet",
     "_result": "_execute_command",
     "_rfile": "_read_bytes",

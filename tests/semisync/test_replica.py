@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from tailrace.errors import SemisyncError
 from tailrace.live.net import NetService
 from tailrace.observers import RelayFlag
 from tailrace.position import Position
+from tailrace.replication.receiver import Receiver
 from tailrace.replication.semisync.replica import SemisyncReplica, _offers
 from tests.semisync.conftest import variable
 from tests.semisync.loop import Commit, Reader, counters, end_of, wait_for
@@ -130,6 +132,31 @@ def test_the_source_counts_us_out_when_we_stop(source):
         wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
     if source.flavour == "mariadb":  # its thread was killed: at once
         assert counters(source)["clients"] == "0"
+    wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
+
+
+@pytest.mark.parametrize("way", ["zlib", "zstd"])
+def test_over_a_compressed_connection(source, tmp_path, way):
+    """Each acknowledgement is a command of its own, numbered from 0 on both layers."""
+    if way == "zstd" and source.flavour == "mariadb":
+        pytest.skip("MariaDB has no zstd")
+    observer = SemisyncReplica()
+    url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED&start=now&compress={way}"
+    receiver = Receiver(url, tmp_path, observers=[observer])
+    thread = threading.Thread(target=receiver.run, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
+        for number in range(10):
+            insert = f"INSERT INTO d.t VALUES ({number}, REPEAT('x', {100 * number**3}))"
+            assert Commit(source, insert).returned(), number
+        _acknowledged_all(observer, source)
+    finally:
+        receiver.stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    file = source.binlogs()[-1].name
+    assert (tmp_path / file).read_bytes()[100:] == (source.data / file).read_bytes()[100:]
     wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
 
 

@@ -15,6 +15,8 @@ from tailrace.wire.unframe import BEGIN, COUNT, END, READ, STATE_WORDS, WRITE
 if TYPE_CHECKING:
     import socket
 
+    from tailrace.live.compressed import Socket
+
 SIZE: Final = 4 << 20
 """Bytes of a buffer; a packet that is larger makes it larger for as long as it needs."""
 _WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
@@ -23,14 +25,14 @@ _WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
 class Arrivals:
     """The bytes that came on a socket and are not consumed: ``data[state[READ]:state[END]]``.
 
-    The socket, plain or TLS, is made non-blocking and belongs to this object's reader. ``wake`` is
-    a socket that is readable when a wait is to end. ``silence`` is after how many seconds without
-    a byte a source is given up (0: never), ``name`` what errors call it.
+    The socket (plain, TLS or compressed) is made non-blocking and belongs to this object's reader.
+    ``wake`` is a socket that is readable when a wait is to end. ``silence`` is after how many
+    seconds without a byte a source is given up (0: never), ``name`` what errors call it.
     """
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Socket,
         *,
         name: str,
         silence: float,
@@ -43,7 +45,7 @@ class Arrivals:
         self.heard_at = self._listened = monotonic()
         self._capacity = self._usual = size
         self._socket = sock
-        self._tls = isinstance(sock, ssl.SSLSocket)
+        self._pending = getattr(sock, "pending", None)  # TLS and compression have it
         self._name = name
         self.silence = silence
         sock.setblocking(False)
@@ -61,7 +63,7 @@ class Arrivals:
 
     def ready(self) -> bool:
         """Whether bytes are there to be read, without waiting."""
-        if self._tls and self._socket.pending():  # type: ignore[attr-defined]  # TLS has it
+        if self._pending is not None and self._pending():
             return True
         return any(key.fileobj is self._socket for key, _ in self._selector.select(0))
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tailrace.errors import ConnectionLost
 
 if TYPE_CHECKING:
+    from tailrace.live.compressed import Socket
     from tailrace.live.url import Host
 
 _PIECE: Final = 64 << 10
@@ -60,7 +61,7 @@ class Patience:
         if self.deadline is not None and monotonic() >= self.deadline:
             raise TimeoutError(f"it took longer than {self._seconds:g} s in all")
 
-    def wait(self, sock: socket.socket, event: int, most: float | None = None) -> None:
+    def wait(self, sock: Socket, event: int, most: float | None = None) -> None:
         """Wait until a socket is ready for ``event``, ``most`` seconds at most.
 
         Raises TimeoutError; OSError where the socket is closed, ConnectionLost where the reader
@@ -183,7 +184,7 @@ def secure(
         raise
 
 
-def send(sock: socket.socket, data: bytes, patience: Patience) -> None:
+def send(sock: Socket, data: bytes, patience: Patience) -> None:
     """Send all of it, on a socket that is not blocking or has a timeout. Raises OSError."""
     left = memoryview(data)
     while left:
@@ -225,13 +226,13 @@ def read_exactly(reader: Reader, size: int, name: str, timeout: float | None = N
 
 
 class Incoming:
-    """Reads a socket, plain or TLS, as a buffered file does; it takes the place of one.
+    """Reads a socket, plain, TLS or compressed, as a buffered file does; it takes the place of one.
 
     Memory is taken as bytes arrive. A timeout that is set on the socket becomes the silence that
     is borne; the socket itself is made non-blocking.
     """
 
-    def __init__(self, sock: socket.socket, patience: Patience) -> None:
+    def __init__(self, sock: Socket, patience: Patience) -> None:
         self._socket = sock
         self._patience = patience
         self._held = bytearray()

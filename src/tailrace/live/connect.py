@@ -20,9 +20,12 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.live.bounded import Incoming, Patience, dial, read_exactly, secure, send
+from tailrace.live.compressed import CompressedSocket
 from tailrace.live.refusals import refusal
 from tailrace.live.tls import TlsMode
 from tailrace.printable import one_line
+from tailrace.wire.compressed import Algorithm
+from tailrace.wire.packets import HEADER_SIZE
 
 try:
     from pymysql import err
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
         server_capabilities: int
         server_version: str
         _connect_attrs: dict[str, str]
+        _next_seq_id: int
         _read_timeout: float | None
         _rfile: Any
         _sock: Any
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
         def _get_server_information(self) -> None: ...
         def _read_ok_packet(self) -> Any: ...
         def _read_packet(self, packet_type: Any = ...) -> Any: ...
+        def _request_authentication(self) -> None: ...
+        def write_packet(self, payload: bytes) -> None: ...
 else:
     _Base = Connection
 
@@ -82,6 +88,10 @@ _COLUMNS: Final = 4096
 """Columns of an answer: as many as a table may have."""
 _VALUES: Final = 1_000_000
 """Values of an answer that is held in memory."""
+_OFFERS: Final = {Algorithm.ZLIB: CLIENT.COMPRESS, Algorithm.ZSTD: 1 << 26}
+"""The capability of each compression: CLIENT_COMPRESS, CLIENT_ZSTD_COMPRESSION_ALGORITHM."""
+_TLS_REQUEST_SIZE: Final = 32
+"""Bytes of the packet that asks for TLS, the login's first part."""
 _SAID: Final = 200
 """Characters of what is wrong with an answer that a message has."""
 
@@ -137,6 +147,9 @@ class ServerConnection(_Base):
         self._columns = self._values = 0
         self._entering = False
         self._held = True
+        self._compression = source.compress
+        self._names_level = False
+        self._in_header = True
         self._context = context = source.tls.context(mode)
         super().__init__(
             host=host.name,
@@ -173,7 +186,7 @@ class ServerConnection(_Base):
     @property
     def is_tls(self) -> bool:
         """Whether it goes through TLS."""
-        return isinstance(self._sock, ssl.SSLSocket)
+        return isinstance(getattr(self._sock, "below", self._sock), ssl.SSLSocket)
 
     @property
     def is_socket(self) -> bool:
@@ -250,6 +263,7 @@ class ServerConnection(_Base):
                 f"{self.name}: no MySQL or MariaDB server answers there:"
                 f" {one_line(str(error), _SAID)}"
             ) from error
+        self._agree_on_compression()
         if self._mode is TlsMode.DISABLED or self._offers_tls:
             return
         if self._mode is not TlsMode.PREFERRED:
@@ -266,6 +280,37 @@ class ServerConnection(_Base):
                 f"{self.name}: its greeting has protocol version {self.protocol_version}, and"
                 f" {_PROTOCOL} is supported"
             )
+
+    def _agree_on_compression(self) -> None:
+        wanted = self._compression
+        if wanted is None:
+            return
+        offered = [way for way, bit in _OFFERS.items() if self.server_capabilities & bit]
+        if wanted.algorithm not in offered:
+            self._force_close()
+            mariadb = "mariadb" in self.server_version.lower()
+            raise UsageError(
+                f"{self.name}: compress={wanted.algorithm}: the server ({self.server_version})"
+                f" offers {' and '.join(offered) or 'no compression'}"
+                + ("" if mariadb else " (its protocol_compression_algorithms)")
+            )
+        self.client_flag |= _OFFERS[wanted.algorithm]
+
+    def _request_authentication(self) -> None:
+        self._names_level = (
+            self._compression is not None and self._compression.algorithm is Algorithm.ZSTD
+        )
+        super()._request_authentication()
+        if self._compression is not None:
+            self._sock = CompressedSocket(self._sock, self._compression, self.name)
+            self._rfile = Incoming(self._sock, self._patience)
+
+    def write_packet(self, payload: bytes) -> None:
+        """As PyMySQL's, whose login packet lacks its last byte, the level of zstd."""
+        if self._names_level and len(payload) > _TLS_REQUEST_SIZE and self._compression:
+            self._names_level = False
+            payload += bytes((self._compression.level,))
+        super().write_packet(payload)
 
     @property
     def _offers_tls(self) -> bool:
@@ -339,6 +384,7 @@ class ServerConnection(_Base):
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         if self._left is not None:
             self._count(columns=packet_type is FieldDescriptorPacket)
+        self._in_header = True
         try:
             return super()._read_packet(packet_type)
         except (TailraceError, OSError):
@@ -372,10 +418,22 @@ class ServerConnection(_Base):
             self._rfile.close()
             self._rfile = Incoming(self._sock, self._patience)
         try:
-            return read_exactly(self._rfile, num_bytes, self.name)
+            data = read_exactly(self._rfile, num_bytes, self.name)
         except BaseException:
             self._force_close()
             raise
+        return self._numbered(data) if isinstance(self._sock, CompressedSocket) else data
+
+    def _numbered(self, data: bytes) -> bytes:
+        """A packet's header with the number that PyMySQL expects; and what follows it as it is.
+
+        Inside compressed packets servers number as they like, and no client looks at it.
+        """
+        if not self._in_header:
+            self._in_header = True
+            return data
+        self._in_header = False
+        return data[: HEADER_SIZE - 1] + bytes((self._next_seq_id,))
 
     def _write_bytes(self, data: bytes) -> None:
         if not self._entering:

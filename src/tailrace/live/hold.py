@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pymysql.connections import Connection
 
@@ -17,6 +17,9 @@ from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.live.bounded import read_exactly
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
+
+if TYPE_CHECKING:
+    from tailrace.live.compressed import Socket
 
 _LONGEST: Final = MAX_EVENT_SIZE + 16
 """Bytes of a record at most: an event, and what a server puts before it."""
@@ -107,14 +110,14 @@ class Hold:
         self._guard.reason = reason
 
     @property
-    def socket(self) -> socket.socket:
-        """The connection's socket, or the TLS on it; the reader's timeout is set.
+    def socket(self) -> Socket:
+        """The connection's socket or what is on it: TLS, compression. The reader's timeout is set.
 
         Raises LocalProtocolError where the connection was closed.
         """
         if not self.is_open:
             raise LocalProtocolError(f"the connection to {self.name} was closed")
-        found: socket.socket = self.connection._sock  # noqa: SLF001
+        found: Socket = self.connection._sock  # noqa: SLF001
         timeout = self.connection._read_timeout  # noqa: SLF001
         if found.gettimeout() != timeout:
             found.settimeout(timeout)
@@ -169,7 +172,8 @@ class Hold:
         found = self.connection._sock  # noqa: SLF001
         if found is not None:
             with suppress(OSError):  # the other side was first, or the socket is closed
-                socket.socket.shutdown(found, socket.SHUT_RDWR)  # of TLS, what is below it
+                below = getattr(found, "below", found)
+                socket.socket.shutdown(below, socket.SHUT_RDWR)  # of TLS, what is below it
 
     def drop(self) -> None:
         """Close the socket; the connection itself can still be closed."""

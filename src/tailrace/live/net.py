@@ -15,10 +15,11 @@ from tailrace.live.refusals import refusal
 from tailrace.wire.packets import frame
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator, Sequence
 
     from pymysql.connections import Connection
+
+    from tailrace.live.compressed import Socket
 
 _BUFFER: Final = 16 << 10
 """Bytes that are held before a flush sends them."""
@@ -43,7 +44,7 @@ class NetService:
         self._connection = cast("Any", connection)  # its typing leaves out what is used here
         if not self._connection.open:
             raise LocalProtocolError(f"the connection to {name} is closed")
-        self._socket: socket.socket = self._connection._sock  # noqa: SLF001 - it has no other way
+        self._socket: Socket = self._connection._sock  # noqa: SLF001 - it has no other way
         self._name = name
         self._patience = patience
         self._buffer = bytearray()

@@ -14,6 +14,7 @@ from tailrace.live.options_file import read_options
 from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
 from tailrace.log_name import LogName
 from tailrace.position import Position
+from tailrace.wire.compressed import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -163,6 +164,15 @@ def _seconds(name: str, value: Any) -> float:
     return seconds
 
 
+def _compression(name: str, value: Any) -> Compression | None:
+    if isinstance(value, Compression) or str(value).strip().lower() == "none":
+        return value if isinstance(value, Compression) else None
+    try:
+        return Compression.parse(str(value))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
 def _text(name: str, value: Any) -> str:
     if not str(value):
         raise UsageError(f"{name} is empty")
@@ -184,6 +194,7 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "heartbeat": ("heartbeat", _seconds),
     "connect_timeout": ("connect_timeout", _seconds),
     "retry": ("retry", _seconds),
+    "compress": ("compress", _compression),
     "ssl_mode": ("mode", lambda _, value: mode_named(str(value))),
     "ssl_ca": ("ca", _file),
     "ssl_capath": ("capath", _file),

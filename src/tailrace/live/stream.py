@@ -22,12 +22,12 @@ from tailrace.wire.fields import checked, name
 from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator
 
     from pymysql.connections import Connection
 
     from tailrace.errors import TailraceError
+    from tailrace.live.compressed import Socket
 
 RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
@@ -257,9 +257,10 @@ class BinlogStream(Closing):
             if self._state is not _State.CLOSED:
                 raise
 
-    def detach(self) -> socket.socket:
-        """Give the socket (or the TLS on it) to one who reads the dump himself, from its beginning.
+    def detach(self) -> Socket:
+        """Give the socket to one who reads the dump himself, from its beginning.
 
+        What is on it is given: TLS, compression.
         Before the first `fetch` only; from then on there is none. The connection still owns it:
         whoever is done closes the connection. Raises LocalProtocolError.
         """

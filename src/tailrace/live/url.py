@@ -7,7 +7,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import quote, unquote
 
 from tailrace.errors import UsageError
@@ -24,6 +24,9 @@ from tailrace.live.options import (
 from tailrace.live.password import Secret, ask_password, find_password
 from tailrace.live.tls import Tls
 from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from tailrace.wire.compressed import Compression
 
 SCHEMES: Final = ("mysql", "mariadb")
 PORT: Final = 3306
@@ -66,7 +69,9 @@ class Source:
 
     ``start`` None is not said. ``heartbeat``, ``connect_timeout`` and ``retry`` are in seconds;
     ``retry`` is how long a connection that broke is tried again, None for ever. ``server_id`` None
-    is one that is free. ``defaults_file`` is the option file, None for ``~/.my.cnf``, "" for none.
+    is one that is free. ``compress`` is how the connection's packets are compressed, None not at
+    all; a server that does not offer it is a UsageError. ``defaults_file`` is the option file, None
+    for ``~/.my.cnf``, "" for none.
     ``server_public_key_path`` is the file of the server's RSA public key, by which a password goes
     to it without TLS; a key that the server sends is not believed.
 
@@ -82,6 +87,7 @@ class Source:
     heartbeat: float = 10.0
     connect_timeout: float = 10.0
     retry: float | None = None
+    compress: Compression | None = None
     tls: Tls = field(default_factory=Tls)
     server_public_key_path: str | None = None
     defaults_file: str | None = None
@@ -93,7 +99,8 @@ class Source:
 
         Options: ``position`` (``binlog.000003:1234``), ``gtid`` (a set of either flavour; empty:
         from the start), ``start`` (``oldest``, ``now``), ``server_id``, ``heartbeat``,
-        ``connect_timeout``, ``retry`` (seconds), ``socket``, ``defaults_file``; ``ssl_mode``,
+        ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``, ``zstd:LEVEL``,
+        ``none``), ``socket``, ``defaults_file``; ``ssl_mode``,
         ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
         ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same by name,
         and ``user``, ``password``; they win, and are text or what the text means (``start`` also a

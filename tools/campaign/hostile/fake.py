@@ -111,7 +111,8 @@ class FakeServer:
 
     ``log`` is its log's name, ``events`` are what stands behind its description: by default those
     of the first log of `SHOP`. ``way`` is what its greeting names as the way of authentication,
-    ``tls`` whether it offers TLS, with a certificate of its own making. ``heard`` is all that
+    ``tls`` whether it offers TLS, with a certificate of its own making, ``offers`` the bits of more
+    that it says it can, and cannot. ``heard`` is all that
     clients sent, out of TLS; ``reached`` are the points whose turns ran. ``connect_timeout`` is
     what its URL says: short where that wait is what is tested, and then by `reaching`.
     """
@@ -125,6 +126,7 @@ class FakeServer:
         events: Sequence[bytes] | None = None,
         way: str | None = None,
         tls: bool = False,
+        offers: int = 0,
         version: str | None = None,
         connect_timeout: float = 30,
     ) -> None:
@@ -137,6 +139,7 @@ class FakeServer:
         self.events = own[1:] if events is None else list(events)
         self.way = _WAYS[flavour] if way is None else way
         self.tls = tls
+        self.offers = offers
         self.connect_timeout = connect_timeout
         self.heard = bytearray()
         self.reached: set[str] = set()
@@ -211,7 +214,7 @@ class FakeServer:
 
     def greeting(self) -> bytes:
         """The first packet, as both servers make it."""
-        capabilities = _CAPABILITIES | (_SSL if self.tls else 0)
+        capabilities = _CAPABILITIES | self.offers | (_SSL if self.tls else 0)
         prefix = "5.5.5-" if self.flavour == "mariadb" else ""
         return (
             b"\x0a"

@@ -16,8 +16,11 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+import zstandard
 
 import tailrace
 import tailrace.live.feed
@@ -352,6 +355,58 @@ _TLS: Final[dict[str, Turn]] = {
 }
 
 
+# --- compression ----------------------------------------------------------------------------------
+
+_COMPRESSES: Final = {"zlib": 0x20, "zstd": 1 << 26}
+"""The bits of a greeting that offer it."""
+
+
+def _squeezed(plain: bytes, way: str, length: int | None = None) -> bytes:
+    """A compressed packet, whatever length it says."""
+    squeeze = zlib.compress if way == "zlib" else zstandard.ZstdCompressor().compress
+    body = squeeze(plain)
+    said = len(plain) if length is None else length
+    return header(len(body), 1) + said.to_bytes(3, "little") + body
+
+
+def _after_login(make: Callable[[], bytes], *, times: float = 1) -> Turn:
+    """The login is granted, and then come bytes that are to be compressed packets."""
+
+    def turn(talk: Talk) -> None:
+        talk.send(b"\x01\x03")
+        talk.send(OK)
+        talk.sequence = 1
+        raw, end, sent = make(), time.monotonic() + _FLOOD, 0
+        while sent < times and time.monotonic() < end:
+            talk.raw(raw)
+            sent += 1
+        talk.wait()
+
+    return turn
+
+
+def _compressed_turns(way: str) -> dict[str, Turn]:
+    okay = header(len(OK), 1) + OK
+    made: dict[str, Callable[[], bytes]] = {
+        "an answer of 16 MiB of zeros": lambda: _squeezed(bytes(_LARGEST), way),
+        "64 MiB that say 16": lambda: _squeezed(bytes(64 << 20), way, _LARGEST),
+        "16 MiB that say 11 bytes": lambda: _squeezed(bytes(_LARGEST), way, 11),
+        "11 bytes that say 16 MiB": lambda: _squeezed(okay, way, _LARGEST),
+        "nothing": lambda: header(0, 1) + bytes(3),
+        "what is not compressed": lambda: header(len(okay), 1) + b"\xff\0\0" + okay,
+        "a packet without its layer": lambda: okay,
+        "a packet that is announced": lambda: header(_LARGEST, 1) + b"\xff\xff\xff" + b"x",
+        "a cut packet": lambda: _squeezed(okay, way)[:-3],
+        "a header that is cut": lambda: header(50, 1) + b"\x01",
+        "a packet of another number": lambda: header(len(okay), 77) + bytes(3) + okay,
+    }
+    turns = {name: _after_login(make) for name, make in made.items()}
+    turns["nothing without end"] = _after_login(lambda: (header(0, 1) + bytes(3)) * 9000, times=1e9)
+    turns["zeros without end"] = _after_login(lambda: _squeezed(bytes(_LARGEST), way), times=1e9)
+    turns["small answers without end"] = _after_login(lambda: _squeezed(okay, way) * 999, times=1e9)
+    return turns
+
+
 # --- rows ----------------------------------------------------------------------------------------
 
 _HUGE: Final = b"\xfe" + struct.pack("<Q", 1 << 62)
@@ -595,6 +650,18 @@ def _by_gtid(server: FakeServer, folder: Path) -> None:
             pass
 
 
+def _zlib(server: FakeServer, folder: Path) -> None:
+    del folder
+    for _ in itertools.islice(tailrace.open(server.url("compress=zlib")), _MOST_EVENTS):
+        pass
+
+
+def _zstd(server: FakeServer, folder: Path) -> None:
+    del folder
+    for _ in itertools.islice(tailrace.open(server.url("compress=zstd")), _MOST_EVENTS):
+        pass
+
+
 def _several_hosts(server: FakeServer, folder: Path) -> None:
     """By GTID from the oldest on, which a reader has to ask for first."""
     del folder
@@ -741,6 +808,11 @@ def _entering(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
         yield _scenario(name, turns, _events, options={"tls": True})
     for name, turn in _TLS.items():
         yield _scenario(name, {"tls": turn}, _events, options={"tls": True})
+    for reader in (_zlib, _zstd):
+        way = reader.__name__.strip("_")
+        for name, turn in _compressed_turns(way).items():
+            options = {"offers": _COMPRESSES[way]}
+            yield _scenario(f"compressed: {name}", {"login": turn}, reader, options=options)
     if full:
         for point in ("greeting", "login"):
             for number in range(20):
