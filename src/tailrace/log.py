@@ -17,8 +17,10 @@ from tailrace.events import (
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
 )
+from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import Handler, Pipeline
 from tailrace.position import Position
+from tailrace.selection import one_start, start_of
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary, BoundaryParser, Transaction, TransactionAssembler
 from tailrace.transports import END, BackgroundReader, SeriesTransport, transport_of
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.gtid import GtidList, GtidSet
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
     from tailrace.transports.taken import Taken
@@ -62,7 +63,7 @@ class Log(Closing):
         self,
         source: LogSeries | Transport,
         *,
-        start: Start | str | None = None,
+        start: object = None,
         follow: bool = False,
         verify_checksums: bool = True,
         expand_payloads: bool = True,
@@ -84,12 +85,12 @@ class Log(Closing):
         self._begin(*self._located(start))
         self._read_format()
 
-    def _located(self, start: Start | str | None) -> tuple[Start | None, Position]:
+    def _located(self, start: object) -> tuple[Start | None, Position]:
         """Where to begin, for the transport and as a position."""
-        wanted = Position.parse(start) if isinstance(start, str) else start
+        wanted = start_of(start)
         place = self.transport.locate(wanted)
-        if wanted is not None and place is not None:
-            wanted = place
+        if wanted is not None and place is not None and not isinstance(wanted, GtidSet | GtidList):
+            wanted = place  # of GTIDs others may be read after that place
         return wanted, place or Position("", len(MAGIC))
 
     def _begin(self, start: Start | None, place: Position) -> None:
@@ -134,11 +135,11 @@ class Log(Closing):
 
     @property
     def position(self) -> Position:
-        """Where to resume. Setting it, to a position or its text, is `seek`."""
+        """Where to resume. Setting it is `seek`."""
         return self._position
 
     @position.setter
-    def position(self, start: Position | str) -> None:
+    def position(self, start: object) -> None:
         self.seek(start)
 
     @property
@@ -149,14 +150,15 @@ class Log(Closing):
         gtids = None if self._taken is None else self._taken.gtids
         return None if gtids is None else gtids.copy()
 
-    def seek(self, start: Start | str | None) -> None:
+    def seek(self, start: object) -> None:
         """Begin anew at a place, closing what runs: the next event asked for is the first there.
 
-        A position (also as text, ``binlog.000003:1234``) is where a transaction ended. A GtidSet
-        or, for MariaDB, a GtidList means the first transaction that is not in it, found by the
-        lists of GTIDs at the files' begins; transactions behind that one are given also where the
-        set holds them (`tailrace.handlers.ByGtid` leaves them out). None is the log's beginning.
-        Raises UsageError, GtidError; nothing is changed then.
+        ``start`` is what `tailrace.selection.start_of` takes, as an object or as text. A position
+        (``binlog.000003:1234``) is where a transaction ended. A GtidSet or, for MariaDB, a GtidList
+        means the transactions that are not in it, the first found by the lists of GTIDs at the
+        files' begins. A time means the first transaction that was
+        committed then or later. None is the log's beginning. Raises UsageError, GtidError; nothing
+        is changed then.
         """
         located = self._located(start)
         self.close()
@@ -369,10 +371,19 @@ class Log(Closing):
         self.at_end = False
 
 
+def agreed_start(transport: Transport, start: object) -> Start | None:
+    """Where to begin with a log that states a start itself, as a server's URL may.
+
+    Raises UsageError where the two differ.
+    """
+    stated: Start | None = getattr(transport, "start", None)
+    return one_start(stated, start_of(start), transport.name)
+
+
 def open(  # noqa: A001 - it is tailrace.open
     source: str | Path | LogSeries | Transport | Sequence[str | Path],
     *,
-    start: Start | str | None = None,
+    start: object = None,
     follow: bool = False,
     verify_checksums: bool = True,
     expand_payloads: bool = True,
@@ -383,7 +394,8 @@ def open(  # noqa: A001 - it is tailrace.open
     a URL (``file:///…``, ``memory:name``, ``s3://…``, and what `tailrace.transports.register`
     adds), ``-`` for standard input, a series that was found, or a transport.
 
-    ``start`` is where reading begins (see `Log.seek`); ``follow`` waits at the log's end for more.
+    ``start`` is where reading begins (see `Log.seek`; of a server None is where its URL says, and
+    another than that is an error); ``follow`` waits at the log's end for more.
     ``keyring`` has the keys of logs that are encrypted: a path, or as
     `tailrace.storage.keyring.open` takes it; a series that was found has its own. Raises
     StorageError where there is no log, KeyMissing where it is encrypted and the key is not there,
@@ -391,9 +403,10 @@ def open(  # noqa: A001 - it is tailrace.open
     folder holds several series, for a URL scheme that no transport reads, and for a start that is
     not in the log, GtidError for GTIDs that it no longer holds.
     """
+    transport = transport_of(source, keyring)
     return Log(
-        transport_of(source, keyring),
-        start=start,
+        transport,
+        start=agreed_start(transport, start),
         follow=follow,
         verify_checksums=verify_checksums,
         expand_payloads=expand_payloads,

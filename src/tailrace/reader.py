@@ -7,6 +7,7 @@ changes that hold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,31 +19,37 @@ from tailrace.events import (
     FormatDescription,
     FormatDescriptionEvent,
     GtidEvent,
+    GtidListEvent,
     MariadbGtidEvent,
+    PreviousGtidsEvent,
     QueryEvent,
     RowsEvent,
+    TransactionPayloadEvent,
 )
-from tailrace.log import Log
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.log import Log, agreed_start
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
-from tailrace.selection import Selection
+from tailrace.selection import Selection, Time
 from tailrace.storage import EventReader, LogSeries
-from tailrace.storage.search import commit_time, find_gtid
+from tailrace.storage.search import commit_time
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 from tailrace.transports import SeriesTransport
+from tailrace.transports.gtids import AlreadyRead, Awaited, already_read, locate_gtids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.rows.schema import TableSchema
-    from tailrace.selection import Bound
+    from tailrace.selection import Start
     from tailrace.transports import Transport
 
 Wants = Callable[[str, str], bool]
 Notice = Callable[[str], None]
 
 _CACHED: Final = 4096
+_COMMITS: Final = frozenset({EventType.XID, EventType.XA_PREPARE})
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _MICROSECOND: Final = 1_000_000
@@ -129,9 +136,13 @@ class Reader:
         self.server_id = 0
         self._format: FormatDescription | None = None
         self._last = ""
+        self._read: AlreadyRead | None = None
         self._parser = BoundaryParser()
+        if follow and self.selection.end == "now":
+            raise UsageError("what is followed has no end: until=now ends at the present one")
+        self._begin = self._start()
         self.log = Log(
-            self.transport, start=self._start(), follow=follow, verify_checksums=verify_checksums
+            self.transport, start=self._begin, follow=follow, verify_checksums=verify_checksums
         )
 
     @property
@@ -143,31 +154,38 @@ class Reader:
         """Let a reader that follows end, at a transaction's end; from a signal's handler, too."""
         self.stopped = True
 
-    def _start(self) -> Position | None:
+    def _start(self) -> Start | None:
         """Where to begin reading; what stands before is only looked at for its DDL."""
-        bound = self.selection.start
+        start = self.selection.start
         if self.series is None:
-            return None if bound is None else bound.position
-        names = [file.name for file in self.series.files]
-        for each in (bound, None if self.follow else self.selection.end):
-            place = None if each is None else each.position
-            if place is not None and place.file not in names:
-                raise UsageError(
-                    f"{place.file} is not among the logs of {self.name}: {names[0]} to {names[-1]}"
-                )
-        if bound is None or self.series.files[0].joined:  # a pipe is gone through, once
+            return agreed_start(self.transport, start)
+        files = self.series.files
+        for place in (start, None if self.follow else self.selection.end):
+            if isinstance(place, Position):
+                self.transport.locate(place)
+        if isinstance(start, (GtidSet, GtidList)):
+            self._read = already_read(start)
+        if start is None or start == "oldest" or self._looks_for_start:
             return None
-        start = bound.position if bound.gtid is None else self._place_of(self.series, bound.gtid)
-        if start is None or start <= Position(names[0], len(MAGIC)):
+        place = (
+            self.transport.locate(start) if self._read is None else locate_gtids(files, self._read)
+        )
+        if place is None or place <= Position(files[0].name, len(MAGIC)):
             return None
-        read_definitions(self.series, start, self.catalogue)
-        return Position(start.file, max(start.offset, len(MAGIC)))
+        read_definitions(self.series, place, self.catalogue)
+        return Position(place.file, max(place.offset, len(MAGIC)))
 
-    def _place_of(self, series: LogSeries, gtid: str) -> Position:
-        try:
-            return find_gtid(series, gtid)
-        except GtidError as error:
-            raise UsageError(f"no transaction {gtid} in the logs of {self.name}: {error}") from None
+    @property
+    def _looks_for_start(self) -> bool:
+        """Whether the start is met by reading: in a pipe, which is gone through once; and of times,
+        so that a clock that was set back loses no transaction.
+        """
+        start, series = self.selection.start, self.series
+        if series is None or start is None:
+            return False
+        if start == "now" and series.files[0].joined:
+            raise UsageError(f"{self.name}: what comes through a pipe has no present end")
+        return isinstance(start, Time) or series.files[0].joined
 
     @property
     def inside(self) -> bool:
@@ -197,9 +215,15 @@ class Reader:
             yield event
 
     def __iter__(self) -> Iterator[Step]:
-        start, end = self.selection.start, self.selection.end
-        begun = start is None
+        end = self.selection.end
+        begun = self.selection.start is None or self.selection.start == "oldest"
+        looks = self._looks_for_start
+        read = deepcopy(self._read)
+        entering = read if looks else None
+        awaited = self._awaited()
         ended = False
+        wanted = True
+        first_event: Event | None = None
         group: Group | None = None
         inner = 0
         parser = self._parser = BoundaryParser()
@@ -213,30 +237,67 @@ class Reader:
                 inside = parser.inside
                 boundary = feed(event)
                 if boundary is Boundary.OUTSIDE or parser.discarded:
-                    group = None
+                    group, wanted = None, True
+                    if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+                        if awaited is not None:
+                            awaited.take(event)
+                        if entering is not None:
+                            self._enter_pipe(entering, event.gtids)
+                            entering = None
                 elif not inside:
                     group = _group(event)
-                    time = group.time_of(event)
-                    begun = begun or (
-                        start is not None and start.met(group.start, group.gtid, time)
+                    begun = begun or not looks or _met(self.selection.start, group, event)
+                    ended = begun and (
+                        _met(end, group, event) or (awaited is not None and not awaited.left)
                     )
-                    ended = begun and end is not None and end.met(group.start, group.gtid, time)
                     if ended:
+                        self._parser = BoundaryParser()  # this event is no part of what was read
                         break
+                    wanted = read is None or not read.holds(event)
+                    first_event = None if awaited is None else event
                 if boundary is Boundary.END:
                     kind = parser.kind
+                    if awaited is not None and first_event is not None:
+                        awaited.take(first_event)
             first = 0
             if event.inner_index is not None:
                 first = inner
                 inner += event.header.length
-            schema = self._look_at(event, begun)
-            if begun:
-                yield Step(event, boundary, group, kind, schema, first)
+            given = begun and wanted
+            schema = self._look_at(event, given)
+            over = False
+            if given:
+                step = Step(event, boundary, group, kind, schema, first)
+                over = is_over(step)
+                yield step
+                del step
                 if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
                     self.on_pause()
             del event  # before the next is read: both may be large
+            if over and awaited is not None and not awaited.left:
+                ended = True
+                break
         if not self.stopped:
-            self._check_met(begun=begun, ended=ended)
+            self._check_met(begun=begun, ended=ended, awaited=awaited)
+
+    def _awaited(self) -> Awaited | None:
+        """What is to be read until the end that was asked for, where GTIDs say that."""
+        end = self.selection.end
+        if not isinstance(end, (GtidSet, GtidList)):
+            return None
+        awaited = Awaited(end)
+        start = self.selection.start
+        if isinstance(start, (GtidSet, GtidList)):
+            awaited.without(start)
+        elif isinstance(self._begin, Position):
+            awaited.without(gtids_before(self.transport, self._begin))
+        return awaited
+
+    def _enter_pipe(self, read: AlreadyRead, before: GtidSet | GtidList) -> None:
+        """The first list in a pipe, of what stands before it."""
+        if not read.covers(before):
+            raise GtidError(f"{self.name}: {read.refusal(before)} not in it, and was not read")
+        read.enter(before)
 
     def _look_at(self, event: Event, begun: bool) -> TableSchema | None:
         """Take in what an event says for those behind it; the schema of rows that are wanted."""
@@ -256,7 +317,7 @@ class Reader:
         self._last = file = first.file or ""
         self.server_id = self.server_id or first.header.server_id
         for bound in (self.selection.start, self.selection.end):
-            place = None if bound is None else bound.position
+            place = bound if isinstance(bound, Position) else None
             if place is not None and place.number is not None and _base(place.file) != _base(file):
                 raise UsageError(f"{place.file} is not a log of {self.name}, {file} is")
 
@@ -292,20 +353,34 @@ class Reader:
             self._noticed.add(table)
             self.notice(text)
 
-    def _check_met(self, *, begun: bool, ended: bool) -> None:
+    def _check_met(self, *, begun: bool, ended: bool, awaited: Awaited | None) -> None:
         """A place that was asked for and is not there is a mistake, not an empty answer."""
+        if awaited is not None and awaited.left:
+            raise UsageError(f"{self.name} ends, and these GTIDs were not read: {awaited.left}")
         for bound, met in ((self.selection.start, begun), (self.selection.end, ended)):
-            if bound is not None and not met and self._is_missing(bound):
+            if self.series is not None or met or not isinstance(bound, Position):
+                continue
+            if self._last and bound > Position(self._last, _FARTHEST):
                 raise UsageError(
-                    f"no transaction {bound.gtid} in the logs of {self.name}"
-                    if bound.gtid is not None
-                    else f"{bound} is behind the end of {self.name}: it ends in {self._last}"
+                    f"{bound} is behind the end of {self.name}: it ends in {self._last}"
                 )
 
-    def _is_missing(self, bound: Bound) -> bool:
-        if bound.position is None or self.series is not None:
-            return bound.gtid is not None
-        return bool(self._last) and bound.position > Position(self._last, _FARTHEST)
+
+def _met(bound: object, group: Group, first: Event) -> bool:
+    """Whether a transaction begins at a place or time, or after it; no GTIDs are met so."""
+    if isinstance(bound, Position):
+        return group.start >= bound
+    return isinstance(bound, Time) and group.time_of(first) >= bound.microseconds
+
+
+def is_over(step: Step) -> bool:
+    """Whether all of a transaction came; a payload's own event ends one, but comes before it."""
+    event = step.event
+    if event.inner_index is None:
+        return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
+    return event.header.type in _COMMITS or (
+        isinstance(event, QueryEvent) and event.sql_bytes == b"COMMIT"
+    )
 
 
 def _base(name: str) -> str:
@@ -325,6 +400,33 @@ def defines(event: QueryEvent) -> bool:
     """Whether a statement must be shown to a catalogue."""
     raw = event.sql_bytes
     return raw not in {b"BEGIN", b"COMMIT"} and classify(event.sql).changes_schema
+
+
+def gtids_before(transport: Transport, start: Position) -> GtidSet | GtidList | None:
+    """The GTIDs of all that stands before a position: its file's list, and what follows that.
+
+    None where the file has no GTIDs.
+    """
+    seen: GtidSet | GtidList | None = None
+    log = Log(
+        transport,
+        start=Position(start.file, len(MAGIC)),
+        verify_checksums=False,
+        expand_payloads=False,
+    )
+    for event in log:
+        if event.file == start.file and (event.offset or 0) >= start.offset:
+            break
+        if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+            seen = event.gtids.copy()
+        elif isinstance(event, GtidEvent) and event.gtid is not None:
+            seen = seen if isinstance(seen, GtidSet) else GtidSet()
+            seen.add(event.gtid)
+        elif isinstance(event, MariadbGtidEvent):
+            seen = seen if isinstance(seen, GtidList) else GtidList()
+            seen.update(event.gtid)
+    log.close()
+    return seen
 
 
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:

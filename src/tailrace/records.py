@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.ahead import Ahead
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
-from tailrace.events import FormatDescription, QueryEvent, RowsEvent, TransactionPayloadEvent
+from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
-from tailrace.reader import Group
+from tailrace.reader import Group, is_over
 from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
 from tailrace.rows.as_json import Origin, change_record
 from tailrace.rows.row import RowSet
@@ -42,7 +42,6 @@ _OLD_ROWS: Final = frozenset(
         EventType.PARTIAL_ROW_DATA,
     }
 )
-_COMMITS: Final = frozenset({EventType.XID, EventType.XA_PREPARE})
 _READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 
@@ -170,7 +169,7 @@ class Changes:
         self._keeps = True
         for step in self.reader:
             yield from self._take(step)
-            ended = _is_over(step)
+            ended = is_over(step)
             del step  # before the next is read: its event may be large
             if ended:
                 yield Ended()
@@ -377,13 +376,3 @@ class Changes:
             StatementChange,
         )
         raise error
-
-
-def _is_over(step: Step) -> bool:
-    """Whether all of a transaction came; a payload's own event ends one, but comes before it."""
-    event = step.event
-    if event.inner_index is None:
-        return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
-    return event.header.type in _COMMITS or (
-        isinstance(event, QueryEvent) and event.sql_bytes == b"COMMIT"
-    )

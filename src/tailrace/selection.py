@@ -1,4 +1,4 @@
-"""Which part of a log is asked for: tables by pattern, transactions by where they begin."""
+"""Which part of a log is asked for: tables by pattern, transactions by a start and an end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
+from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, UsageError
-from tailrace.gtid import Gtid, MariadbGtid
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.position import Position
 from tailrace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
 
     Patterns = str | Sequence[str] | None
     TableName = tuple[str, str]
@@ -23,11 +25,21 @@ if TYPE_CHECKING:
 _WILD: Final = re.compile(r"[*?\[]")
 _LISTED: Final = 10
 """Tables that an error lists, at most."""
-_FILE: Final = re.compile(r"[^:]+\.\d+", re.ASCII)
-_POSITION: Final = re.compile(r"(?:.+\.\d+|-):\d+", re.ASCII)
-"""``-`` is standard input."""
-_MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+", re.ASCII)
-_MYSQL_GTID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME: Final = re.compile(r"\d{4}-?\d\d-?\d\d[T ]\d", re.ASCII)
+_POSITION: Final = re.compile(r"[^,]+:\d+", re.ASCII)
+_FILE: Final = re.compile(r"[^:,]+\.\d+", re.ASCII)
+_MARIADB_GTIDS: Final = re.compile(r"\d+-\d+-\d+\s*(,|\Z)", re.ASCII)
+_MYSQL_GTIDS: Final = re.compile(
+    r"\{?[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}\}?\s*:",
+    re.ASCII | re.IGNORECASE,
+)
+_ONE_GTID: Final = re.compile(r"[^:,]+(:[^:,\d][^:,]*)?:\s*\d+", re.ASCII)
+_FORMS: Final = (
+    "oldest, now, a position (binlog.000003:1234), a file (binlog.000003), GTIDs (uuid:1-77, or"
+    " MariaDB's 0-1-77; gtid: may stand before them), or a time (2026-11-21T09:30:00, UTC where it"
+    " names no zone, as +02:00)"
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -165,87 +177,141 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A place between transactions: exactly one of the three is set.
+class Time:
+    """A time in a log: microseconds UTC."""
 
-    ``position`` is met by transactions that begin there or behind, ``gtid`` (its text) by the
-    transaction of that GTID and all behind it, ``time`` (microseconds UTC) by the first that was
-    committed then or later and all behind it.
-    """
-
-    position: Position | None = None
-    gtid: str | None = None
-    time: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """``binlog.000003:1234``, ``binlog.000003``, a GTID of either flavour, or ISO-8601 in UTC.
-
-        Raises UsageError.
-        """
-        text = text.strip()
-        if _POSITION.fullmatch(text):
-            return cls(position=Position.parse(text))
-        if _FILE.fullmatch(text) and not text[:4].isdigit():
-            return cls(position=Position(text, 4))
-        try:
-            if _MARIADB_GTID.fullmatch(text) and not _is_date(text):
-                return cls(gtid=str(MariadbGtid.parse(text)))
-            if _MYSQL_GTID.match(text):
-                return cls(gtid=str(Gtid.parse(text)))
-        except GtidError as error:
-            raise UsageError(str(error)) from None
-        return cls(time=_microseconds(text))
-
-    def met(self, start: Position, gtid: str | None, time: int) -> bool:
-        """Whether a transaction that begins at ``start`` is at this place or behind it."""
-        if self.position is not None:
-            return start >= self.position
-        if self.gtid is not None:
-            return gtid == self.gtid
-        return self.time is not None and time >= self.time
+    microseconds: int
 
     def __str__(self) -> str:
-        if self.time is not None:
-            return (_EPOCH + timedelta(microseconds=self.time)).isoformat()
-        return str(self.position or self.gtid)
+        return (_EPOCH + timedelta(microseconds=self.microseconds)).isoformat()
 
 
-def _is_date(text: str) -> bool:
-    """``2026-11-21`` is a day, not a MariaDB GTID: a domain of four digits, a server below 13."""
-    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None
+Start = Literal["oldest", "now"] | Position | GtidSet | GtidList | Time
+"""Where reading begins: with the oldest log; at the log's present end; at a place where a
+transaction ended; after GTIDs that were read already, with what is not among them (of MariaDB's,
+in each domain, after the one that is named); with the first transaction that was committed at a
+time or later."""
+Until = Literal["now"] | Position | GtidSet | GtidList | Time
+"""Where reading ends: before the first transaction that begins at a position or after it, or was
+committed at a time or later; once all of some GTIDs were read; at the present end."""
 
 
-def _microseconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+def start_of(given: object, name: str = "start") -> Start | None:
+    """What a start means that a caller gave as an object or as text; None stays None.
+
+    ``oldest``, ``now``, ``binlog.000003:1234``, ``binlog.000003`` (its first event), GTIDs of
+    either flavour (also behind ``gtid:``), or a time in ISO-8601, which is UTC where it names no
+    zone. One GTID alone means all of its source up to it: ``uuid:77`` is ``uuid:1-77``. Raises
+    UsageError; ``name`` is what it calls the argument.
+    """
+    found = _bound(given, name)
+    if isinstance(found, Gtid):
+        return GtidSet({(found.uuid, found.tag): [(1, found.gno + 1)]})
+    return found
+
+
+def until_of(given: object, name: str = "until") -> Until | None:
+    """The same of an end, where one GTID alone is just that one. Raises UsageError."""
+    found = _bound(given, name)
+    if found == "oldest":
+        raise UsageError(f"{name}: oldest is where a log begins: nothing is before it")
+    if isinstance(found, Gtid):
+        return GtidSet({(found.uuid, found.tag): [(found.gno, found.gno + 1)]})
+    return found
+
+
+def one_start(stated: Start | None, given: Start | None, source: str) -> Start | None:
+    """The start of a source whose URL may state one, and for which another may be given.
+
+    Raises UsageError where the two differ.
+    """
+    if stated is not None and given is not None and stated != given:
         raise UsageError(
-            f"not a place in a log: {text!r} (a position is binlog.000003:1234, a GTID "
-            "uuid:number or domain-server-number, a time 2026-11-21T09:30:00, in UTC)"
-        ) from None
+            f"{source}: its URL says to begin at {start_text(stated)}, and {start_text(given)} is"
+            " given: leave one of the two out"
+        )
+    return stated if given is None else given
+
+
+def start_text(start: Start) -> str:
+    """A start on one line."""
+    if isinstance(start, GtidSet | GtidList):
+        return f"gtid:{start.text() if isinstance(start, GtidSet) else start}"
+    return str(start)
+
+
+def _bound(given: object, name: str) -> Start | Gtid | None:
+    if isinstance(given, str):
+        return _parsed(given.strip(), name)
+    if isinstance(given, MariadbGtid):
+        return GtidList([given])
+    if isinstance(given, datetime):
+        return _time(given, str(given), name, zone=None)
+    if given is None or isinstance(given, Position | Gtid | GtidSet | GtidList | Time):
+        return given
+    raise UsageError(f"{name} is {_FORMS}, and not {given!r}")
+
+
+def _parsed(text: str, name: str) -> Start | Gtid:
+    word = text.lower()
+    if word in {"oldest", "now"}:
+        return "oldest" if word == "oldest" else "now"
+    if word.startswith("gtid:"):
+        return _gtids(text[len("gtid:") :].strip(), text, name)
+    if _DAY.fullmatch(text):
+        raise UsageError(
+            f"{name}: {text} may be a day or a GTID: write {text}T00:00:00 or gtid:{text}"
+        )
+    if _TIME.match(text):
+        try:
+            return _time(datetime.fromisoformat(text), text, name, zone=UTC)
+        except ValueError as error:
+            raise UsageError(f"{name}: {text!r} is no time: {error}") from None
+    if _MARIADB_GTIDS.match(text) or _MYSQL_GTIDS.match(text):
+        return _gtids(text, text, name)
+    if _POSITION.fullmatch(text):
+        return Position.parse(text)
+    if _FILE.fullmatch(text):
+        return Position(text, len(MAGIC))
+    raise UsageError(f"{name} is {_FORMS}, and not {text!r}")
+
+
+def _gtids(text: str, given: str, name: str) -> GtidSet | GtidList | Gtid:
+    try:
+        if _MARIADB_GTIDS.match(text):
+            return GtidList.parse(text)
+        if _ONE_GTID.fullmatch(text):
+            return Gtid.parse(text)
+        found = GtidSet.parse(text)
+    except GtidError as error:
+        raise UsageError(f"{name} is {_FORMS}, and not {given!r}: {error}") from None
+    if text and not found:
+        raise UsageError(f"{name}: {given!r} has no number of a transaction")
+    return found
+
+
+def _time(moment: datetime, text: str, name: str, *, zone: tzinfo | None) -> Time:
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+        if zone is None:
+            raise UsageError(f"{name}: the datetime {text} has no tzinfo: give it one, as UTC")
+        moment = moment.replace(tzinfo=zone)
+    return Time((moment - _EPOCH) // timedelta(microseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The transactions from ``start`` (inclusive) up to ``end`` (exclusive), by where they begin.
+    """The transactions from ``start`` on, up to ``end``. None leaves a side open.
 
-    What begins inside is read to its end. None leaves a side open.
+    What begins inside is read to its end.
     """
 
-    start: Bound | None = None
-    end: Bound | None = None
+    start: Start | None = None
+    end: Until | None = None
 
     @classmethod
-    def parse(cls, start: str | None, end: str | None) -> Self:
-        """Both bounds as a user writes them (see `Bound.parse`)."""
-        return cls(
-            None if start is None else Bound.parse(start),
-            None if end is None else Bound.parse(end),
-        )
+    def parse(cls, start: object, end: object) -> Self:
+        """Both bounds as a user of the command writes them (`start_of`, `until_of`)."""
+        return cls(start_of(start, "--from"), until_of(end, "--until"))
 
 
 def time_text(microseconds: int) -> str:

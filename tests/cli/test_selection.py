@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from tailrace.errors import UsageError
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.position import Position
-from tailrace.selection import Bound, TableFilter
+from tailrace.selection import TableFilter, Time, start_of, until_of
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 
@@ -17,30 +19,79 @@ UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 @pytest.mark.parametrize(
     ("text", "bound"),
     [
-        ("binlog.000003:1234", Bound(position=Position("binlog.000003", 1234))),
-        ("mysql-bin.2:4", Bound(position=Position("mysql-bin.2", 4))),
-        ("binlog.000003", Bound(position=Position("binlog.000003", 4))),
-        (f" {UUID}:5 ", Bound(gtid=f"{UUID}:5")),
-        (f"{UUID.upper()}:5", Bound(gtid=f"{UUID}:5")),
-        (f"{UUID}:tag:5", Bound(gtid=f"{UUID}:tag:5")),
-        ("0-100-5", Bound(gtid="0-100-5")),
-        ("2026-11-21", Bound(time=1795219200_000000)),
-        ("2026-11-21T09:12:36", Bound(time=1795252356_000000)),
-        ("2026-11-21 09:12:36.876595", Bound(time=1795252356_876595)),
-        ("2026-11-21T10:12:36+01:00", Bound(time=1795252356_000000)),
-        ("2026-11-21T09:12:36Z", Bound(time=1795252356_000000)),
+        ("oldest", "oldest"),
+        (" NOW ", "now"),
+        ("binlog.000003:1234", Position("binlog.000003", 1234)),
+        ("mysql-bin.2:4", Position("mysql-bin.2", 4)),
+        ("a:b.000003:5", Position("a:b.000003", 5)),
+        ("-:120", Position("-", 120)),
+        ("binlog.000003", Position("binlog.000003", 4)),
+        (f"{UUID}:1-5:8", GtidSet.parse(f"{UUID}:1-5:8")),
+        (f"{UUID}:5-5", GtidSet.parse(f"{UUID}:5")),
+        (f" {UUID}:5 ", GtidSet.parse(f"{UUID}:1-5")),
+        (f"{UUID.upper()}:5", GtidSet.parse(f"{UUID}:1-5")),
+        (f"{UUID}:tag:5", GtidSet.parse(f"{UUID}:tag:1-5")),
+        (f"{UUID}:1,\n{UUID[:-1]}2:3", GtidSet.parse(f"{UUID}:1,{UUID[:-1]}2:3")),
+        ("gtid:", GtidSet()),
+        ("0-100-5", GtidList.parse("0-100-5")),
+        ("0-100-5,1-1-7", GtidList.parse("0-100-5,1-1-7")),
+        ("gtid:2026-11-21", GtidList.parse("2026-11-21")),
+        ("2026-11-21T09:12:36", Time(1795252356_000000)),
+        ("2026-11-21 09:12:36.876595", Time(1795252356_876595)),
+        ("2026-11-21T10:12:36+01:00", Time(1795252356_000000)),
+        ("2026-11-21T09:12:36Z", Time(1795252356_000000)),
+        ("2026-11-21T09:12", Time(1795252320_000000)),
+        (datetime(2026, 11, 21, 9, 12, 36, tzinfo=UTC), Time(1795252356_000000)),
+        (Gtid.parse(f"{UUID}:5"), GtidSet.parse(f"{UUID}:1-5")),
+        (MariadbGtid(0, 100, 5), GtidList.parse("0-100-5")),
+        (Position("b.1", 4), Position("b.1", 4)),
+        (GtidSet.parse(f"{UUID}:5"), GtidSet.parse(f"{UUID}:5")),
+        (None, None),
     ],
 )
-def test_parse(text, bound):
-    assert Bound.parse(text) == bound
+def test_starts(text, bound):
+    assert start_of(text) == bound
+    if bound is not None:
+        assert start_of(bound) == bound
+
+
+def test_until_one_gtid_is_just_that():
+    assert until_of(f"{UUID}:5") == GtidSet.parse(f"{UUID}:5")
+    assert until_of(f"{UUID}:1-5") == GtidSet.parse(f"{UUID}:1-5")
+    assert until_of("binlog.000003") == Position("binlog.000003", 4)
+    with pytest.raises(UsageError):
+        until_of("oldest")
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "binlog.000003:", ":4", f"{UUID}:0", f"{UUID}:x", "9-9", "2026-13-01"]
+    "text",
+    [
+        *("", "yesterday", "rubbish", "binlog.000003:", ":4", "9-9", "binlog"),
+        *(f"{UUID}:0", f"{UUID}:x", UUID, "gtid:x", "2026-11-21T25:00", "99999999999999999999-1-1"),
+        *(7, 7.5, b"now"),
+    ],
 )
 def test_what_is_no_place(text):
-    with pytest.raises(UsageError):
-        Bound.parse(text)
+    with pytest.raises(UsageError, match=r"^from(:| is)"):
+        start_of(text, "from")
+
+
+@pytest.mark.parametrize("text", ["2026-11-21", "2026-13-01"])
+def test_a_day_may_be_a_gtid(text):
+    with pytest.raises(UsageError, match=f"write {text}T00:00:00 or gtid:{text}"):
+        start_of(text)
+
+
+def test_a_datetime_without_zone():
+    with pytest.raises(UsageError, match="tzinfo"):
+        start_of(datetime(2026, 11, 21))  # noqa: DTZ001 - as a user may
+
+
+def test_the_error_shows_all_forms():
+    with pytest.raises(UsageError) as caught:
+        start_of("tomorrow")
+    for form in ("oldest", "now", "binlog.000003:1234", "uuid:1-77", "0-1-77", "2026-11-21T09:30"):
+        assert form in str(caught.value)
 
 
 def test_patterns():
@@ -66,11 +117,11 @@ def test_ranges(run, log):
     everything = heads(run("log", log))
     assert len(everything) > 500
     for first, last in ((0, 3), (5, 6), (240, 300), (400, 520), (100, 100)):
-        for part in (0, 1):  # by position, by GTID
-            ran = run(
-                "log", log, "--from", everything[first][part], "--until", everything[last][part]
-            )
-            assert (ran.status, heads(ran)) == (0, everything[first:last]), (first, last, part)
+        ran = run("log", log, "--from", everything[first][0], "--until", everything[last][0])
+        assert (ran.status, heads(ran)) == (0, everything[first:last]), (first, last)
+        # by GTID: after the one that was read, up to the last that is to be read
+        ran = run("log", log, "--from", everything[first][1], "--until", everything[last][1])
+        assert (ran.status, heads(ran)) == (0, everything[first + 1 : last + 1]), (first, last)
     start = everything[300][0]
     assert heads(run("log", log, "--from", start)) == everything[300:]
     assert heads(run("log", log, "--until", start)) == everything[:300]
@@ -82,8 +133,8 @@ def test_times(run, log):
     expected = next(index for index, head in enumerate(everything) if head[2] >= everything[200][2])
     assert heads(run("log", log, "--from", moment)) == everything[expected:]
     assert heads(run("log", log, "--until", moment)) == everything[:expected]
-    assert heads(run("log", log, "--from", "2999-01-01")) == []
-    assert heads(run("log", log, "--until", "1999-01-01")) == []
+    assert heads(run("log", log, "--from", "2999-01-01T00:00")) == []
+    assert heads(run("log", log, "--until", "1999-01-01T00:00")) == []
 
 
 def test_from_a_position_names_are_known_by_the_ddl_before_it(run, shop):
@@ -114,6 +165,34 @@ def test_a_whole_file(run, shop):
     ]
 
 
+@pytest.mark.parametrize("until", ["binlog.000002", "binlog.000003:4", "transaction", "gtid"])
+def test_an_end_where_no_transaction_is_open(run, log, tmp_path, until):
+    """Nothing says that the log ends inside a transaction."""
+    everything = heads(run("log", log))
+    number = 120
+    if until == "transaction":
+        until = everything[number][0]
+    elif until == "gtid":
+        until = everything[number - 1][1]
+    else:
+        number = sum(Position.parse(head[0]) < start_of(until) for head in everything)
+    ways = [["--as", "text"], ["--as", "json"], ["--as", "sql"]]
+    ways += [["--as", "raw", "--into", tmp_path / "cut.000001"], ["--as", "json", "--events"]]
+    for way in ways:
+        ran = run("log", log, "--until", until, *way)
+        assert ran.status == 0
+        assert "inside" not in ran.out[-200:] + ran.err
+        assert "no end" not in ran.err
+        if way[1] == "text":
+            assert heads(ran) == everything[:number]
+    assert len(heads(run("log", tmp_path))) == number
+    undone = run("log", log, "--as", "undo", "--until", until, "--statements", "skip")
+    assert (undone.status, "no end" in undone.err) == (0, False)
+    counted = json.loads(run("stat", log, "--as", "json", "--until", until).out)
+    assert (counted["transactions"], counted["unfinished"]) == (number, 0)
+    assert run("log", tmp_path, "--verify").status == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -125,11 +204,11 @@ def test_a_whole_file(run, shop):
             ["--until", "binlog.000009:4"],
             "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
         ),
-        (["--from", f"{UUID}:999999"], f"no transaction {UUID}:999999 in the logs of mysql"),
-        (["--until", f"{UUID}:999999"], f"no transaction {UUID}:999999 in the logs of mysql"),
+        (["--from", f"{UUID}:999999"], "999999 is not in the logs"),
+        (["--until", f"{UUID}:999999"], f"these GTIDs were not read: {UUID}:999999"),
         (["--from", "binlog.000001:160"], "binlog.000001 at 160"),
         (["--from", "binlog.000001:99999999"], "no position 99999999"),
-        (["--from", "soon"], "not a place in a log: 'soon'"),
+        (["--from", "soon"], "--from is oldest, now, a position"),
     ],
 )
 def test_places_that_are_not_there(run, shop, options, message):

@@ -152,8 +152,8 @@ def test_parts(run, worked, how):
         ["--from", first[0], "--until", last[0]],
         ["--until", last[1]],
         ["--from", first[0], "--until", last[1]],
-        ["--from", "2026-01-01", "--until", "2100-01-01"],
-        ["--from", "2100-01-01"],
+        ["--from", "2026-01-01T00:00", "--until", "2100-01-01T00:00"],
+        ["--from", "2100-01-01T00:00"],
         ["--tables", "d.t"],
         ["--rewrite-db", "d=n", "--tables", "n.*"],
     ):
@@ -174,20 +174,21 @@ def test_from_a_position(run, worked):
 
 def test_a_start_in_the_url(run, worked):
     transactions = gtids(worked)
-    gtid, place = transactions[9]
+    _, place = transactions[9]
     live = run("log", "--as", "json", url(worked, options=f"?position={place}"))
     assert live.out == run("log", "--as", "json", "--from", place, worked.data).out
     before = transactions[8][0]
     if worked.flavour == "mysql":
         before = before.replace(":", ":1-")
-    live = run("log", "--as", "json", url(worked, options=f"?gtid={before}"))
-    assert live.err == ""
-    assert live.out == run("log", "--as", "json", "--from", gtid, worked.data).out
+    for option in ("gtid", "start"):
+        live = run("log", "--as", "json", url(worked, options=f"?{option}={before}"))
+        assert live.err == ""
+        assert live.out == run("log", "--as", "json", "--from", place, worked.data).out
     live = run("log", "--as", "json", url(worked, options="?start=now"))
     assert (live.status, live.out) == (0, "")
     assert_refused(
         run("log", "--from", place, url(worked, options="?start=now")),
-        "its URL says where to begin, and --from",
+        "its URL says to begin at now, and binlog.",
     )
 
 
@@ -243,10 +244,11 @@ NO_GTID = {"mysql": "11111111-e58b-11f1-8132-02fc00000001:999999", "mariadb": "0
 
 def test_places_that_are_not_there(run, worked):
     none = NO_GTID[worked.flavour]
-    for option in ("--from", "--until"):
-        ran = run("log", option, none, url(worked))
-        assert ran.status == 2
-        assert f"no transaction {none} in the logs of {name(worked)}" in ran.err
+    ran = run("log", "--until", none, url(worked))
+    assert ran.status == 2
+    assert f"{name(worked)} ends, and these GTIDs were not read: {none}" in ran.err
+    words = "GTIDs to begin behind" if worked.flavour == "mysql" else "1236"
+    assert_refused(run("log", "--from", none, url(worked)), words)
     assert_refused(run("log", "--from", "other.000001", url(worked)), "1236")
     assert_refused(run("log", "--from", "binlog.000009", url(worked)), "1236")
     assert_refused(
@@ -275,11 +277,11 @@ def test_what_servers_refuse(run, worked, command, monkeypatch):
         ([f"{secret}?position=binlog.000007:4"], "1236"),
         ([f"{secret}?position=binlog.000001:99999999"], "1236"),
         ([f"{secret}?unknown=1"], "unknown"),
-        ([f"{secret}?start=now", "--from", "binlog.000001:4"], "says where to begin"),
-        ([secret, "--from", wrong], "not a place in a log"),
+        ([f"{secret}?start=now", "--from", "binlog.000001:4"], "its URL says to begin at now"),
+        ([secret, "--from", wrong], "--from is oldest, now, a position"),
         ([secret, "--keyring", "keys.json"], "--keyring has the keys of files"),
         ([secret, "--nonsense"], "nonsense"),
-        ([secret, "--until", f"x{secret}"], "not a place in a log"),
+        ([secret, "--until", f"x{secret}"], "--until is oldest, now, a position"),
         ([secret, "--as", wrong], "--as"),
     ):
         ran = run(*command, *arguments)

@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
@@ -173,11 +175,56 @@ def test_leaving_an_iteration_closes_the_connection(worked):
     wait_until(lambda: worked.query(dumps)[0][0] == 0)
 
 
+def seqs(batches):
+    return sorted(seq for batch in batches for seq in batch.column("_seq").to_pylist())
+
+
+def test_a_start_as_text_gives_what_was_not_read(worked):
+    """By position, by GTIDs and by time, in `open` and `changes`, against the server's files."""
+    log = tailrace.open(url_of(worked))
+    places = [
+        (each.start, str(log.position), str(log.gtids), each.events[0])
+        for each in log.transactions()
+    ]
+    number = len(places) // 2
+    start, position, gtids, first = places[number]
+    expected = [each.start for each in tailrace.open(folder(worked)).transactions()][number:]
+    everything = seqs(tailrace.changes(folder(worked), statements="skip"))
+    seq = (start.number << 92) + (start.offset << 48)
+    left = [each for each in everything if each >= seq]
+    assert 0 < len(left) < len(everything)
+    for text in (position, str(start), gtids, f"gtid:{gtids}"):
+        found = [each.start for each in tailrace.open(url_of(worked), start=text).transactions()]
+        assert found == expected
+        assert seqs(tailrace.changes(url_of(worked), start=text, statements="skip")) == left
+    found = tailrace.changes(url_of(worked, f"&start={quote(position)}"), statements="skip")
+    assert seqs(found) == left
+    time = datetime.fromtimestamp(first.timestamp, UTC)
+    place = next(tailrace.open(folder(worked), start=time).transactions()).start
+    assert next(tailrace.open(url_of(worked), start=time.isoformat()).transactions()).start == place
+    seq = (place.number << 92) + (place.offset << 48)
+    found = tailrace.changes(url_of(worked), start=time, statements="skip")
+    assert seqs(found) == [each for each in everything if each >= seq]
+    assert seqs(tailrace.changes(url_of(worked), start="now", statements="skip")) == []
+
+
+def test_a_start_that_is_none_is_an_error_of_the_call(worked):
+    for function in (tailrace.open, tailrace.changes):
+        with pytest.raises(UsageError, match="start is oldest, now, a position"):
+            function(url_of(worked), start="rubbish")
+        with pytest.raises(UsageError, match=r"its URL says to begin at now, and .*:4 is given"):
+            function(url_of(worked, "&start=now"), start="binlog.000001:4")
+        two = tailrace.open(f"mysql://root@127.0.0.1:{worked.port},localhost:{worked.port}/")
+        two.seek("2026-11-21T09:30")
+        with pytest.raises(UsageError, match="the place of a time is of one server"):
+            list(two)
+
+
 def test_refusals(mysql97, monkeypatch):
     monkeypatch.delenv("MYSQL_PWD", raising=False)
     with pytest.raises(UsageError, match="keyring"):
         tailrace.open(url_of(mysql97), keyring="keys.json")
-    with pytest.raises(UsageError, match="not a position"):
+    with pytest.raises(UsageError, match="start is oldest, now, a position"):
         tailrace.open(url_of(mysql97), start="nowhere")
     log = tailrace.open(f"mysql://nobody:wrong@127.0.0.1:{mysql97.port}/")
     with pytest.raises(AccessDenied) as caught:

@@ -6,13 +6,15 @@ import dataclasses
 import pickle
 import traceback
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from tailrace.errors import GtidError, TailraceError, UsageError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.url import Host, Source, names_server
 from tailrace.position import Position
+from tailrace.selection import start_of
 
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 SECRET = "s3cret-Wörd"
@@ -126,8 +128,10 @@ def test_where_to_begin(query, start):
     assert type(found) is type(start)
 
 
-def test_an_empty_set_is_of_the_schemes_flavour():
-    assert Source.parse("mariadb://u@h/?gtid=").start == GtidList()
+@pytest.mark.parametrize("text", ["binlog.000003:1234", "0-1-100", "2026-11-21T09:30:00+02:00"])
+def test_a_start_is_read_as_everywhere(text):
+    assert Source.parse("mysql://u@h", start=text).start == start_of(text)
+    assert Source.parse(f"mysql://u@h/?start={quote(text)}").start == start_of(text)
 
 
 def test_numbers():
@@ -146,7 +150,7 @@ def test_numbers():
     [
         "server_id=0", "server_id=4294967296", "server_id=-1", "server_id=x", "server_id=", "server_id=1.5", "heartbeat=0",
         "heartbeat=-1", "heartbeat=nan", "heartbeat=inf", "heartbeat=x", "retry=-1", "connect_timeout=0", "start=first",
-        "position=binlog.000003", "position=binlog.000003:3", "position=:4", "position=/a/b.000001:4", "start=now&gtid=", "position=a.1:4&gtid=0-1-1",
+        "position=now", "position=0-1-1", "gtid=binlog.000003:4", "position=binlog.000003:3", "position=:4", "position=/a/b.000001:4", "start=now&gtid=", "position=a.1:4&gtid=0-1-1",
         "start=oldest&position=a.1:4", "ssl-mode=maybe", "tls-version=TLSv1.1", "tls-version=", "ssl-ca=", "password=x", "nix=1",
         "ssl-mode=REQUIRED&ssl-ca=/ca.pem", "ssl-mode=DISABLED&ssl-cert=/c.pem", "ssl-mode=PREFERRED&ssl-capath=/c",
     ],
@@ -158,7 +162,7 @@ def test_options_that_are_none(query):
 
 @pytest.mark.parametrize("text", ["x", "0-1", f"{UUID}:0", "0-1-1,x", f"{UUID}:1,0-1-1"])
 def test_gtids_that_are_none(text):
-    with pytest.raises(GtidError):
+    with pytest.raises(UsageError):
         Source.parse(f"mysql://u@h/?gtid={text}")
 
 

@@ -13,11 +13,12 @@ import tailrace
 from tailrace.columns import changes
 from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
 from tailrace.position import Position
+from tailrace.selection import Time
 from tailrace.spark import stream_backlog, stream_log
 from tailrace.spark.datasource import BinlogDataSource, Options
 from tailrace.spark.shape import JSON_SCHEMA
 from tailrace.spark.stream import StreamReader
-from tailrace.spark.stream_options import Moment, StreamOptions, parse_start
+from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.transactions import Boundary, BoundaryParser
 from tailrace.transports.taken import Taken
@@ -292,28 +293,11 @@ def test_starts(reader):
         reader(folder, start="binlog.000099:4").initialOffset()
 
 
-@pytest.mark.parametrize(
-    ("text", "meaning"),
-    [
-        ("oldest", "oldest"),
-        ("NOW", "now"),
-        ("binlog.000003:1234", "binlog.000003:1234"),
-        ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77"),
-        ("0-1-77", "0-1-77"),
-        ("gtid:2026-11-21", "2026-11-21"),
-        ("1970-01-01T00:00:01.5Z", Moment(1_500_000)),
-        ("1970-01-01 02:00:01+02:00", Moment(1_000_000)),
-    ],
-)
-def test_texts_of_starts(text, meaning):
-    found = parse_start(text)
-    assert found == meaning or str(found) == meaning
-
-
-@pytest.mark.parametrize("text", ["2026-11-21", "2026-11-21T10:00", "tomorrow", "x:y"])
-def test_texts_of_no_start(text):
-    with pytest.raises(UsageError, match="option start"):
-        parse_start(text)
+def test_the_option_is_read_as_starts_are_everywhere():
+    assert StreamOptions.of({"start": "2026-11-21T10:00+02:00"}).start == Time(1795248000_000000)
+    assert StreamOptions.of({}).start is None
+    with pytest.raises(UsageError, match="option start is oldest, now"):
+        StreamOptions.of({"start": "tomorrow"})
 
 
 def test_options_that_make_no_sense(reader):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tailrace
-from tailrace.errors import GtidError, UsageError
+from tailrace.errors import GtidError
 from tailrace.gtid import Gtid, GtidSet, MariadbGtid
 from tailrace.position import Position
 from tailrace.reader import Reader
@@ -179,14 +179,18 @@ def test_numbers_that_do_not_grow(tmp_path: Path) -> None:
 
 @both
 def test_a_reader_begins_there(tmp_path: Path, flavour: str) -> None:
-    """``--from GTID`` gives that transaction and all behind it."""
+    """``--from GTID`` gives what comes after that transaction, ``--until GTID`` ends with it."""
     series = many(tmp_path, flavour, 9)
     transactions = whole(series)
     for each in (transactions[0], transactions[9], transactions[-1]):
         reader = Reader(series, selection=Selection.parse(str(each.gtid), None))
         starts = dict.fromkeys(step.group.start for step in reader if step.group)
-        assert list(starts) == [one.start for one in transactions[transactions.index(each) :]]
-    with pytest.raises(UsageError, match=r"no transaction .* in the logs of"):
+        number = transactions.index(each) + 1
+        assert list(starts) == [one.start for one in transactions[number:]]
+        reader = Reader(series, selection=Selection.parse(None, str(each.gtid)))
+        starts = dict.fromkeys(step.group.start for step in reader if step.group)
+        assert list(starts) == [one.start for one in transactions[:number]]
+    with pytest.raises(GtidError, match="is not in the logs"):
         Reader(series, selection=Selection.parse(str(name_of(flavour, 99)), None))
 
 

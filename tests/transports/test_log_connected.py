@@ -188,8 +188,10 @@ def test_positions_as_text_and_the_creation_time(tmp_path: Path) -> None:
     assert [event.name for event in resumed] == ["FORMAT_DESCRIPTION", "QUERY", "XID"]
     log.position = Position("binlog.000003", ends[1] or 0)
     assert list(log) == list(resumed)
-    with pytest.raises(UsageError, match="not a position"):
-        log.position = "binlog.000003"
+    log.position = "binlog.000003"
+    assert len(list(log)) == 4
+    with pytest.raises(UsageError, match="start is oldest, now, a position"):
+        log.position = "rubbish"
     with pytest.raises(StorageError, match="no event begins at"):
         list(tailrace.open(path, start=f"binlog.000003:{(ends[1] or 0) + 1}"))
 

@@ -16,7 +16,7 @@ from tailrace.reader import Reader
 from tailrace.records import Changes
 from tailrace.schema import Catalogue
 from tailrace.schema.given import parse
-from tailrace.selection import Bound, Selection
+from tailrace.selection import Selection
 from tailrace.sql import script, statements, undo
 from tools.dumps import dump_databases, quoted, raw_rows
 
@@ -97,8 +97,8 @@ def changes(
     if schema:
         catalogue.given(parse(schema))
     selection = Selection(
-        None if start is None else Bound(position=start),
-        None if end is None else Bound(position=end),
+        start,
+        end,
     )
     return Changes(Reader(series, selection=selection, catalogue=catalogue), statements=statements)
 

@@ -14,6 +14,7 @@ from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import names_server, server, tables_on
 from tailrace.errors import UsageError
+from tailrace.position import Position
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
 from tailrace.selection import Selection, TableFilter
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.records import Changes
-    from tailrace.selection import Bound
     from tailrace.transports import Transport
 
 Sources = Annotated[
@@ -58,14 +58,18 @@ From = Annotated[
     str | None,
     Parameter(
         name="--from",
-        help="Begin with the transaction at a position (``binlog.000003:1234``), a GTID or a time "
-        "(ISO-8601, in UTC), or the first behind it. A server is asked for a position; for a GTID "
-        "or a time its logs are read from the oldest on.",
+        help="Begin at a position (``binlog.000003:1234``) or file, after GTIDs that were read "
+        "already (``uuid:1-77``, ``0-1-77``), with the first transaction committed at a time or "
+        "later (``2026-11-21T09:30:00``, UTC where it names no zone, as ``+02:00``), or ``now``.",
     ),
 ]
 Until = Annotated[
     str | None,
-    Parameter(name="--until", help="End before the transaction at such a place."),
+    Parameter(
+        name="--until",
+        help="End before the transaction at a position or time, or once all of some GTIDs were "
+        "read.",
+    ),
 ]
 SchemaFile = Annotated[
     Path | None,
@@ -185,9 +189,9 @@ def readers(
     With ``kernels`` the reader may be one that gives stretches, too (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
-    logs = find_logs(sources, keyring, start=selection.start, follow=follow)
+    logs = find_logs(sources, keyring, follow=follow)
     places = (selection.start, selection.end)
-    if len(logs) > 1 and (follow or any(each and each.position for each in places)):
+    if len(logs) > 1 and (follow or any(isinstance(each, Position) for each in places)):
         listed = ", ".join(each.name for each in logs)
         what = "one log is followed" if follow else "a position is one log's"
         raise UsageError(f"{what}, and there are several ({listed}): give one")
@@ -214,7 +218,6 @@ def find_logs(
     sources: Sequence[str],
     keyring: str | None = None,
     *,
-    start: Bound | None = None,
     follow: bool = False,
 ) -> list[LogSeries | Transport]:
     """The series of all sources, and the transports of those that are no files, as servers.
@@ -230,7 +233,7 @@ def find_logs(
     others: list[Transport] = []
     for source in sources:
         if names_server(source):
-            transport: Transport | None = server(source, start, follow=follow)
+            transport: Transport | None = server(source, follow=follow)
         else:
             transport = elsewhere(source)
         if transport is None:

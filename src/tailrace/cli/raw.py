@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.cli.lines import say
 from tailrace.cli.options import say_how_it_ended
-from tailrace.constants import MAGIC, ChecksumAlgorithm, Flavour
+from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import BoundaryError, StatementChange, UsageError
-from tailrace.events import (
-    GtidEvent,
-    GtidListEvent,
-    MariadbGtidEvent,
-    PreviousGtidsEvent,
-)
-from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import ByTable, Pipeline, Rename
-from tailrace.log import Log
 from tailrace.log_name import LogName
-from tailrace.position import Position
+from tailrace.reader import gtids_before
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.transactions import Boundary
@@ -30,9 +22,9 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event, QueryEvent
     from tailrace.handlers.base import Outcome
+    from tailrace.position import Position
     from tailrace.reader import Reader
     from tailrace.selection import TableFilter
-    from tailrace.transports import Transport
     from tailrace.writing import LogWriter
 
 
@@ -127,7 +119,7 @@ class RawOutput:
             server_id=reader.server_id or 1,
             server_version=form.server_version,
             checksum="crc32" if sums else "none",
-            gtids=None if start is None else gtids_before(reader.transport, start, form.flavour),
+            gtids=None if start is None else gtids_before(reader.transport, start),
             sync="none",
         )
         return self._writer
@@ -152,27 +144,3 @@ class RawOutput:
             "--tables and --exclude cannot choose it; --statements skip leaves such out",
             StatementChange,
         )
-
-
-def gtids_before(transport: Transport, start: Position, flavour: Flavour) -> GtidSet | GtidList:
-    """The GTIDs of all that stands before a position: its file's list, and what follows that."""
-    seen: GtidSet | GtidList = GtidSet() if flavour is Flavour.MYSQL else GtidList()
-    log = Log(
-        transport,
-        start=Position(start.file, len(MAGIC)),
-        verify_checksums=False,
-        expand_payloads=False,
-    )
-    for event in log:
-        if event.file == start.file and (event.offset or 0) >= start.offset:
-            break
-        if isinstance(event, PreviousGtidsEvent):
-            seen = event.gtids.copy()
-        elif isinstance(event, GtidListEvent):
-            seen = GtidList(event.entries)
-        elif isinstance(event, GtidEvent) and isinstance(seen, GtidSet) and event.gtid is not None:
-            seen.add(event.gtid)
-        elif isinstance(event, MariadbGtidEvent) and isinstance(seen, GtidList):
-            seen.update(event.gtid)
-    log.close()
-    return seen

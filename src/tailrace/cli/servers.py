@@ -6,14 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.live.transport import ServerTransport
     from tailrace.live.url import Source
-    from tailrace.selection import Bound, TableName
+    from tailrace.selection import TableName
 
 _RETRY: Final = 60.0
 """Seconds that a broken connection is tried again for by a command that ends."""
@@ -39,20 +37,11 @@ def parsed(url: str, *, follow: bool = False) -> Source:
     return source.asking()
 
 
-def server(url: str, start: Bound | None = None, *, follow: bool = False) -> ServerTransport:
-    """The transport of a server's URL; ``start`` is what else says where to begin.
-
-    Raises UsageError.
-    """
+def server(url: str, *, follow: bool = False) -> ServerTransport:
+    """The transport of a server's URL. Raises UsageError."""
     from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - as above
 
-    source = parsed(url, follow=follow)
-    if start is not None and start.position is not None and source.start is not None:
-        raise UsageError(
-            f"{source.name}: its URL says where to begin, and --from {start} says another place:"
-            " leave one of the two out"
-        )
-    return ServerTransport(source)
+    return ServerTransport(parsed(url, follow=follow))
 
 
 def tables_on(source: Source) -> set[TableName]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tailrace.columns.decoder import LogDecoder
     from tailrace.live.feed import Feed
-    from tailrace.live.url import Source, Start
+    from tailrace.live.url import Source
+    from tailrace.selection import Start
 
 Array = np.ndarray[Any, Any]
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tailrace.columns.begin import Begin
 from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
-from tailrace.columns.splits import find_undone, whole_file
+from tailrace.columns.splits import whole_file
 from tailrace.errors import NoSuchTable, TruncatedEvent, UsageError
-from tailrace.live.url import SCHEMES, Source
+from tailrace.live.url import Source, names_server
+from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
-from tailrace.selection import TableFilter
+from tailrace.selection import TableFilter, one_start, start_of
 from tailrace.storage import LogSeries, find
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.split import Inside, Split
-    from tailrace.live.url import Start
+    from tailrace.live.feed import Feed
     from tailrace.rows.schema import TableSchema
     from tailrace.selection import TableName
     from tailrace.storage.keyring.base import Keyring
@@ -131,11 +134,11 @@ def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
 def changes(
     source: str | Path | LogSeries | Source,
     *,
-    start: Start | None = None,
+    start: object = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
-    columns: Collection[str] | None = None,
+    columns: str | Collection[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     verify_checksums: bool = True,
@@ -159,10 +162,15 @@ def changes(
     ``notice`` is told each table as it is first met. Where all of the log was read and a pattern
     fits no table of it, a `NoSuchTable` warning says which there are.
 
-    Of a server, ``start`` says where to begin (None: where the URL says, else in its oldest log)
-    and ``follow`` waits at its log's end for more. Its rows are given once their transaction is
+    ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
+    position where a transaction ended, GTIDs that were read already, a time, ``oldest``, ``now``.
+    None is the oldest log, or of a server where its URL says; another than that is an error.
+    ``follow`` waits at a server's log's end for more. Its rows are given once their transaction is
     there to its end, those of an XA transaction once it was committed; what was prepared and is not
     decided at the log's end comes last.
+
+    Arguments are checked when it is called, and UsageError is raised then; for a name in
+    ``columns`` that no table had, at the end.
 
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
     their schema names table, source and key. What lies behind the last whole transaction of a log
@@ -175,36 +183,61 @@ def changes(
     if schema is not None:
         known.given(load(schema))
     wants = TableFilter.of(tables, exclude).watched()
+    asked = Asked(columns, notice)
     make = partial(
         LogDecoder,
         wants=wants,
-        columns=columns,
+        columns=asked.names,
         verify=verify_checksums,
         statements=statements,
-        notice=notice,
+        notice=asked.notice,
     )
-    if isinstance(source, str) and _is_server(source):
+    wanted = start_of(start)
+    if isinstance(source, str) and names_server(source):
         source = Source.parse(source)
     if isinstance(source, Source):
         if keyring is not None:
             raise UsageError("a keyring is for files: a server sends its logs decrypted")
         decoder = make(source.name, catalogue=known)
-        yield from decode_feed(decoder, open_feed(source, start, follow=follow), follow=follow)
-        if start is None and source.start is None and not follow:
-            _warn(wants, decoder.catalogue.names(), source)
-        return
-    if follow or start is not None:
-        raise UsageError("only a server's log is followed, or read from a start, as batches")
+        begin = one_start(source.start, wanted, source.name)
+        feed = open_feed(source, begin, follow=follow)
+        return asked.checked(_of_server(decoder, feed, wants, follow=follow))
+    if follow:
+        raise UsageError("only a server's log is followed as batches: tailrace.open follows files")
     series = [source] if isinstance(source, LogSeries) else find(source, keyring)
+    if isinstance(wanted, Position) and len(series) > 1:
+        names = ", ".join(each.name for each in series)
+        raise UsageError(f"start: a position is one log's, and there are several ({names})")
+    begins = [Begin.of(each, wanted, known) for each in series]
+    return asked.checked(_of_files(begins, make, wants))
+
+
+def _of_server(
+    decoder: LogDecoder, feed: Feed, wants: TableFilter, *, follow: bool
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a server's log."""
+    yield from decode_feed(decoder, feed, follow=follow)
+    if feed.start == "oldest" and not follow:
+        _warn(wants, decoder.catalogue.names(), feed.source)
+
+
+def _of_files(
+    begins: Sequence[Begin], make: Callable[..., LogDecoder], wants: TableFilter
+) -> Iterator[pa.RecordBatch]:
+    """The batches of series of files, one after the other."""
     defined: set[TableName] = set()
-    for each in series:
-        decoder = make(each.name, catalogue=known.copy(), find_undone=_undone_in(each))
-        for log in each.files:
-            decoder.begin_file(log.name)
-            whole = whole_file(each.name, log, decoder.catalogue)
-            yield from _decode(decoder, whole, "series" if log is each.files[-1] else "file")
+    for begin in begins:
+        series, start = begin.series, begin.position
+        decoder = make(series.name, catalogue=begin.catalogue, find_undone=begin.undone)
+        for log in begin.files:
+            decoder.begin_file(log.name, begin.undone(log.name) if begin.read_already else None)
+            whole = whole_file(series.name, log, decoder.catalogue)
+            if log.name == start.file:
+                whole = replace(whole, start=start.offset)
+            yield from _decode(decoder, whole, "series" if log is series.files[-1] else "file")
         defined |= decoder.catalogue.names()
-    _warn(wants, defined)
+    if all(begin.is_whole for begin in begins):
+        _warn(wants, defined)
 
 
 def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:
@@ -220,27 +253,33 @@ def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = N
             there |= tables_of(connection)
         missing = wants.unmatched(there).missing("in the log and on the server")
     if missing is not None:
-        warnings.warn(missing, NoSuchTable, stacklevel=3)
+        warnings.warn(missing, NoSuchTable, stacklevel=4)  # behind the two generators
 
 
-def _is_server(url: str) -> bool:
-    """Whether a text is the URL of a running server."""
-    scheme, colon, _ = url.partition(":")
-    return bool(colon) and scheme.lower() in SCHEMES
+class Asked:
+    """The columns that are asked for, and whether the tables that come have them."""
 
+    def __init__(
+        self, columns: str | Collection[str] | None, notice: Callable[[TableSchema], None]
+    ) -> None:
+        self.names = [columns] if isinstance(columns, str) else columns
+        self._notice = notice
+        self._left = set(self.names or ())
+        self._there: dict[str, set[str]] = {}
 
-def _undone_in(series: LogSeries) -> Callable[[str], list[tuple[int, int]]]:
-    """Tells what a file of a series holds that was taken back.
+    def notice(self, schema: TableSchema) -> None:
+        """A table comes."""
+        if self.names is not None:
+            there = [column.name for column in schema.columns]
+            self._left.difference_update(there)
+            self._there.setdefault(f"{schema.database}.{schema.table}", set()).update(there)
+        self._notice(schema)
 
-    The series is gone through once for all files; once more for the last, which may have grown.
-    """
-    last = series.files[-1].name if series.files else None
-    known: list[tuple[str, int, int]] | None = None
-
-    def undone(file: str) -> list[tuple[int, int]]:
-        nonlocal known
-        if known is None or file == last:
-            known = find_undone(series)
-        return sorted((start, end) for name, start, end in known if name == file)
-
-    return undone
+    def checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; behind them UsageError for a name that none of their tables had."""
+        yield from batches
+        if self._left and self._there:
+            tables = "; ".join(
+                f"{table} has {', '.join(sorted(names))}" for table, names in self._there.items()
+            )
+            raise UsageError(f"columns: there is no {', '.join(sorted(self._left))}: {tables}")

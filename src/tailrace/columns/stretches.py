@@ -24,8 +24,10 @@ from tailrace.columns.walk import Walker
 from tailrace.constants import ChecksumAlgorithm, EventFlag
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
+from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.reader import Reader
+from tailrace.selection import Time
 from tailrace.transactions import Boundary, State
 
 if TYPE_CHECKING:
@@ -291,8 +293,7 @@ class StretchReader(Reader):
 
     def parts(self) -> Iterator[Step | Stretch]:
         """The steps of the log, and in the place of others whole stretches."""
-        end = self.selection.end
-        if self.series is None or self.follow or (end is not None and end.gtid is not None):
+        if self.series is None or self.follow or self._picks_transactions:
             yield from self
             return
         try:
@@ -313,6 +314,12 @@ class StretchReader(Reader):
                             self._open.tries.failed(between=between)
         finally:
             self._close()
+
+    @property
+    def _picks_transactions(self) -> bool:
+        """Whether each transaction's GTID says if it is given, and if it is the last."""
+        until_gtids = isinstance(self.selection.end, (GtidSet, GtidList))
+        return until_gtids or (self._read is not None and self._read.gaps)
 
     def _begin_file(self, first: FormatDescriptionEvent) -> None:
         """A file begins, or what its events are laid out by changes."""
@@ -395,11 +402,11 @@ class StretchReader(Reader):
     def _limit(self, log: LogFile) -> int | None:
         """The offset at which the part ends that is asked for, as far as it is known."""
         end = self.selection.end
-        if end is None or end.position is None:
+        if not isinstance(end, Position):
             return None
-        if end.position.file == log.name:
-            return end.position.offset
-        return None if Position(log.name, 0) < end.position else 0
+        if end.file == log.name:
+            return end.offset
+        return None if Position(log.name, 0) < end else 0
 
     def _next(
         self, now: _Open, planner: _Planner, offset: int, limit: int | None
@@ -436,8 +443,8 @@ class StretchReader(Reader):
         if large.any():
             first = begun[entries[int(np.argmax(large)), k.E_TRANSACTION]]
             end = min(end, max(int(first[k.T_START]), offset))
-        last = None if self.selection.end is None else self.selection.end.time
-        if last is not None:
+        if isinstance(self.selection.end, Time):
+            last = self.selection.end.microseconds
             stamps = np.where(
                 begun[:, k.T_STAMP] < 0, begun[:, k.T_SECONDS] * 1_000_000, begun[:, k.T_STAMP]
             )

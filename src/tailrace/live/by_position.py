@@ -12,6 +12,7 @@ from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.resume import U32_END, check_same_file, check_same_server
 from tailrace.live.session import OLDEST
 from tailrace.position import Position
+from tailrace.selection import Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,9 @@ class ByPosition:
 
     gtids = None
 
-    def __init__(self, start: Position | Literal["oldest", "now"], expected: Expected) -> None:
+    def __init__(
+        self, start: Position | Time | Literal["oldest", "now"], expected: Expected
+    ) -> None:
         self._start = start
         self.position = start if isinstance(start, Position) else OLDEST
         self.known = expected
@@ -54,6 +57,10 @@ class ByPosition:
         if self._start == "now":
             self.position = session.end()
             self._start = self.position
+        elif isinstance(self._start, Time):
+            from tailrace.live.since import find_time  # noqa: PLC0415 - it reads by a feed
+
+            self.position = self._start = find_time(session, self._start.microseconds)
         return self.position
 
     def asked(self, wanted: Position) -> Position:

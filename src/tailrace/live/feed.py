@@ -28,6 +28,7 @@ from tailrace.live.place import Unproved
 from tailrace.live.retry import Attempts
 from tailrace.observers import RelayIo
 from tailrace.position import Position
+from tailrace.selection import Time, start_of
 from tailrace.wire.unframe import unframe as in_python
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from tailrace.live.chunks import Item
     from tailrace.live.dump import Unframe
     from tailrace.live.session import Session
-    from tailrace.live.url import Source, Start
+    from tailrace.live.url import Source
     from tailrace.observers import RelayIoDelegate
+    from tailrace.selection import Start
 
 _log: Final = logging.getLogger("tailrace.live")
 
@@ -47,11 +49,11 @@ class Feed(Closing):
 
     ``start`` (None: the source's, and where that is not said ``oldest``) chooses between two modes.
 
-    By position (``oldest``, ``now``, a Position): what is given are the files' bytes, each once. A
-    break is mended on the same server, with the very next event, also inside a transaction. It is
-    the same server and file where its UUID (MySQL has one) and the format description of the file,
-    which tells the server id and the second of its begin, are those of before; ``expected`` says
-    what these were when ``start`` was reached, so that the first connection is checked, too.
+    By position (``oldest``, ``now``, a Position, a Time): what is given are the files' bytes, each
+    once. A break is mended on the same server, with the very next event, also inside a transaction.
+    It is the same server and file where its UUID (MySQL has one) and the format description of the
+    file, which tells the server id and the second of its begin, are those of before; ``expected``
+    says what these were when ``start`` was reached, so that the first connection is checked, too.
 
     By GTID (a GtidSet or GtidList; several hosts in the source): whole transactions are given, and
     a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
@@ -83,7 +85,8 @@ class Feed(Closing):
         identity: Identity | None = None,
     ) -> None:
         self.source = source
-        self.start: Start = source.start or "oldest" if start is None else start
+        wanted = start_of(start)
+        self.start: Start = source.start or "oldest" if wanted is None else wanted
         self.identity = identity or Identity()
         self.io = RelayIo()
         self.reconnects = 0
@@ -114,9 +117,10 @@ class Feed(Closing):
             return ByGtid(start)
         if len(self.source.hosts) == 1:
             return ByPosition(start, expected)
-        if isinstance(start, Position):
+        if isinstance(start, Position | Time):
+            what = "a position" if isinstance(start, Position) else "the place of a time"
             raise UsageError(
-                f"{self.source.name}: a position is of one server: with several hosts, begin"
+                f"{self.source.name}: {what} is of one server: with several hosts, begin"
                 " behind GTIDs, or with oldest or now"
             )
         return ByGtid(start)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,12 +13,14 @@ from tailrace.live.options_file import read_options
 from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
 from tailrace.log_name import LogName
 from tailrace.position import Position
+from tailrace.selection import start_of
 from tailrace.wire.compressed import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_MARIADB_GTID: Final = re.compile(r"\s*\d+-\d+-\d+\s*(,|\Z)", re.ASCII)
+    from tailrace.selection import Start
+
 _SERVER_IDS: Final = range(1, 1 << 32)
 _LONGEST: Final = 31_536_000.0
 """A year, in seconds."""
@@ -93,55 +94,34 @@ def check_tls(said: dict[str, Any]) -> None:
             raise UsageError(f"{name} is for TLS, and ssl_mode=DISABLED has none")
 
 
-def settings(said: dict[str, Any], scheme: str) -> dict[str, Any]:
+def settings(said: dict[str, Any]) -> dict[str, Any]:
     """The fields of a `tailrace.live.url.Source` that these options make, ``tls`` always.
 
-    Raises UsageError, GtidError.
+    Raises UsageError.
     """
     fields: dict[str, Any] = {}
     tls: dict[str, Any] = {}
     for name, value in said.items():
         place, read = _OPTIONS[name]
         meaning = read(name, value)
-        if place == "start" and name == "gtid" and isinstance(meaning, str):
-            meaning = GtidSet() if scheme == "mysql" else GtidList()
         (tls if name in _TLS else fields)[place] = meaning
     return {**fields, "tls": Tls(**tls)}
 
 
-def _position(name: str, value: Any) -> Position:
-    place = value if isinstance(value, Position) else Position.parse(str(value))
-    if place.offset < len(MAGIC):
-        raise UsageError(f"{name}: a log's events begin at 4, not at {place.offset}")
-    try:
-        LogName(place.file)
-    except BadLogName as error:
-        raise UsageError(f"{name}: {error}") from None
-    return place
-
-
-def _gtids(_: str, value: Any) -> GtidSet | GtidList | str:
-    """The set; "" where it is empty, which either flavour's may be."""
-    if isinstance(value, GtidSet | GtidList):
-        return value
-    text = str(value)
-    if not text.strip():
-        return ""
-    return GtidList.parse(text) if _MARIADB_GTID.match(text) else GtidSet.parse(text)
-
-
-def _start(name: str, value: Any) -> Any:
-    if isinstance(value, GtidSet | GtidList):
-        return value
-    if isinstance(value, Position):
-        return _position(name, value)
-    text = str(value).strip().lower()
-    if text not in {"oldest", "now"}:
-        raise UsageError(
-            f"start is oldest or now, not {text[:40]!r}; a place is position=binlog.000003:1234,"
-            " GTIDs are gtid=…"
-        )
-    return text
+def _start(name: str, value: Any) -> Start | None:
+    """Where to begin; ``position`` and ``gtid`` take one kind of start each."""
+    start = start_of(f"gtid:{value}" if name == "gtid" and isinstance(value, str) else value, name)
+    kinds = _KINDS.get(name)
+    if kinds is not None and not isinstance(start, kinds):
+        raise UsageError(f"{name} is {_KIND_TEXT[name]}, not {str(value)[:40]!r}")
+    if isinstance(start, Position):
+        if start.offset < len(MAGIC):
+            raise UsageError(f"{name}: a log's events begin at {len(MAGIC)}, not at {start.offset}")
+        try:
+            LogName(start.file)
+        except BadLogName as error:
+            raise UsageError(f"{name}: {error}") from None
+    return start
 
 
 def _server_id(name: str, value: Any) -> int:
@@ -184,11 +164,16 @@ def _file(name: str, value: Any) -> str:
 
 
 _TLS: Final = {"ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "tls_version"}
+_KINDS: Final[dict[str, Any]] = {"position": Position, "gtid": GtidSet | GtidList}
+_KIND_TEXT: Final = {
+    "position": "binlog.000003:1234",
+    "gtid": "GTIDs that were read: uuid:1-77, or 0-1-77",
+}
 _STARTS: Final = {"position", "gtid", "start"}
 _PLACES: Final = {"socket", "defaults_file"}
 _OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
-    "position": ("start", _position),
-    "gtid": ("start", _gtids),
+    "position": ("start", _start),
+    "gtid": ("start", _start),
     "start": ("start", _start),
     "server_id": ("server_id", _server_id),
     "heartbeat": ("heartbeat", _seconds),

@@ -11,7 +11,7 @@ from tailrace.position import Position
 from tailrace.transports.taken import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from tailrace.transports import Record, Start
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 class ServerTransport:
     """Reads a server's log; each reading is a connection of its own, made when it begins.
 
-    ``start`` None is where the source says, else the server's oldest log. By a position, events
-    come as they come from the server, and a connection that broke is mended within a transaction.
-    By GTIDs whole transactions come, and reading goes on at the next host of several; in the midst
-    of one that is larger than 16 MiB a file begins then, which makes it void. It pickles; no
-    password goes with it.
+    ``start`` is what the source's URL says of it. A start of None is where that says, else the
+    server's oldest log. By a position, events come as they come from the server, and a connection
+    that broke is mended within a transaction. By GTIDs whole transactions come, and reading goes on
+    at the next host of several; in the midst of one that is larger than 16 MiB a file begins then,
+    which makes it void. It pickles; no password goes with it.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name = source.name
+        self.start = source.start
 
     @classmethod
     def of_url(cls, url: str) -> Self:
-        """The transport of a URL (`tailrace.live.url.Source`). Raises UsageError, GtidError."""
+        """The transport of a URL (`tailrace.live.url.Source`). Raises UsageError."""
         return cls(Source.parse(url))
 
     def peek(self) -> Record | None:
@@ -67,7 +68,7 @@ class ServerStream:
         self.taken = Taken(wanted)
         self._feed = Feed(source, start=wanted, follow=follow)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Generator[Record]:
         feed = self._feed
         try:
             while True:

@@ -7,11 +7,10 @@ import ipaddress
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, unquote
 
 from tailrace.errors import UsageError
-from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.options import (
     check_names,
     check_starts,
@@ -23,16 +22,13 @@ from tailrace.live.options import (
 )
 from tailrace.live.password import Secret, ask_password, find_password
 from tailrace.live.tls import Tls
-from tailrace.position import Position
 
 if TYPE_CHECKING:
+    from tailrace.selection import Start
     from tailrace.wire.compressed import Compression
 
 SCHEMES: Final = ("mysql", "mariadb")
 PORT: Final = 3306
-Start = Literal["oldest", "now"] | Position | GtidSet | GtidList
-"""Where to begin: the first log, the log's present end, a place, or behind a set of GTIDs."""
-
 _URL: Final = re.compile(r"(mysql|mariadb):(?://)?([^/?#]*)(.*)", re.DOTALL | re.IGNORECASE)
 _NAME: Final = re.compile(r"[^\s/?#@:,\[\]\\'\"]+")
 _HOST: Final = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::([0-9]{1,5}))?")
@@ -97,16 +93,16 @@ class Source:
     def parse(cls, url: str, **overrides: Any) -> Self:
         """Read ``mysql://[user[:password]@]host[:port][,host2…]/?option=…&option=…``.
 
-        Options: ``position`` (``binlog.000003:1234``), ``gtid`` (a set of either flavour; empty:
-        from the start), ``start`` (``oldest``, ``now``), ``server_id``, ``heartbeat``,
-        ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``, ``zstd:LEVEL``,
-        ``none``), ``socket``, ``defaults_file``; ``ssl_mode``,
-        ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
+        Options: ``start`` (as `tailrace.selection.start_of` takes it; ``position`` and ``gtid`` are
+        the same for one kind each, an empty ``gtid`` is the empty set), ``server_id``,
+        ``heartbeat``, ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``,
+        ``zstd:LEVEL``, ``none``), ``socket``, ``defaults_file``;
+        ``ssl_mode``, ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
         ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same by name,
-        and ``user``, ``password``; they win, and are text or what the text means (``start`` also a
-        position or GTIDs). What neither says is looked up in the option file.
+        and ``user``, ``password``; they win, and are text or what the text means. What neither says
+        is looked up in the option file.
 
-        Raises UsageError, GtidError. No message quotes what may be part of a password.
+        Raises UsageError. No message quotes what may be part of a password.
         """
         scheme, authority, options = _split(url)
         user, password, hosts = _authority(authority)
@@ -134,7 +130,7 @@ class Source:
             scheme=scheme,
             defaults_file=defaults_file,
             given_password=_secret(password),
-            **settings({**filed, **said}, scheme),
+            **settings({**filed, **said}),
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.given import load
@@ -21,9 +21,8 @@ from tailrace.spark.stream_backlog import Backlog, Limits, check
 from tailrace.spark.stream_index import BEGIN, INNER_BYTES
 from tailrace.spark.stream_log import open_log
 from tailrace.spark.stream_offset import Offset
-from tailrace.spark.stream_options import Moment
-from tailrace.storage.search import find_time
-from tailrace.transports.gtids import locate_gtids
+from tailrace.transports import SeriesTransport
+from tailrace.transports.gtids import already_read, locate_gtids, read_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -200,8 +199,9 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         return self._begun
 
     def _locate(self) -> Position:
-        log, start = self._opened, self._stream.start
-        if start == "oldest":
+        log = self._opened
+        start = log.start
+        if start is None or start == "oldest":
             log.check_oldest()
             return Position(log.look(None).files[0].name, BEGIN)
         if start == "now":
@@ -211,11 +211,16 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             self._known.check_start(series, start)
             return start
         log.check_oldest()
-        if isinstance(start, Moment):
-            return find_time(series, start.microseconds)
-        if isinstance(start, (GtidSet, GtidList)):
-            return locate_gtids(series.files, start)
-        raise PipelineError(f"option start: {start!r}")
+        if not isinstance(start, (GtidSet, GtidList)):
+            return SeriesTransport(series).locate(start)
+        read = already_read(start)
+        place = locate_gtids(series.files, read)
+        if gaps := read_after(series.files, place, read):
+            raise UsageError(
+                f"option start: of these GTIDs, some stand after others that are not among them (at"
+                f" {gaps[0][0]}:{gaps[0][1]}, after {place}): a stream begins at one place"
+            )
+        return place
 
     def _now(self, log: StreamLog) -> Position:
         """The end of the last transaction that is there and decided."""

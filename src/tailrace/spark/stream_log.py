@@ -14,12 +14,14 @@ from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
+from tailrace.selection import one_start
 from tailrace.spark.lake.manifest import SourceState
 from tailrace.spark.servers import Received, ServerLogs
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
 
 if TYPE_CHECKING:
+    from tailrace.selection import Start
     from tailrace.spark.stream_options import StreamOptions
     from tailrace.storage import LogSeries
 
@@ -33,7 +35,9 @@ _AWAY_SECONDS: Final = 3.0
 
 
 class StreamLog(Protocol):
-    """One log that grows."""
+    """One log that grows. ``start`` is where a query without a checkpoint begins."""
+
+    start: Start | None
 
     def look(self, place: Position | None) -> LogSeries:
         """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
@@ -62,7 +66,7 @@ def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLo
     if not names_server(path):
         if options.spool is not None:
             raise UsageError("option spool is for servers: files are read where they are")
-        return FileLog(path, keyring)
+        return FileLog(path, keyring, options.start)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
     if options.spool is None:
@@ -71,15 +75,15 @@ def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLo
             ' which driver and tasks share, by option("spool", …)'
         )
     source = Source.parse(path)
-    if source.start is not None:
-        raise UsageError('a stream begins where option("start", …) says: leave it out of the URL')
-    return ServerLog(source, Path(options.spool), options)
+    start = one_start(source.start, options.start, source.name)
+    return ServerLog(replace(source, start=start), Path(options.spool))
 
 
 class FileLog:
     """A log in a folder or an object store, that a server or a receiver writes to."""
 
-    def __init__(self, path: str, keyring: str | None) -> None:
+    def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
+        self.start = start
         self._path = path
         self._keyring = keyring
 
@@ -147,10 +151,11 @@ class FileLog:
 class ServerLog:
     """A server's log, received into a folder by a thread from the first look on."""
 
-    def __init__(self, source: Source, folder: Path, options: StreamOptions) -> None:
+    def __init__(self, source: Source, folder: Path) -> None:
+        self.start = source.start
+        if self.start != "now" and not isinstance(self.start, Position):
+            source = replace(source, start=None)
         self._source = source
-        if options.start == "now" or isinstance(options.start, Position):
-            self._source = replace(source, start=options.start)
         self._logs = ServerLogs(self._source, folder)
         self._received: Received | None = None
 

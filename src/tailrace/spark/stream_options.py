@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tailrace.errors import GtidError, UsageError
-from tailrace.gtid import GtidList, GtidSet
-from tailrace.position import Position
+from tailrace.errors import UsageError
+from tailrace.selection import start_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tailrace.selection import Start
 
 STREAMING: Final = frozenset(
     {"start", "maxbytespertrigger", "maxtransactionspertrigger", "spool", "index", "schemachange"}
 )
 """Their names, in lower case."""
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
-_POSITION: Final = re.compile(r"[^:,]*\.\d+:\d+")
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time to begin at: microseconds UTC."""
-
-    microseconds: int
-
-
-Start = Literal["oldest", "now"] | Position | GtidSet | GtidList | Moment
 
 
 @dataclass(frozen=True)
@@ -41,7 +26,7 @@ class StreamOptions:
     ``schema_change`` says what happens where the one table of a query gets other columns.
     """
 
-    start: Start = "oldest"
+    start: Start | None = None
     max_bytes: int | None = None
     max_transactions: int | None = None
     spool: str | None = None
@@ -50,10 +35,10 @@ class StreamOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> StreamOptions:
-        """Understand what was given to ``.option(…)``; raises UsageError, GtidError."""
+        """Understand what was given to ``.option(…)``; raises UsageError."""
         options = {name.lower(): value for name, value in given.items()}
         return cls(
-            parse_start(options.get("start", "oldest")),
+            start_of(options.get("start"), "option start"),
             _count(options, "maxBytesPerTrigger"),
             _count(options, "maxTransactionsPerTrigger"),
             options.get("spool"),
@@ -66,45 +51,6 @@ def refuse_streaming(given: Mapping[str, str]) -> None:
     """Raise UsageError where a batch read is given options of streams."""
     if found := sorted(name for name in given if name.lower() in STREAMING):
         raise UsageError(f"option {found[0]} is for spark.readStream: a batch reads all there is")
-
-
-def parse_start(text: str) -> Start:
-    """``oldest``, ``now``, ``binlog.000003:1234``, a set of GTIDs, or a time with its zone.
-
-    Raises UsageError, GtidError.
-    """
-    text = text.strip()
-    if text.lower() == "oldest":
-        return "oldest"
-    if text.lower() == "now":
-        return "now"
-    if _TIME.fullmatch(text):
-        return _moment(text)
-    if _POSITION.fullmatch(text):
-        return Position.parse(text)
-    if text.lower().startswith("gtid:"):
-        text = text[len("gtid:") :]
-    elif _DAY.fullmatch(text):
-        raise UsageError(
-            f"option start: {text} may be a day or a GTID: write {text}T00:00:00Z or gtid:{text}"
-        )
-    try:
-        return GtidSet.parse(text) if ":" in text or not text else GtidList.parse(text)
-    except GtidError as error:
-        raise UsageError(
-            f"option start is oldest, now, a position (binlog.000003:1234), a set of GTIDs or a"
-            f" time (2026-11-21T12:00:00Z), and not {text!r}: {error}"
-        ) from None
-
-
-def _moment(text: str) -> Moment:
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"option start is no time: {error}") from None
-    if time.tzinfo is None:
-        raise UsageError(f"option start: {text} says no zone: write {text}Z for UTC, or +02:00")
-    return Moment((time - _EPOCH) // dt.timedelta(microseconds=1))
 
 
 def choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> Any:

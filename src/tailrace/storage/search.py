@@ -8,7 +8,7 @@ in which it was begun. Then that one file is read.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from tailrace.constants import MAGIC, EventType, Flavour
 from tailrace.errors import GtidError, TruncatedEvent
@@ -26,7 +26,7 @@ from tailrace.storage.reader import EventReader
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tailrace.events import Event
     from tailrace.storage.file import LogFile
@@ -43,6 +43,7 @@ _HEAD: Final = frozenset(
 """What may stand at a file's begin, up to its list of GTIDs."""
 _GTIDS: Final = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _SECOND: Final = 1_000_000
+T = TypeVar("T")
 
 
 def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | None]:
@@ -69,25 +70,39 @@ def commit_time(first: Event) -> int:
 class Beginnings:
     """Iterates over the first event of each transaction in files that follow on each other.
 
-    ``end`` is where the last transaction that was passed ends: a place to resume at.
+    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is where the last
+    transaction that was passed ends: a place to resume at.
     """
 
-    def __init__(self, files: Sequence[LogFile]) -> None:
-        self._files = files
-        self.end = Position(files[0].name, len(MAGIC))
+    def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
+        self._records = records
+        self.end = begin
+
+    @classmethod
+    def of(cls, files: Sequence[LogFile]) -> Self:
+        """Those of whole files."""
+        records = ((file.name, at, raw) for file in files for at, raw in EventReader(file))
+        return cls(records, Position(files[0].name, len(MAGIC)))
 
     def __iter__(self) -> Iterator[Event]:
-        parser = BoundaryParser()
-        for file in self._files:
-            context = DecodeContext()
-            for offset, raw in EventReader(file):
-                event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
-                inside = parser.inside
-                boundary = parser.feed(event)
-                if not parser.control and not inside:
-                    yield event
-                if boundary in {Boundary.END, Boundary.OUTSIDE}:
-                    self.end = Position(file.name, event.end_offset or 0)
+        parser, context = BoundaryParser(), DecodeContext()
+        for file, offset, raw in self._records:
+            if raw[4] == EventType.FORMAT_DESCRIPTION:
+                context = DecodeContext()
+            event = context.decode(raw, file=file, offset=offset, verify_checksum=False)
+            inside = parser.inside
+            boundary = parser.feed(event)
+            if not parser.control and not inside:
+                yield event
+            if boundary in {Boundary.END, Boundary.OUTSIDE}:
+                self.end = Position(file, event.end_offset or 0)
+
+    def since(self, time: int) -> Position:
+        """Where the first begins that was committed at a time or later; the end if none was."""
+        for event in self:
+            if commit_time(event) >= time:
+                return Position(event.file or "", event.offset or 0)
+        return self.end
 
 
 def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> LogFile:
@@ -127,13 +142,15 @@ def find_time(source: LogSeries | Sequence[LogFile], time: int) -> Position:
     between files, nor that of a source be ahead of its replica's.
     """
     files = _files(source)
-    # The last file that was begun before: only behind it all may be later.
-    number = bisect_left(files[1:], True, key=lambda file: (_begun(file) + 1) * _SECOND > time)
-    begins = Beginnings(files[number:])
-    for event in begins:
-        if commit_time(event) >= time:
-            return Position(event.file or "", event.offset or 0)
-    return begins.end
+    return Beginnings.of(files[file_of_time(files, time, _begun) :]).since(time)
+
+
+def file_of_time(files: Sequence[T], time: int, begun: Callable[[T], int]) -> int:
+    """The number of the last file that was begun before a time: only after it all may be later.
+
+    ``begun`` gives the second of a file's first event.
+    """
+    return bisect_left(files[1:], True, key=lambda file: (begun(file) + 1) * _SECOND > time)
 
 
 class _Lists:

@@ -1,7 +1,8 @@
 """Where a log comes from, by URL scheme."""
 
+from tailrace.selection import Start
 from tailrace.transports.background import END, BackgroundReader
-from tailrace.transports.base import Record, Start, Stream, Transport
+from tailrace.transports.base import Record, Stream, Transport
 from tailrace.transports.registry import Factory, elsewhere, register, schemes, transport_of
 from tailrace.transports.series import SeriesTransport
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.gtid import GtidList, GtidSet
-from tailrace.position import Position
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tailrace.position import Position
+    from tailrace.selection import Start
+
 Record = tuple[str, int, bytes]
 """A whole event as it is stored: its file's name, its offset (64-bit, own count), its bytes."""
-
-Start = Position | GtidSet | GtidList
-"""Where reading begins: at a place where a transaction ended, or at the first transaction that is
-not in a set (MariaDB: that comes behind a state)."""
 
 
 class Stream(Protocol):
@@ -40,7 +36,10 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """A place that a log is read from. ``name`` is what errors call it: it holds no secret."""
+    """A place that a log is read from. ``name`` is what errors call it: it holds no secret.
+
+    One whose URL may state where to begin has an attribute more, ``start``: a `Start`, or None.
+    """
 
     name: str
 
@@ -50,8 +49,9 @@ class Transport(Protocol):
     def locate(self, start: Start | None) -> Position | None:
         """The position that a start means (None: the log's beginning).
 
-        None where only the source can tell. Raises UsageError for a file that is not there,
-        GtidError for GTIDs that the log no longer holds.
+        None where only the source can tell. Raises UsageError for a file that is not there and
+        for a start that this kind of source cannot find, GtidError for GTIDs that the log no longer
+        holds.
         """
 
     def read(self, start: Start | None, *, follow: bool) -> Stream:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from tailrace.constants import Flavour
 from tailrace.errors import GtidError
-from tailrace.events import GtidEvent, MariadbGtidEvent
+from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
+from tailrace.rollbacks import TO_THE_END, Range
 from tailrace.storage.search import Beginnings, gtids_before
 
 if TYPE_CHECKING:
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
 
-class _Begun(Protocol):
+class AlreadyRead(Protocol):
     """What was read already, asked transaction by transaction from a file's begin on."""
 
     flavour: Flavour
+
+    @property
+    def gaps(self) -> bool:
+        """Whether more was read than what was asked about by now and what stood before it."""
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         """Whether all that stands before the file of this list was read."""
@@ -51,23 +56,37 @@ class _Set:
 
     def __init__(self, gtids: GtidSet) -> None:
         self._gtids = gtids
+        self._before = GtidSet()
+        self._asked = GtidSet()
+
+    @property
+    def gaps(self) -> bool:
+        return bool(self._gtids - self._before - self._asked)
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         return isinstance(before, GtidSet) and before <= self._gtids
 
     def enter(self, before: GtidSet | GtidList | None) -> None:
-        """Nothing depends on it."""
+        self._before = before if isinstance(before, GtidSet) else GtidSet()
 
     def holds(self, first: Event) -> bool:
         gtid = first.gtid if isinstance(first, GtidEvent) else None
-        return gtid is not None and gtid in self._gtids
+        if gtid is None or gtid not in self._gtids:
+            return False
+        self._asked.add(gtid)
+        return True
 
     def refusal(self, before: GtidSet | GtidList) -> str:
         missing = before - self._gtids if isinstance(before, GtidSet) else before
         return f"{missing.text() if isinstance(missing, GtidSet) else missing} is"
 
     def at_end(self) -> None:
-        """Nothing can be amiss."""
+        missing = self._gtids - self._before - self._asked
+        if missing:
+            raise GtidError(
+                f"{missing.text()} is not in the logs: the GTIDs are of another server, or ahead of"
+                " them"
+            )
 
 
 class _State:
@@ -78,6 +97,10 @@ class _State:
     def __init__(self, gtids: GtidList) -> None:
         self._last = gtids.position
         self._behind: set[int] = set()
+
+    @property
+    def gaps(self) -> bool:
+        return not self._last.keys() <= self._behind
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         if not isinstance(before, GtidList):
@@ -124,16 +147,59 @@ class _State:
             )
 
 
-def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList) -> Position:
-    """Where the first transaction begins that is not in the set; the logs' end if all are.
+class Awaited:
+    """What is still to be read of the GTIDs at which reading ends: `take` what was read.
 
-    Raises GtidError where transactions that are not in the set
-    stood in files that are no longer there, and where it is of the other flavour.
+    Of MariaDB's, one GTID in each domain.
     """
-    begun: _Begun = _Set(gtids) if isinstance(gtids, GtidSet) else _State(gtids)
+
+    def __init__(self, gtids: GtidSet | GtidList) -> None:
+        self._set = gtids if isinstance(gtids, GtidSet) else GtidSet()
+        self._last = gtids.position if isinstance(gtids, GtidList) else {}
+
+    @property
+    def left(self) -> str:
+        """What was not read yet; empty where all was."""
+        return self._set.text() or ",".join(map(str, self._last.values()))
+
+    def take(self, event: Event) -> None:
+        """A transaction that begins with this event was read; or it lists what was before."""
+        if isinstance(event, PreviousGtidsEvent):
+            self.without(event.gtids)
+        elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid in self._set:
+            one = event.gtid
+            self._set -= GtidSet({(one.uuid, one.tag): [(one.gno, one.gno + 1)]})
+        elif isinstance(event, GtidListEvent):
+            self.without(event.gtids)
+        elif isinstance(event, MariadbGtidEvent) and event.gtid in self._last.values():
+            del self._last[event.gtid.domain_id]
+
+    def without(self, gtids: GtidSet | GtidList | None) -> None:
+        """These were read before."""
+        if isinstance(gtids, GtidSet):
+            self._set -= gtids
+        elif isinstance(gtids, GtidList):
+            for each in gtids:
+                last = self._last.get(each.domain_id, each)
+                if last.server_id == each.server_id and last.seq_no <= each.seq_no:
+                    self._last.pop(each.domain_id, None)
+
+
+def already_read(gtids: GtidSet | GtidList) -> AlreadyRead:
+    """What GTIDs say that was read."""
+    return _Set(gtids) if isinstance(gtids, GtidSet) else _State(gtids)
+
+
+def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRead) -> Position:
+    """Where the first transaction begins that was not read; the logs' end if all were.
+
+    What was `already_read` then knows of the transactions up to there. Raises GtidError where
+    others stood in files that are no longer there, and where the GTIDs are of the other flavour.
+    """
+    begun = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
     number, before = _file_for(files, begun)
     begun.enter(before)
-    begins = Beginnings(files[number:])
+    begins = Beginnings.of(files[number:])
     for event in begins:
         if not begun.holds(event):
             return Position(event.file or "", event.offset or 0)
@@ -141,7 +207,31 @@ def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList) -> Positio
     return begins.end
 
 
-def _file_for(files: Sequence[LogFile], begun: _Begun) -> tuple[int, GtidSet | GtidList | None]:
+def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> list[Range]:
+    """What stands after a place that `locate_gtids` gave, and was read already: where GTIDs have
+    gaps. Each is a transaction's file, its begin, and the next one's (`TO_THE_END` without one).
+    """
+    if not read.gaps:
+        return []
+    number = [file.name for file in files].index(place.file)
+    found: list[Range] = []
+    under_way: Position | None = None
+    for event in Beginnings.of(files[number:]):
+        here = Position(event.file or "", event.offset or 0)
+        if here < place:
+            continue
+        if under_way is not None:
+            end = here.offset if here.file == under_way.file else TO_THE_END
+            found.append((under_way.file, under_way.offset, end))
+        under_way = here if read.holds(event) else None
+    if under_way is not None:
+        found.append((under_way.file, under_way.offset, TO_THE_END))
+    return found
+
+
+def _file_for(
+    files: Sequence[LogFile], begun: AlreadyRead
+) -> tuple[int, GtidSet | GtidList | None]:
     """The newest file before which all was read, and its list."""
     before: GtidSet | GtidList | None = None
     for number in range(len(files) - 1, -1, -1):

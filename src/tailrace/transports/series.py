@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from tailrace.constants import MAGIC
+from tailrace.constants import GTID_TYPES, MAGIC, EventType
 from tailrace.errors import LogError, TruncatedEvent, UsageError
+from tailrace.events import DecodeContext
+from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
+from tailrace.selection import Time
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
-from tailrace.transports.gtids import locate_gtids
+from tailrace.storage.search import Beginnings, find_time
+from tailrace.transports.gtids import already_read, locate_gtids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.transports.base import Record, Start
+    from tailrace.selection import Start
+    from tailrace.transports.base import Record
+    from tailrace.transports.gtids import AlreadyRead
 
 
 _LARGE = 1 << 20
+_T = EventType
+_BETWEEN = frozenset(
+    {
+        *(_T.FORMAT_DESCRIPTION, _T.START_ENCRYPTION, _T.PREVIOUS_GTIDS, _T.GTID_LIST),
+        *(_T.ROTATE, _T.STOP, _T.BINLOG_CHECKPOINT),
+    }
+)
+"""What belongs to no transaction, in logs of which each begins with a GTID event."""
 
 
 class SeriesTransport:
@@ -34,6 +49,7 @@ class SeriesTransport:
         self.series = series
         self.name = series.name
         self._next_file = next_file
+        self._read: tuple[GtidSet | GtidList, Position, AlreadyRead] | None = None
 
     def peek(self) -> Record | None:
         """The first event of the first file. Raises BadMagic, TruncatedEvent, ..."""
@@ -49,12 +65,27 @@ class SeriesTransport:
     def locate(self, start: Start | None) -> Position:
         """The position of a start. Raises UsageError, GtidError."""
         files = self.series.files
-        if start is None:
+        if start is None or start == "oldest":
             return Position(files[0].name, len(MAGIC))
         if isinstance(start, Position):
             self._index(start)
             return start
-        return locate_gtids(files, start)
+        if files[0].joined:
+            raise UsageError(
+                f"{self.name}: what comes through a pipe is read once, from its begin or a position"
+            )
+        if start == "now":
+            return _end(files[-1])
+        if isinstance(start, Time):
+            return find_time(files, start.microseconds)
+        return self._after(start)[0]
+
+    def _after(self, gtids: GtidSet | GtidList) -> tuple[Position, AlreadyRead]:
+        """Where the first transaction begins that is not in a set, and what else was read."""
+        if self._read is None or self._read[0] != gtids:
+            read = already_read(gtids)
+            self._read = gtids.copy(), locate_gtids(self.series.files, read), read
+        return self._read[1], deepcopy(self._read[2])
 
     def _index(self, start: Position) -> int:
         names = [file.name for file in self.series.files]
@@ -69,7 +100,18 @@ class SeriesTransport:
         begin = self.locate(start)
         files = self.series.files[self._index(begin) :]
         offset = None if start is None else begin.offset
-        return SeriesStream(files, offset, self._next_file if follow else None)
+        read = self._after(start)[1] if isinstance(start, (GtidSet, GtidList)) else None
+        if read is not None and not read.gaps:
+            read = None
+        return SeriesStream(files, offset, self._next_file if follow else None, read)
+
+
+def _end(file: LogFile) -> Position:
+    """Where the last whole transaction of a file ends."""
+    begins = Beginnings.of([file])
+    for _ in begins:
+        pass
+    return begins.end
 
 
 class SeriesStream:
@@ -80,12 +122,15 @@ class SeriesStream:
         files: tuple[LogFile, ...],
         offset: int | None,
         next_file: Callable[[LogFile], LogFile | None] | None,
+        read: AlreadyRead | None = None,
     ) -> None:
         self._files = files
         self._offset = offset
         self._next_file = next_file
         self._closed = Flag()
         self._following: LogFile | None = None
+        self._read = read
+        self._left_out = False
         self.torn_tail: Position | None = None
 
     def __iter__(self) -> Iterator[Record]:
@@ -109,7 +154,10 @@ class SeriesStream:
     def _one(self, reader: EventReader) -> Iterator[Record]:
         name = reader.file.name
         closed = self._closed.is_set
+        context = DecodeContext()
         for offset, raw in reader:
+            if self._read is not None and self._leaves_out(self._read, context, raw):
+                continue
             if len(raw) > _LARGE:  # nothing here holds it while others work on it
                 whole = [raw]
                 del raw
@@ -120,6 +168,15 @@ class SeriesStream:
                 return
         if reader.torn_tail_offset is not None:
             self.torn_tail = Position(name, reader.torn_tail_offset)
+
+    def _leaves_out(self, read: AlreadyRead, context: DecodeContext, raw: bytes) -> bool:
+        """Whether an event is of a transaction that was read already."""
+        code = raw[4]
+        if code == EventType.FORMAT_DESCRIPTION:
+            context.decode(raw, verify_checksum=False)
+        elif code in GTID_TYPES:
+            self._left_out = read.holds(context.decode(raw, verify_checksum=False))
+        return self._left_out and code not in _BETWEEN
 
     def _more_of(self, file: LogFile) -> Callable[[], bool]:
         """Whether to look for more at the end of the last file that there was.

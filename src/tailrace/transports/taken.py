@@ -39,6 +39,8 @@ class Taken:
     def ended(self) -> None:
         """What was under way was taken in whole."""
         gtid, self._under_way = self._under_way, None
+        if isinstance(gtid, MariadbGtid) and self.gtids == GtidSet():  # the empty text's
+            self.gtids = GtidList()
         if isinstance(gtid, Gtid) and isinstance(self.gtids, GtidSet):
             self.gtids.add(gtid)
         elif isinstance(gtid, MariadbGtid) and isinstance(self.gtids, GtidList):

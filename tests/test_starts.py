@@ -1,0 +1,214 @@
+"""A start as text or object, in `open`, `changes` and the command: no row twice, none lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import tailrace
+import tailrace.position
+from tailrace.errors import GtidError, StorageError, UsageError
+from tailrace.reader import Reader
+from tailrace.selection import Selection
+from tailrace.storage import find
+
+SHOP = Path(__file__).parents[1] / "examples/shop"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def rows(batches):
+    """What tells each row from all others, in the log's order."""
+    return sorted(seq for batch in batches for seq in batch.column("_seq").to_pylist())
+
+
+def row_tables(batches):
+    return sorted(
+        (seq, table)
+        for batch in batches
+        for seq, table in zip(
+            batch.column("_seq").to_pylist(), batch.column("_table").to_pylist(), strict=True
+        )
+    )
+
+
+@pytest.fixture(scope="module", params=["mysql", "mariadb"])
+def shop(request):
+    """A folder, its transactions, and the rows of each."""
+    folder = SHOP / request.param
+    transactions = list(tailrace.open(folder).transactions())
+    found = {each.start: 0 for each in transactions}
+    for batch in tailrace.changes(folder):
+        for file, at in zip(
+            batch.column("_file").to_pylist(), batch.column("_pos").to_pylist(), strict=True
+        ):
+            place = tailrace.position.Position(file, at)
+            found[max(start for start in found if start <= place)] += 1
+    return folder, transactions, list(found.values())
+
+
+@pytest.mark.parametrize("number", [0, 7, 245, 400])
+def test_what_was_read_is_not_read_again(shop, number):
+    """The position at which reading stopped, its GTIDs, their text: all give just the rest."""
+    folder, transactions, counts = shop
+    log = tailrace.open(folder)
+    running = log.transactions()
+    for _ in range(number + 1):
+        next(running)
+    last = transactions[number]
+    rest = [each.start for each in transactions[number + 1 :]]
+    everything = rows(tailrace.changes(folder))
+    left = everything[sum(counts[: number + 1]) :]
+    for start in (last.end, str(last.end), last.gtid, str(last.gtid), f"gtid:{last.gtid}"):
+        assert [each.start for each in tailrace.open(folder, start=start).transactions()] == rest
+        assert rows(tailrace.changes(folder, start=start)) == left
+        (series,) = find(folder)
+        found = Reader(series, selection=Selection.parse(start, None))
+        assert list(dict.fromkeys(step.group.start for step in found if step.group)) == rest
+    # where `transactions` stands while one is held: that one comes again, and none is lost
+    again = tailrace.open(folder, start=str(log.position)).transactions()
+    assert [each.start for each in again] == [last.start, *rest]
+
+
+def test_times_and_words(shop):
+    folder, transactions, counts = shop
+    log = tailrace.open(folder)
+    moment = next(event for event in log if event.offset == transactions[300].start.offset)
+    second = EPOCH + timedelta(seconds=moment.timestamp)
+    at_time = list(tailrace.open(folder, start=second).transactions())
+    number = [each.start for each in transactions].index(at_time[0].start)
+    assert 0 < number <= 300
+    left = rows(tailrace.changes(folder))[sum(counts[:number]) :]
+    for text in (
+        second.isoformat(),
+        second.isoformat()[:-6],
+        f"{second + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}+02:00",
+    ):
+        assert len(list(tailrace.open(folder, start=text).transactions())) == len(at_time)
+        assert rows(tailrace.changes(folder, start=text)) == left
+    assert rows(tailrace.changes(folder, start="oldest")) == rows(tailrace.changes(folder))
+    assert rows(tailrace.changes(folder, start="now")) == []
+    assert list(tailrace.open(folder, start="now").transactions()) == []
+    assert tailrace.open(folder, start="now").position >= transactions[-1].end
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "words"),
+    [
+        ("rubbish", UsageError, "start is oldest, now, a position"),
+        ("2026-11-21", UsageError, "2026-11-21T00:00:00 or gtid:2026-11-21"),
+        ("binlog.000077:4", UsageError, "binlog.000001 to binlog.000004"),
+        ("0-100-5", GtidError, "a log of mysql"),
+        ("b1499b96-e58b-11f1-8132-02fc00000001:1-999999", GtidError, "not in the logs"),
+        (7, UsageError, "start is oldest, now, a position"),
+    ],
+)
+def test_what_is_no_start_is_an_error_of_the_call(start, error, words):
+    for function in (tailrace.open, tailrace.changes):
+        with pytest.raises(error, match=words):
+            function(SHOP / "mysql", start=start)
+
+
+def test_a_place_inside_an_event(shop):
+    folder, transactions, _ = shop
+    inside = f"{transactions[9].start.file}:{transactions[9].start.offset + 5}"
+    with pytest.raises(StorageError, match="no event begins at"):
+        tailrace.changes(folder, start=inside)
+
+
+def test_names_are_known_by_the_ddl_before_the_start(shop):
+    folder, transactions, _ = shop
+    start = next(each.start for each in transactions if each.start.file == "binlog.000002")
+    found = list(tailrace.changes(folder, start=start))
+    names = {name for batch in found for name in batch.schema.field("after").type.names}
+    assert "id" in names
+    assert "c1" not in names
+
+
+# --- GTIDs with gaps -----------------------------------------------------------------------------
+
+UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
+
+
+@pytest.fixture(params=["mysql", "mariadb"])
+def gaps(request, tmp_path):
+    """Ten transactions: CREATE, rows, ALTER, wider rows; in two files.
+
+    MariaDB's are in two domains, one after the other.
+    """
+    table = tailrace.Table.parse("create table shop.t (id int primary key)", flavour=request.param)
+    wide = tailrace.Table.parse(
+        "create table shop.t (id int primary key, more int)",
+        flavour=request.param,
+    )
+    path = tmp_path / "logs" / "binlog.000001"
+    path.parent.mkdir()
+    with tailrace.create(path, flavour=request.param, server_id=1, metadata="minimal") as out:
+        for number in range(1, 11):
+            name = f"{UUID}:{number}" if request.param == "mysql" else f"{number % 2}-1-{number}"
+            with out.transaction(gtid=name) as transaction:
+                if number == 1:
+                    transaction.query("create table t (id int primary key)", "shop")
+                elif number == 5:
+                    transaction.query("alter table t add column more int", "shop")
+                else:
+                    row = (number,) if number < 5 else (number, 1)
+                    transaction.insert(table if number < 5 else wide, [row])
+            if number == 6:
+                out.rotate()
+    return path.parent, request.param
+
+
+def test_what_is_read_already_after_others_is_left_out(gaps):
+    folder, flavour = gaps
+    # read were 1, 2, 5 and 7; or of the even numbers all up to 6, of the odd ones up to 3
+    start = f"{UUID}:1-2:5:7" if flavour == "mysql" else "0-1-6,1-1-3"
+    read = {1, 2, 5, 7} if flavour == "mysql" else {1, 2, 3, 4, 6}
+    expected = [number for number in range(1, 11) if number not in read]
+    found = [
+        int(str(each.gtid).rpartition(":" if flavour == "mysql" else "-")[2])
+        for each in tailrace.open(folder, start=start).transactions()
+    ]
+    assert found == expected
+    batches = list(tailrace.changes(folder, start=start))
+    values = sorted(row["id"] for batch in batches for row in batch.column("after").to_pylist())
+    assert values == [number for number in expected if number != 5]
+    # what was left out had changed the table: the rows after it are known by it
+    wide = [batch for batch in batches if "more" in batch.schema.field("after").type.names]
+    assert sum(batch.num_rows for batch in wide) == len([n for n in expected if n > 5])
+    (series,) = find(folder)
+    reader = Reader(series, selection=Selection.parse(start, None))
+    steps = [step.group.gtid for step in reader if step.group]
+    assert [
+        int(each.rpartition(":" if flavour == "mysql" else "-")[2]) for each in dict.fromkeys(steps)
+    ] == expected
+
+
+def test_until_a_set_was_read(gaps):
+    folder, flavour = gaps
+    (series,) = find(folder)
+    until = f"{UUID}:2:6" if flavour == "mysql" else "0-1-6,1-1-3"
+    for end, last in ((until, 6), ("now", 10)):
+        reader = Reader(series, selection=Selection.parse(None, end))
+        found = dict.fromkeys(step.group.gtid for step in reader if step.group)
+        assert len(found) == last
+        assert not reader.inside
+    # what stands before the start counts as read
+    start = next(
+        each.start
+        for each in tailrace.open(folder).transactions()
+        if str(each.gtid).endswith(("1:7", "-7"))
+    )
+    reader = Reader(series, selection=Selection.parse(start, until))
+    assert [step for step in reader if step.group] == []
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def test_columns_that_no_table_has():
+    with pytest.raises(UsageError, match=r"no nope: shop\.orders has customer_id, id,"):
+        list(tailrace.changes(SHOP / "mysql", tables="shop.orders", columns=["id", "nope"]))
+    found = tailrace.changes(SHOP / "mysql", tables="shop.orders", columns="id")
+    assert {name for batch in found for name in batch.schema.field("after").type.names} == {"id"}
