@@ -2,69 +2,128 @@
 
 `mysql97`, `mariadb118` and `mariadb1011` are one running server each for the whole session, started
 when a test first asks; `server` gives a test all three in turn; `fresh_server` starts one with
-options of its own. Without servers such tests are skipped with the reason; TAILRACE_REQUIRE_SERVERS=1
-makes that a failure. Global variables that the tests of a file set are put back behind the file:
-which files share a server differs from run to run.
+options of its own, which the file has for itself. Without servers such tests are skipped with the
+reason; TAILRACE_REQUIRE_SERVERS=1 makes that a failure. What a test changes on a server that others
+use as well is put back behind it, or fails it: see `tests.shared`.
 
 Tests that need a server are marked `server`, those that need Spark `spark`: see `_marks`.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
+import random
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from pymysql.err import InternalError, OperationalError
 
-from tools.applied import gtid_mode
+from tests.shared import Shared, State
 from tools.servers import NAMES, Server, available
 
 FreshServer = Callable[..., Server]
 
-_SERVER_FIXTURES = {"mysql97", "mariadb118", "mariadb1011", "server", "fresh_server"}
+_SERVERS = {
+    *("mysql97", "mariadb118", "mariadb1011", "server", "own_server", "fresh_server"),
+    *("recorded", "release", "spark"),
+}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--order-seed",
+        metavar="N",
+        help="run the files in a random order: that of this number, or `random` for a new one",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.order_seed == "random":  # here, before xdist's workers are told
+        config.option.order_seed = str(random.SystemRandom().randrange(1 << 32))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.option.order_seed
+    return f"order of files: --order-seed={seed}" if seed is not None else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     for item in items:
         if isinstance(item, pytest.Function):
             for mark in _marks(item):
                 item.add_marker(mark)
+    yield  # pytest selects by marks, and sorts by parameters, which mixes files
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    if config.option.order_seed is not None:
+        order = list(files.values())
+        random.Random(config.option.order_seed).shuffle(order)
+    else:
+        order = sorted(files.values(), key=_is_short)
+    items[:] = [item for file in order for item in file]
+
+
+def _is_short(file: list[pytest.Item]) -> int:
+    """Files that take long come first, so that no process has one of them left for the end."""
+    marks = {mark.name for item in file for mark in item.iter_markers()}
+    return next((n for n, name in enumerate(("slow", "spark", "server")) if name in marks), 3)
 
 
 def _marks(item: pytest.Function) -> Iterator[str]:
     """What a test needs, by its fixtures and by what its file or theirs imports.
 
-    A file that imports what starts a server, or a server's own programs, is taken to use it.
+    A file that imports what starts a server, or a server's own programs, is taken to use it; and so
+    is a test that asks for a fixture by a name that is computed. A Spark session is a server, too.
     """
     closure = item._fixtureinfo.name2fixturedefs
-    namespaces = [vars(item.module)]
-    for definitions in closure.values():
-        namespaces += [
-            each.func.__globals__ for each in definitions if each.func.__module__ != __name__
-        ]
-    origins = {
-        getattr(value, "__module__", None) or getattr(value, "__name__", "")
-        for namespace in namespaces
-        for value in namespace.values()
-        if callable(value) or isinstance(value, ModuleType)
-    }
-    if _SERVER_FIXTURES & closure.keys() or _any_below(origins, "tools.servers", "tools.s3"):
+    functions = [each.func for definitions in closure.values() for each in definitions]
+    functions = [each for each in functions if each.__module__ != __name__]
+    by_name = any(
+        "getfixturevalue" in inspect.unwrap(each).__code__.co_names
+        for each in [item.function, *functions]
+    )
+    origins = _origins(item.module.__name__).union(*(_origins(f.__module__) for f in functions))
+    if by_name or _SERVERS & closure.keys() or _any_below(origins, "tools.servers", "tools.s3"):
         yield "server"
     in_folder = Path(__file__).parent / "spark" in item.path.parents
     if in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
         yield "spark"
 
 
+@functools.cache
+def _origins(module: str) -> frozenset[Any]:
+    """Where a module has its functions, classes and modules from."""
+    return frozenset(
+        getattr(value, "__module__", None) or getattr(value, "__name__", "")
+        for value in vars(sys.modules[module]).values()
+        if callable(value) or isinstance(value, ModuleType)
+    )
+
+
 def _any_below(origins: set[Any], *packages: str) -> bool:
     return any(f"{each}.".startswith(f"{package}.") for each in origins for package in packages)
 
 
+_running: list[pytest.Item] = []
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _running[:] = [item]
+
+
 def _require(name: str) -> None:
+    """Skip or fail without that server; and fail a test that is not marked as one that needs it."""
+    if all(item.get_closest_marker("server") is None for item in _running):
+        pytest.fail(f"needs {name}, and is not marked `server`: see `_marks`", pytrace=False)
     if reason := available(name):
         text = f"needs {name}: {reason}"
         if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
@@ -72,41 +131,45 @@ def _require(name: str) -> None:
         pytest.skip(text)
 
 
-_shared: dict[Server, dict[str, str]] = {}
-"""The session's servers, and their global variables as they were at the start."""
+_shared: list[Shared] = []
+"""The session's servers that run."""
 
 
-def _variables(server: Server) -> dict[str, str]:
-    return dict(server.query("SHOW GLOBAL VARIABLES"))
-
-
-def _put_back(server: Server, before: dict[str, str]) -> None:
-    if (mode := before.get("gtid_mode")) is not None:
-        gtid_mode(server, mode)  # type: ignore[arg-type]  # a server's own word
-    for name, now in _variables(server).items():
-        was = before.get(name, now)
-        if was != now:
-            with suppress(OperationalError, InternalError):  # one that only the server sets
-                server.execute(
-                    f"SET GLOBAL {name} = {was}" if was.isdigit() else f"SET GLOBAL {name} = %s",
-                    None if was.isdigit() else (was,),
-                )
+def _put_back(before: dict[Shared, State], whose: str) -> None:
+    found = [
+        f"{shared.server.name}: {what}"
+        for shared in before
+        for what in shared.put_back(before[shared])
+    ]
+    if found:
+        pytest.fail(
+            f"{whose} changed a server that tests share, use fresh_server: {'; '.join(found)}",
+            pytrace=False,
+        )
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _same_variables() -> Iterator[None]:
+def _servers_as_before_the_file(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    for server, before in _shared.items():
-        if server.pid is not None:
-            _put_back(server, before)
+    _put_back({shared: shared.at_start for shared in _shared}, request.node.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def _servers_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = {shared: shared.state() for shared in _shared}
+    yield
+    started = {shared: shared.at_start for shared in _shared if shared not in before}
+    _put_back(before | started, request.node.nodeid)
 
 
 def _session_server(name: str) -> Iterator[Server]:
     _require(name)
     with Server(name) as server:
-        _shared[server] = _variables(server)
+        shared = Shared(server)
+        _shared.append(shared)
         yield server
-        del _shared[server]
+        _shared.remove(shared)
+        shared.close()
 
 
 @pytest.fixture(scope="session")
@@ -145,3 +208,9 @@ def fresh_server() -> Iterator[FreshServer]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def own_server(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Server:
+    """Each of the three releases in turn, for the tests of one file: they may purge and reset it."""
+    return fresh_server(request.param)

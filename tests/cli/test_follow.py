@@ -17,6 +17,7 @@ import pytest
 
 from tailrace.cli.follow import Lines
 from tests.cli.test_errors import assert_refused
+from tests.waiting import wait_for
 from tools.servers import NAMES
 
 DEADLINE = 20.0
@@ -252,10 +253,7 @@ def following_from_now(server, *arguments):
     """A follower, once the server sends to it."""
     before = dumps(server)
     with following(*arguments, url(server, "?start=now")) as follower:
-        deadline = time.monotonic() + DEADLINE
-        while not dumps(server) - before:
-            assert time.monotonic() < deadline, follower.errors
-            time.sleep(0.02)
+        wait_for(lambda: dumps(server) - before, lambda: follower.errors)
         yield follower
 
 
@@ -318,13 +316,13 @@ def test_through_a_pipe(busy, place):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + DEADLINE
+
+    def ended():
+        busy.execute(row(2, str(time.monotonic_ns())))  # who writes into a closed pipe learns of it
+        return shell.poll() is not None
+
     try:
-        while shell.poll() is None and time.monotonic() < deadline:
-            # Who writes into a closed pipe learns of it.
-            busy.execute(row(2, str(time.monotonic_ns())))
-            time.sleep(0.05)
-        assert shell.poll() is not None
+        wait_for(ended, every=0.05)
         out, err = shell.communicate(timeout=DEADLINE)
         assert mark in out
         assert err == ""

@@ -11,9 +11,9 @@ from tailrace.events import GtidEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidSet
 from tests.cli.test_errors import assert_refused
 from tests.sql.campaign import feed
-from tools.applied import by_tool, forget, gtid_mode
+from tools.applied import by_tool
 from tools.dumps import dump_table
-from tools.servers import Server
+from tools.servers import NAMES, Server
 
 MOVED = ("_file", "_pos", "_seq")
 
@@ -166,10 +166,9 @@ def test_several_logs_are_not_one(run, shop, tmp_path):
     assert_refused(ran, "one log is written")
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
-def test_a_server_takes_it(run, corpus, tmp_path, request, name):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_takes_it(run, corpus, tmp_path, fresh_server, name):
     """Renamed and filtered, through the server's own tool and client: SELECT gives the rows."""
-    server = request.getfixturevalue(name.replace("-", "").replace(".", ""))
     case = corpus / f"{name}.image-full-full"
     into = tmp_path / "moved.000001"
     chosen = ("--rewrite-db", "corpus=moved", "--tables", "moved.*")
@@ -179,18 +178,9 @@ def test_a_server_takes_it(run, corpus, tmp_path, request, name):
         for table, dump in json.loads((case / "expected.json").read_text())["tables"].items()
         if table.startswith("corpus.")
     }
-    feed(server, ["DROP DATABASE IF EXISTS moved;", "CREATE DATABASE moved CHARACTER SET utf8mb4;"])
-    try:
-        if server.flavour == "mysql":
-            gtid_mode(server, "ON")
-            forget(server, "moved")
-            feed(server, ["CREATE DATABASE IF NOT EXISTS moved CHARACTER SET utf8mb4;"])
-        by_tool(server, [into])
-        found = {table: dump_table(server, "moved", table)["rows"] for table in known}
-    finally:
-        if server.flavour == "mysql":
-            forget(server, "moved")
-            gtid_mode(server, "OFF")
-        feed(server, ["DROP DATABASE IF EXISTS moved;"])
+    server = fresh_server(name)  # it passes over GTIDs that it has had
+    feed(server, ["CREATE DATABASE moved CHARACTER SET utf8mb4;"])
+    by_tool(server, [into])
+    found = {table: dump_table(server, "moved", table)["rows"] for table in known}
     assert found == {table: dump["rows"] for table, dump in known.items()}
     assert any(found.values())

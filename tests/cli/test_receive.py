@@ -13,7 +13,8 @@ from functools import partial
 import pytest
 
 from tests.cli.test_errors import assert_refused
-from tests.replication.conftest import DEADLINE, end_of, insert, rotate, same, url_of, wait_for
+from tests.replication.conftest import end_of, insert, rotate, same, url_of
+from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.servers import NAMES
 
 
@@ -70,6 +71,10 @@ class Writing:
                 self.ending.wait(0.02)
 
 
+def copied(folder):
+    return sum(path.stat().st_size for path in folder.glob("binlog.0*"))
+
+
 def test_until_now(source, run, tmp_path):
     insert(source, [10, 2000])
     ran = run("receive", url_of(source), "--into", tmp_path / "copy", "--until", "now")
@@ -107,7 +112,7 @@ def test_sigkill_under_load(source, start, tmp_path):
                 url_of(source), "--into", folder, "--sync", chance.choice(("group", "2"))
             )
             wait_for(lambda: folder.exists() and any(folder.glob("binlog.0*")))
-            time.sleep(chance.uniform(0, 0.5))
+            wait_for_steps(lambda: copied(folder) >> 13, chance, 200)
             assert process.poll() is None, process.communicate()
             process.kill()
             process.wait()

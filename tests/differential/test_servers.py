@@ -12,9 +12,9 @@ SCHEMAS = 15
 SEED = 20261121
 
 
-def test_random_schemas(server):
+def test_random_schemas(own_server):
     plan = differential.Plan(SCHEMAS, SEED, witness_every=3, second_every=4)
-    report = differential.run(server, plan)
+    report = differential.run(own_server, plan)
     assert not report.failures, "\n".join(report.failures)
     assert report.rows > 100
     assert report.ways["mysqlbinlog"] > 0

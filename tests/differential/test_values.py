@@ -11,15 +11,15 @@ from tools.campaign import characters, documents
 SEED = 20261122
 
 
-def test_character_sets(server) -> None:
-    report = characters.run(server, SEED, most=60)
+def test_character_sets(own_server) -> None:
+    report = characters.run(own_server, SEED, most=60)
     assert not report.failures, "\n".join(report.failures)
     assert len(report.values) >= 39
     assert report.surrogates > 10
 
 
-def test_documents(server) -> None:
-    report = documents.run(server, SEED, rounds=2)
+def test_documents(own_server) -> None:
+    report = documents.run(own_server, SEED, rounds=2)
     assert not report.failures, "\n".join(report.failures)
     assert report.documents > 20
-    assert (report.not_text > 0) is (server.flavour == "mysql")
+    assert (report.not_text > 0) is (own_server.flavour == "mysql")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,21 +9,16 @@ import pytest
 from tests.live.dumps import connect, write_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tools.servers import Server
 
 
 @pytest.fixture(scope="module")
-def log_of() -> Callable[[Server], Path]:
-    return functools.cache(write_log)
-
-
-@pytest.fixture
-def log(server: Server, log_of: Callable[[Server], Path]) -> Path:
+def log(server: Server) -> Path:
     """A closed log of each server."""
-    return log_of(server)
+    return write_log(server)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from tailrace.constants import MAGIC
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.url import Source
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,11 +171,11 @@ def catch_up(feed: Feed, copy: Copy, server: Server, *, seconds: float = DEADLIN
 
 def settle(server: Server) -> None:
     """Wait for what MariaDB writes by itself, a little behind the begin of a file."""
-    until = monotonic() + DEADLINE
-    while server.flavour == "mariadb":
+
+    def settled() -> bool:
         file = end_of(server)[0]
         events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
-        if any(row[2] == "Binlog_checkpoint" and row[5] == file for row in events):
-            return
-        assert monotonic() < until
-        sleep(0.05)
+        return any(row[2] == "Binlog_checkpoint" and row[5] == file for row in events)
+
+    if server.flavour == "mariadb":
+        wait_for(settled)

@@ -8,23 +8,19 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 import tailrace
+from tests.waiting import wait_for
 from tools.campaign import live, live_files
 from tools.campaign.live_consumers import Events, Gtids, Raw, Rows, raw_of
 from tools.load.actions import choose
 from tools.load.client import Plan
 from tools.load.load import Load
 from tools.servers import NAMES, available
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEED = 6
 
@@ -197,23 +193,16 @@ def test_a_load_chooses_by_its_seed() -> None:
     assert not {"huge", "large", "flush_logs", "as_statement", "own_alter", "create_as"} & named
 
 
-def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < deadline, "the load does not go on"
-        time.sleep(0.01)
-
-
 def test_a_load_outlives_its_server(fresh_server) -> None:
     server = fresh_server("mariadb-10.11", {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1})
     load = Load(server, seed=SEED, clients=3, huge=0)
     with load:
         for _ in range(2):
-            _until(lambda: load.counts["small"] > 20)
+            wait_for(lambda: load.counts["small"] > 20)
             server.kill()
             server.start()
             enough = load.counts["small"] + 20
-            _until(lambda enough=enough: load.counts["small"] > enough)
+            wait_for(lambda enough=enough: load.counts["small"] > enough)
     assert load.counts["connections"] >= 3 * 3
     assert server.query("XA RECOVER") == []
     marks = set(server.query("SELECT client, n FROM random_load.marks"))

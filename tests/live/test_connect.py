@@ -29,7 +29,7 @@ def _no_home(tmp_path, monkeypatch) -> None:
 
 
 def account(server, name, how, password=PASSWORD):
-    """An account made anew; ``how`` stands behind IDENTIFIED, %s in it is the password."""
+    """An account; ``how`` stands behind IDENTIFIED, %s in it is the password."""
     server.execute(f"DROP USER IF EXISTS {name}@'127.0.0.1'")
     server.execute(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED {how}", (password,))
 
@@ -82,7 +82,6 @@ def test_mysqls_ways(mysql97, mode):
 
 @pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
 def test_a_socket_takes_a_password_in_full(mysql97, plugin):
-    mysql97.execute("DROP USER IF EXISTS auth@localhost")
     mysql97.execute(f"CREATE USER auth@localhost IDENTIFIED WITH {plugin} BY %s", (PASSWORD,))
     path = mysql97.folder / "socket"
     url = f"mysql://auth@/?socket={path}&ssl-mode=DISABLED"
@@ -139,9 +138,8 @@ def test_a_public_key_that_is_none(tmp_path, content, told):
         connect(given, given.hosts[0])
 
 
-@pytest.mark.parametrize("name", ["mariadb118", "mariadb1011"])
-def test_mariadbs_way(name, request):
-    server = request.getfixturevalue(name)
+@pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
+def test_mariadbs_way(server):
     account(server, "auth", "BY %s")
     given = source(server, "auth").with_password(PASSWORD)
     assert who(given) == "auth@127.0.0.1"
@@ -154,18 +152,14 @@ def test_mariadbs_way(name, request):
 def test_ed25519(mariadb118):
     """PyMySQL does it with PyNaCl; without, it says so."""
     mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
+    account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
+    given = source(mariadb118, "auth").with_password(PASSWORD)
     try:
-        account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
-        given = source(mariadb118, "auth").with_password(PASSWORD)
-        try:
-            import nacl  # noqa: F401, PLC0415
-        except ModuleNotFoundError:
-            assert "pynacl" in str(refused(given))
-        else:
-            assert who(given) == "auth@127.0.0.1"
-    finally:
-        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
-        mariadb118.execute("UNINSTALL SONAME 'auth_ed25519'")
+        import nacl  # noqa: F401, PLC0415
+    except ModuleNotFoundError:
+        assert "pynacl" in str(refused(given))
+    else:
+        assert who(given) == "auth@127.0.0.1"
 
 
 def test_another_connection_of_the_same_kind_has_the_same_errors(mariadb118, monkeypatch):
@@ -174,26 +168,18 @@ def test_another_connection_of_the_same_kind_has_the_same_errors(mariadb118, mon
     account(mariadb118, "auth", "BY %s")
     mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
     given = source(mariadb118, "auth").with_password(PASSWORD)
-    try:
-        with connect(given, given.hosts[0]) as connection:
-            service = NetService(connection, connection.name)
-            account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
-            with pytest.raises(AccessDenied, match=r"mysql://.* needs a package .*pynacl"):
-                service.kill()
-    finally:
-        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
-        mariadb118.execute("UNINSTALL SONAME 'auth_ed25519'")
+    with connect(given, given.hosts[0]) as connection:
+        service = NetService(connection, connection.name)
+        account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
+        with pytest.raises(AccessDenied, match=r"mysql://.* needs a package .*pynacl"):
+            service.kill()
 
 
 def test_a_way_that_is_not_known(mariadb118):
     mariadb118.execute("INSTALL SONAME 'auth_parsec'")
-    try:
-        account(mariadb118, "auth", "VIA parsec USING PASSWORD(%s)")
-        error = refused(source(mariadb118, "auth").with_password(PASSWORD))
-        assert "parsec" in str(error)
-    finally:
-        mariadb118.execute("DROP USER IF EXISTS auth@'127.0.0.1'")
-        mariadb118.execute("UNINSTALL SONAME 'auth_parsec'")
+    account(mariadb118, "auth", "VIA parsec USING PASSWORD(%s)")
+    error = refused(source(mariadb118, "auth").with_password(PASSWORD))
+    assert "parsec" in str(error)
 
 
 def test_the_password_of_the_environment_and_of_an_option_file(server, tmp_path, monkeypatch):
@@ -263,7 +249,6 @@ def test_a_socket_that_is_not_there(tmp_path):
 
 def test_a_host_that_may_not(server):
     """An account for another machine only."""
-    server.execute("DROP USER IF EXISTS elsewhere@'192.0.2.1'")
     server.execute("CREATE USER elsewhere@'192.0.2.1' IDENTIFIED BY 's3cret'")
     refused(source(server, "elsewhere").with_password("s3cret"))
 

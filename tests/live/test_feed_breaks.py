@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from time import monotonic
 
 import pytest
+from pymysql.err import InternalError, OperationalError
 
 from tailrace.errors import ConnectionLost, LogPurged, LogReset
 from tailrace.live.chunks import END, FileBegin
@@ -24,6 +26,7 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
+from tests.waiting import purge, wait_for
 from tools.proxy import Proxy
 from tools.servers import NAMES
 
@@ -43,8 +46,7 @@ def proxy(own):
 def next_second() -> None:
     """Wait until the clock shows another second: a file's description says the second only."""
     now = int(time.time())
-    while int(time.time()) == now:
-        time.sleep(0.02)
+    wait_for(lambda: int(time.time()) != now)
 
 
 @pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED"])
@@ -139,7 +141,7 @@ def test_who_does_not_listen_finds_no_silence(own):
     copy = Copy()
     with Feed(source_of(own, heartbeat=0.3), start="now") as feed:
         take_until(feed, copy, lambda: bool(copy.begins))
-        time.sleep(1)
+        time.sleep(1)  # which is the case here: nothing is read for three heartbeats
         for _ in range(5):
             feed.take(0.3)
         assert feed.reconnects == 0
@@ -170,7 +172,7 @@ def test_purged_while_we_were_away(own, proxy):
         own.rotate()
         own.rotate()
         last = end_of(own)[0]
-        purge_to(own, last)
+        purge(own, last)
         proxy.go_on()
         with pytest.raises(LogPurged, match=f"the oldest log is {last}"):
             take_until(feed, Copy(), lambda: False)
@@ -178,17 +180,17 @@ def test_purged_while_we_were_away(own, proxy):
             feed.take()
 
 
-def purge_to(server, last: str) -> None:
-    """The server leaves logs that are read from: it takes a moment to see that nobody does."""
-    until = monotonic() + 20
-    while server.binlogs()[0].name != last:
-        assert monotonic() < until
-        server.execute(f"PURGE BINARY LOGS TO '{last}'")
-        time.sleep(0.1)
-
-
 def reset(server) -> None:
-    server.execute("RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER")
+    """MariaDB rejects it while a log is read."""
+
+    def done():
+        with suppress(OperationalError, InternalError):
+            server.execute(
+                "RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER"
+            )
+            return True
+
+    wait_for(done, every=0.05)
 
 
 @pytest.mark.parametrize("grown", [False, True])
@@ -201,14 +203,7 @@ def test_reset_while_we_were_away(own, proxy, grown):
         catch_up(feed, copy, own)
         proxy.refuse()
         assert feed.take(0.1) is None
-        until = monotonic() + 20
-        while True:
-            try:
-                reset(own)
-                break
-            except Exception:  # noqa: BLE001 - MariaDB refuses while a log is read
-                assert monotonic() < until
-                time.sleep(0.1)
+        reset(own)
         if grown:
             fill(own, 5)
             fill(own, 5)

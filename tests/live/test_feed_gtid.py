@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from threading import Event
-from time import monotonic, sleep
+from time import monotonic
 
 import pytest
 
@@ -18,6 +18,7 @@ from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transactions import TransactionAssembler
 from tests.live.feeding import DEADLINE, HEARTBEAT, events_of, fill, source_of
+from tests.waiting import purge, wait_for
 from tools.proxy import Proxy
 from tools.servers import NAMES
 
@@ -260,11 +261,11 @@ def replicate(replica, source) -> None:
         replica.execute("START SLAVE")
 
 
-def wait_for(replica, source) -> None:
-    until = monotonic() + DEADLINE
-    while executed(replica) != executed(source) or rows(replica) != rows(source):
-        assert monotonic() < until, (executed(replica), executed(source))
-        sleep(0.05)
+def caught_up(replica, source) -> None:
+    wait_for(
+        lambda: executed(replica) == executed(source) and rows(replica) == rows(source),
+        lambda: (executed(replica), executed(source)),
+    )
 
 
 def rows(server):
@@ -281,7 +282,7 @@ def pair(request, fresh_server):
     replica = fresh_server(request.param, options_of(request.param), server_id=2)
     replicate(replica, source)
     fill(source, 5)
-    wait_for(replica, source)
+    caught_up(replica, source)
     replica.rotate()
     replica.rotate()
     return source, replica
@@ -292,7 +293,7 @@ def test_it_moves_to_the_next_host_in_mid_transaction(pair):
     fill(source, 5)
     source.execute("INSERT INTO feed.t (b) VALUES (REPEAT('m', 6000000))")
     fill(source, 5)
-    wait_for(replica, source)
+    caught_up(replica, source)
     given = Given()
     cut = Event()
     with (
@@ -422,9 +423,9 @@ def test_a_host_that_lags_is_passed_over(pair):
             for _ in range(3):
                 assert feed.take(0.3) is None
             replica.execute(start)
-            wait_for(replica, source)
+            caught_up(replica, source)
             fill(source, 2)
-            wait_for(replica, source)
+            caught_up(replica, source)
             take_all(feed, given, source)
             assert feed.session.server_id == replica.server_id
     wanted = list(written(source))
@@ -456,10 +457,6 @@ def test_transactions_that_were_purged(own):
     own.rotate()
     fill(own, 1)
     last = own.binlogs()[-1].name
-    until = monotonic() + 20
-    while own.binlogs()[0].name != last:
-        assert monotonic() < until
-        own.execute(f"PURGE BINARY LOGS TO '{last}'")
-        sleep(0.1)
+    purge(own, last)
     with Feed(source_of(own), start=empty(own)) as feed, pytest.raises(LogPurged):
         drain(feed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
@@ -14,6 +12,7 @@ from tailrace.live.session import OLDEST, Session, dump_flags, untagged
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
+from tests.waiting import purge, wait_for
 
 NOBODY = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
@@ -56,13 +55,6 @@ def is_artificial(record: bytes) -> bool:
 def registered(server) -> list[tuple]:
     mysql = server.flavour == "mysql"
     return server.query("SHOW REPLICAS" if mysql else "SHOW SLAVE HOSTS")
-
-
-def until(condition, seconds=15):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.02)
 
 
 def gtid_mode(server) -> str:
@@ -118,11 +110,7 @@ def test_gtids_and_logs(source_server):
 
 def purge_all_but_last(server) -> None:
     server.rotate()
-    last = server.binlogs()[-1].name
-    time_is_up = time.monotonic() + 15
-    while len(server.binlogs()) > 1:  # MariaDB purges what no checkpoint needs any more
-        assert time.monotonic() < time_is_up
-        server.execute(f"PURGE BINARY LOGS TO '{last}'")
+    purge(server, server.binlogs()[-1].name)
 
 
 # --- the dump ------------------------------------------------------------------------------------
@@ -185,7 +173,7 @@ def test_heartbeats_come_as_asked_for(source_server):
         session.prepare(OLDEST)
         with session.request(OLDEST, block=True) as stream:
             kinds = []
-            until(lambda: kinds.append(stream.fetch()[4]) or kinds[-1] in {27, 41})
+            wait_for(lambda: kinds.append(stream.fetch()[4]) or kinds[-1] in {27, 41})
     mysql = source_server.flavour == "mysql"
     assert kinds[-1] == (EventType.HEARTBEAT_V2 if mysql else EventType.HEARTBEAT)
 
@@ -298,7 +286,7 @@ def test_the_source_knows_us(source_server):
         assert len(rows) == 1
         if source_server.flavour == "mysql":
             assert rows[0][-1] == identity.uuid
-    until(lambda: not any(row[0] == 4711 for row in registered(source_server)))
+    wait_for(lambda: not any(row[0] == 4711 for row in registered(source_server)))
 
 
 def test_a_given_id_that_another_replica_has(source_server):
@@ -313,7 +301,7 @@ def test_a_given_id_that_another_replica_has(source_server):
         if source_server.flavour == "mysql":  # by the UUID it is ours in a new process, too
             with opened(given, Identity(uuid=other.uuid)) as restarted:
                 restarted.prepare(OLDEST)
-    until(lambda: not any(row[0] == 4712 for row in registered(source_server)))
+    wait_for(lambda: not any(row[0] == 4712 for row in registered(source_server)))
 
 
 def test_the_sources_own_id(source_server):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import threading
-import time
 from contextlib import contextmanager
 
 import pymysql
@@ -30,6 +29,7 @@ from tailrace.live.session import OLDEST, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.live.url import Source
 from tailrace.position import Position
+from tests.waiting import purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
 GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
@@ -44,10 +44,7 @@ def log(request, fresh_server):
     server.execute("INSERT INTO d.t VALUES (1)")
     server.rotate()
     server.execute("INSERT INTO d.t VALUES (2)")
-    deadline = time.monotonic() + 15
-    while len(server.binlogs()) > 1:  # MariaDB purges what no checkpoint needs any more
-        assert time.monotonic() < deadline
-        server.execute(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    purge(server, server.binlogs()[-1].name)
     server.rotate()
     server.execute("INSERT INTO d.t VALUES (3)")
     return server
@@ -289,12 +286,8 @@ def test_a_statement_that_was_killed(log):
             thread = threading.Thread(target=run)
             thread.start()
             number = session.connection.thread_id()
-            deadline = time.monotonic() + 15
-            while "COUNT" not in str(
-                log.query(f"SELECT info FROM information_schema.processlist WHERE id = {number}")
-            ):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            asked = f"SELECT info FROM information_schema.processlist WHERE id = {number}"
+            wait_for(lambda asked=asked: "COUNT" in str(log.query(asked)))
             log.execute(f"{kill} {number}")
             thread.join(30)
             assert type(ends[0]) is ConnectionLost

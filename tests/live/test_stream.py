@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from pymysql.err import InterfaceError
 from tailrace.errors import LocalProtocolError, LogReset, ServerError, UsageError
 from tailrace.live.stream import BinlogStream
 from tests.live.dumps import ALL, connect, events_of, is_artificial
+from tests.waiting import wait_for
 from tests.wire.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -229,12 +229,12 @@ def test_fr3_2_closing_in_mid_stream_ends_the_dump(server: Server):
     thread = connection.thread_id()
     with BinlogStream.open(connection, filename=server.binlogs()[-1].name, server_id=ID) as stream:
         assert stream.fetch() is not None
-        deadline = time.monotonic() + 20
-        while not any(row[0] == thread for row in dumps(server)):
-            assert time.monotonic() < deadline
+        wait_for(lambda: any(row[0] == thread for row in dumps(server)))
     connection.close()
     server.execute("CREATE DATABASE IF NOT EXISTS streamed")  # a server notices when it sends
-    while any(row[0] == thread for row in dumps(server)):
-        assert time.monotonic() < deadline
+
+    def gone():
         server.execute("DROP DATABASE IF EXISTS streamed_3")
-        time.sleep(0.02)
+        return not any(row[0] == thread for row in dumps(server))
+
+    wait_for(gone)

@@ -20,7 +20,8 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.transports import transport_of
 from tests.live.feeding import source_of
-from tests.live.work import run_cases, wait_until
+from tests.live.work import run_cases
+from tests.waiting import wait_for
 from tools.servers import NAMES
 
 
@@ -165,14 +166,14 @@ def test_closing_from_another_thread(worked, follow):
     thread.join(20)
     assert not thread.is_alive()
     dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
-    wait_until(lambda: worked.query(dumps)[0][0] == 0)
+    wait_for(lambda: worked.query(dumps)[0][0] == 0)
 
 
 def test_leaving_an_iteration_closes_the_connection(worked):
     for _ in tailrace.open(url_of(worked)):
         break
     dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
-    wait_until(lambda: worked.query(dumps)[0][0] == 0)
+    wait_for(lambda: worked.query(dumps)[0][0] == 0)
 
 
 def seqs(batches):

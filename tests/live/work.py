@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from tools.corpus import CASES, Recorder
 from tools.corpus.case import DATABASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tools.servers import Server
 
 LARGE = ("big-values", "byte-maps", "charsets", "image-", "interleaved", "switches", "partial")
@@ -48,11 +45,3 @@ def run_cases(server: Server, wanted: tuple[str, ...] = ()) -> list[str]:
         ran.append(case.name)
     server.rotate()
     return ran
-
-
-def wait_until(met: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for a condition; AssertionError when it is not met in time."""
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

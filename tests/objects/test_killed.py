@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,7 @@ def test_killed_again_and_again(bucket: Bucket, spool: Path, flavour: str) -> No
     for seed in range(KILLS):
         argv = [sys.executable, "-m", "tests.objects.victim", url, flavour, str(seed)]
         with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as victim:
-            told = [victim.stdout.readline()]
-            time.sleep(chance.uniform(0, 0.4))
+            told = [victim.stdout.readline() for _ in range(chance.randint(1, 40))]
             victim.kill()
             told += victim.stdout.readlines()
         last = int([line for line in told if line.endswith("\n")][-1])

@@ -12,7 +12,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
-from tests.semisync.loop import wait_for
+from tests.waiting import wait_for
 
 WAIT = 20.0
 

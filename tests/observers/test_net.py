@@ -12,7 +12,7 @@ from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
 from tailrace.live.net import NetService
 from tailrace.live.stream import BinlogStream
 from tailrace.wire.packets import payloads
-from tests.semisync.loop import wait_for
+from tests.waiting import wait_for
 
 WAIT = 20.0
 READY = (

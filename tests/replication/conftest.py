@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace.replication.receiver import Receiver
+from tests.waiting import DEADLINE, wait_for
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
@@ -17,20 +17,10 @@ if TYPE_CHECKING:
 
     from tools.servers import Server
 
-DEADLINE = 60.0
-
 
 def url_of(server, options=""):
     scheme = "mysql" if server.flavour == "mysql" else "mariadb"
     return f"{scheme}://root@127.0.0.1:{server.port}/{options}"
-
-
-def wait_for(what, seconds=DEADLINE):
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def rotate(server):

@@ -6,7 +6,8 @@ from tailrace.live.identity import Identity
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.replication.source_end import SourceEnd
-from tests.replication.conftest import end_of, insert, rotate, url_of, wait_for
+from tests.replication.conftest import end_of, insert, rotate, url_of
+from tests.waiting import wait_for
 
 
 def test_bytes_ahead(source):

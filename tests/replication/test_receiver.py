@@ -14,7 +14,8 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
-from tests.replication.conftest import end_of, insert, rotate, same, settle, url_of, wait_for
+from tests.replication.conftest import end_of, insert, rotate, same, settle, url_of
+from tests.waiting import wait_for
 
 
 def test_all_that_is_there(source, folder):

@@ -10,7 +10,8 @@ import pytest
 
 from tailrace.errors import LogPurged, LogReset, TailraceError
 from tailrace.replication.receiver import Receiver
-from tests.replication.conftest import Running, insert, rotate, same, url_of, wait_for
+from tests.replication.conftest import Running, insert, rotate, same, url_of
+from tests.waiting import wait_for
 from tools.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]

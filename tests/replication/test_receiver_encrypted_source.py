@@ -12,7 +12,8 @@ from tailrace.storage.file import LogFile
 from tailrace.storage.keyring import make
 from tailrace.storage.keyring import open as open_keyring
 from tests.encryption.conftest import KINDS, start, write_some
-from tests.replication.conftest import url_of, wait_for
+from tests.replication.conftest import url_of
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -11,7 +11,8 @@ import pytest
 from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
-from tests.replication.conftest import end_of, insert, rotate, same, url_of, wait_for
+from tests.replication.conftest import end_of, insert, rotate, same, url_of
+from tests.waiting import wait_for
 
 
 def run(source, folder, **settings):

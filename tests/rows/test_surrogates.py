@@ -79,9 +79,9 @@ def test_objects_have_them_as_characters(logged) -> None:
             assert values == texts
 
 
-def test_names_are_escaped(mariadb118) -> None:
+def test_names_are_escaped(fresh_server) -> None:
     """A column that the DDL names so: names are UTF-8 wherever they go."""
-    with recording(mariadb118, "named") as (cursor, series):
+    with recording(fresh_server("mariadb-11.8"), "named") as (cursor, series):
         cursor.execute("CREATE TABLE t (id INT, `c\ud83d` INT)".encode("utf-8", "surrogatepass"))
         cursor.execute("INSERT INTO t VALUES (1, 2)")
         log = series()

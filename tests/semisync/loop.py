@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,8 +17,6 @@ from tailrace.live.stream import BinlogStream
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tailrace.observers import RelayIoObserver
     from tools.servers import Server
 
@@ -27,15 +24,6 @@ WAIT = 30.0
 _ROTATE = 4
 _ARTIFICIAL = 0x20
 _HEARTBEATS = (27, 41)
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = WAIT) -> Any:
-    """What the condition gives as soon as it is true; fails behind the deadline."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.002)
-    return found
 
 
 class Reader:

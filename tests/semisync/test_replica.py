@@ -15,7 +15,8 @@ from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.semisync.replica import SemisyncReplica, _offers
 from tests.semisync.conftest import variable
-from tests.semisync.loop import Commit, Reader, counters, end_of, wait_for
+from tests.semisync.loop import Commit, Reader, counters, end_of
+from tests.waiting import wait_for
 
 
 def _waits(server):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.spark import mirror
 from tests.spark.replay import differences
+from tests.waiting import wait_for
 
 DEADLINE = 120.0
 
@@ -61,13 +61,14 @@ class Follow:
 
     def wait_for(self, what):
         """Wait until a condition holds; raises what ended the mirror."""
-        end = time.monotonic() + DEADLINE
-        while not what():
+
+        def met():
             if self.error is not None:
                 raise self.error
             assert self._thread.is_alive(), "it ended by itself"
-            assert time.monotonic() < end, f"it did not happen in time: {self.moments[-1:]}"
-            time.sleep(0.02)
+            return what()
+
+        wait_for(met, lambda: self.moments[-1:], DEADLINE)
 
     def wait_for_mark(self, server):
         """Wait until a row that is inserted now is in the lake, and so all that was before."""

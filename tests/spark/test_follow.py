@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
 from tests.spark.following import Follow, check, mark, read, url_of, values
+from tests.waiting import wait_for, wait_for_steps
 from tools.dumps import dump_databases
 from tools.load import Load
 from tools.servers import NAMES
@@ -64,7 +64,7 @@ def test_killed_under_load(source, tmp_path):
     url = url_of(source)
     command = [*COMMAND, url, "--into", lake, "--follow", "--trigger", "200ms"]
     command += ["--statements", "skip"]
-    with Load(source, seed=2, **LOAD):
+    with Load(source, seed=2, **LOAD) as load:
         for _ in range(3):
             now = lake / "_tailrace" / "now"
             before = now.readlink() if now.is_symlink() else None
@@ -72,12 +72,13 @@ def test_killed_under_load(source, tmp_path):
             with said.open("w") as out:
                 process = subprocess.Popen(command, cwd=ROOT, stderr=out, stdout=out)
             try:
-                end = time.monotonic() + 60
-                while (now.readlink() if now.is_symlink() else None) == before:
+
+                def gone_on(process=process, before=before, now=now, said=said):
                     assert process.poll() is None, said.read_text()
-                    assert time.monotonic() < end, said.read_text()
-                    time.sleep(0.01)
-                time.sleep(rng.uniform(0, 1))
+                    return (now.readlink() if now.is_symlink() else None) != before
+
+                wait_for(gone_on, said.read_text)
+                wait_for_steps(lambda: sum(load.counts.values()), rng, 40)
                 assert process.poll() is None, said.read_text()
             finally:
                 process.kill()

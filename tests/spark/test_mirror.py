@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -195,7 +194,6 @@ def test_a_killed_run_is_completed_by_the_next(phase, spark, tmp_path):
     for line in process.stdout:
         if line.strip() == phase:
             break
-    time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import pytest
 
 from tailrace.errors import AccessDenied, ConnectionLost, LogPurged, PipelineError, UsageError
 from tailrace.spark import mirror
+from tests.waiting import purge
 from tools.servers import NAMES
 
 WORK = (
@@ -39,15 +39,6 @@ def assert_same(spark, ours, theirs):
     for table in tables:
         for kind in ("changelog", "current"):
             assert rows(spark, ours, table, kind) == rows(spark, theirs, table, kind), (table, kind)
-
-
-def purge(server, name):
-    """Have a server delete its logs before one; it does not as long as it sends of them."""
-    deadline = time.monotonic() + 20
-    while server.binlogs()[0].name < name and time.monotonic() < deadline:
-        server.execute(f"PURGE BINARY LOGS TO '{name}'")
-        time.sleep(0.05)
-    assert server.binlogs()[0].name == name
 
 
 def kept(lake):

@@ -6,7 +6,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ import tailrace
 from tailrace.spark import register
 from tailrace.spark.stream import BASES
 from tests.spark.following import mark, url_of
+from tests.waiting import wait_for, wait_for_steps
 from tools.load import Load
 from tools.servers import NAMES
 
@@ -74,8 +74,8 @@ def run_now(frame, spark, checkpoint, name):
 def test_all_there_is_is_what_a_batch_reads(stream, spark, source, tmp_path):
     mark(source)
     source.rotate()
-    with Load(source, seed=5, **LOAD):
-        time.sleep(2)
+    with Load(source, seed=5, **LOAD) as load:
+        wait_for(lambda: load.counts.total() > 80)
     frame = stream(source.data, index=str(tmp_path / "index"))
     found = run_now(frame, spark, tmp_path / "checkpoint", "everything")
     assert found == expected(source.data)
@@ -108,10 +108,10 @@ def test_now_and_each_batch_once(stream, source, tmp_path):
         .start()
     )
     try:
-        wait_for(query, lambda: batches)  # it knows where it began
+        come(query, lambda: batches)  # it knows where it began
         for number in range(1, 4):
             mark(source)
-            wait_for(query, lambda number=number: sum(len(rows) for _, rows in batches) == number)
+            come(query, lambda number=number: sum(len(rows) for _, rows in batches) == number)
     finally:
         query.stop()
     assert [n for _, rows in batches for n in rows] == [value + 1, value + 2, value + 3]
@@ -127,13 +127,13 @@ def test_now_and_each_batch_once(stream, source, tmp_path):
     assert offset["gtid"] == said
 
 
-def wait_for(query, what):
-    end = time.monotonic() + DEADLINE
-    while not what():
+def come(query, what):
+    def met():
         if query.exception() is not None:
             raise query.exception()
-        assert time.monotonic() < end, query.lastProgress
-        time.sleep(0.05)
+        return what()
+
+    wait_for(met, lambda: query.lastProgress)
 
 
 def run_into(folder, frame, checkpoint):
@@ -201,10 +201,10 @@ def test_a_log_that_is_reset_stops_it(stream, fresh_server, tmp_path):
         .start()
     )
     try:
-        wait_for(query, lambda: query.lastProgress and query.lastProgress["numInputRows"])
+        come(query, lambda: query.lastProgress and query.lastProgress["numInputRows"])
         server.execute("RESET BINARY LOGS AND GTIDS")
         with pytest.raises(StreamingQueryException, match=r"LogReset: .*were reset"):
-            wait_for(query, lambda: False)
+            come(query, lambda: False)
     finally:
         query.stop()
 
@@ -218,7 +218,7 @@ def test_the_driver_is_killed_under_load(source, tmp_path):
     options["maxTransactionsPerTrigger"] = "40"
     given = {"out": str(out), "checkpoint": str(checkpoint), "source": options}
     command = [sys.executable, "-m", "tests.spark.stream_driver"]
-    with Load(source, seed=9, **LOAD), (tmp_path / "said").open("w") as said:
+    with Load(source, seed=9, **LOAD) as load, (tmp_path / "said").open("w") as said:
         for _ in range(KILLS.get(source.name, 1)):
             before = len(list(out.glob("*.parquet")))
             process = subprocess.Popen(
@@ -227,12 +227,13 @@ def test_the_driver_is_killed_under_load(source, tmp_path):
                 stderr=said,
             )
             try:
-                end = time.monotonic() + DEADLINE
-                while len(list(out.glob("*.parquet"))) < before + 2:
+
+                def gone_on(process=process, before=before):
                     assert process.poll() is None, (tmp_path / "said").read_text()
-                    assert time.monotonic() < end
-                    time.sleep(0.01)
-                time.sleep(rng.uniform(0, 0.6))
+                    return len(list(out.glob("*.parquet"))) >= before + 2
+
+                wait_for(gone_on)
+                wait_for_steps(lambda: sum(load.counts.values()), rng, 24)
             finally:
                 process.kill()
                 process.wait()

@@ -13,6 +13,7 @@ from tailrace.position import Position
 from tailrace.spark import listener, register
 from tailrace.spark.stream_listener import StreamMoment
 from tailrace.storage import find
+from tests.waiting import wait_for
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
 SECONDS = 120
@@ -44,12 +45,13 @@ def run(spark, tmp_path, name, until, **options):
         .trigger(processingTime="50 milliseconds")
         .start()
     )
-    end = time.monotonic() + SECONDS
+
+    def met():
+        assert query.exception() is None, query.exception()
+        return until()
+
     try:
-        while not until():
-            assert query.exception() is None, query.exception()
-            assert time.monotonic() < end, query.lastProgress
-            time.sleep(0.02)
+        wait_for(met, lambda: query.lastProgress)
     finally:
         query.stop()
 
@@ -122,10 +124,7 @@ def test_queries_without_our_source_are_passed_over(spark, listening, tmp_path):
         .start()
     )
     try:
-        end = time.monotonic() + SECONDS
-        while query.lastProgress is None or query.lastProgress["batchId"] < 2:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        wait_for(lambda: query.lastProgress is not None and query.lastProgress["batchId"] >= 2)
     finally:
         query.stop()
     run(spark, tmp_path, "ours", lambda: moments)

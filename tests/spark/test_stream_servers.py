@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tailrace.errors import LogReset, SchemaChanged, UsageError
@@ -13,6 +11,7 @@ from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tests.spark.following import mark, url_of
+from tests.waiting import wait_for
 from tools.servers import NAMES
 
 
@@ -45,13 +44,14 @@ def read(reader, start, end):
     return found
 
 
-def wait_for(reader, start, rows):
+def come(reader, start, rows):
     """Look until so many rows have come; the offset behind them."""
-    deadline = time.monotonic() + 60
-    while len(read(reader, start, end := reader.latestOffset(start))) < rows:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return end
+
+    def there():
+        end = reader.latestOffset(start)
+        return end if len(read(reader, start, end)) >= rows else None
+
+    return wait_for(there)
 
 
 def test_restarted_purged_and_reset(reader, source, tmp_path):
@@ -60,18 +60,17 @@ def test_restarted_purged_and_reset(reader, source, tmp_path):
     start = first.initialOffset()
     for _ in range(3):
         mark(source)
-    end = wait_for(first, start, 3)
+    end = come(first, start, 3)
     rows = read(first, start, end)
     source.rotate()
     kept = source.query("SHOW BINARY LOGS")[-1][0]
-    while find(tmp_path / "spool")[0].files[-1].name != kept:
-        time.sleep(0.02)
+    wait_for(lambda: find(tmp_path / "spool")[0].files[-1].name == kept)
     first.stop()
     source.execute(f"PURGE BINARY LOGS TO '{kept}'")
     second = reader(start="now")
     assert second.partitions(end, end) == []
     mark(source)
-    later = wait_for(second, end, 1)
+    later = come(second, end, 1)
     assert read(second, start, end) == rows
     behind = reader(start="oldest", spool=str(tmp_path / "other"))
     assert len(read(behind, behind.initialOffset(), behind.latestOffset())) >= 1
@@ -81,8 +80,7 @@ def test_restarted_purged_and_reset(reader, source, tmp_path):
     third = reader(start="now")
     with pytest.raises(LogReset):  # noqa: PT012 - it is found out when the receiver is answered
         third.partitions(later, later)
-        while third.latestOffset(later):
-            time.sleep(0.02)
+        wait_for(lambda: not third.latestOffset(later))
 
 
 def test_a_copy_is_of_one_query(reader, source):
@@ -97,8 +95,7 @@ def test_a_copy_is_of_one_query(reader, source):
     first.commit(end)
     source.rotate()
     mark(source)
-    while first.latestOffset(end) == end:
-        time.sleep(0.02)
+    wait_for(lambda: first.latestOffset(end) != end)
     first.stop()
     second = reader()
     with pytest.raises(UsageError, match="a folder of its own"):

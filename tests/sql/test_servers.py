@@ -23,14 +23,14 @@ CASES = [
 ]
 
 
-def test_random_schemas(server):
-    workload = Workload(server)
+def test_random_schemas(own_server):
+    workload = Workload(own_server)
     done = []
     for number in range(SCHEMAS):
         with workload.record(SEED, number) as recorded:
             try:
                 way = campaign.check(
-                    server, recorded, f"random_{number}", by_client=number % 2 == 0
+                    own_server, recorded, f"random_{number}", by_client=number % 2 == 0
                 )
             except Exception as error:
                 raise AssertionError(f"{recorded.label}: {recorded.settings}") from error
@@ -38,10 +38,12 @@ def test_random_schemas(server):
     assert "sql and undo" in done
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_corpus(case, request):
-    name = corpus_again.server_of(case).replace("-", "").replace(".", "")
-    server = request.getfixturevalue(name)
+@pytest.mark.parametrize(
+    ("server", "case"),
+    [pytest.param(corpus_again.server_of(case), case, id=case.name) for case in CASES],
+    indirect=["server"],
+)
+def test_corpus(server, case):
     by_client = CASES.index(case) % 2 == 0
     try:
         assert not corpus_again.again(server, case, by_client=by_client)

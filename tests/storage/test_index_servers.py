@@ -14,6 +14,7 @@ from tailrace.storage.output import LocalFolder
 from tailrace.storage.purge import purge
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed
+from tests.waiting import wait_for
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -37,18 +38,21 @@ def logs(server: Server) -> list[str]:
     return [str(row[0]) for row in server.query("SHOW BINARY LOGS")]
 
 
-def some_files(server: Server, count: int, seconds: float = 0) -> list[str]:
-    """More log files of the server, with something in each."""
+def some_files(server: Server, count: int, *, apart: bool = False) -> list[str]:
+    """More log files of the server, with something in each; ``apart``: one a second."""
     for _ in range(count):
         server.execute("CREATE TABLE IF NOT EXISTS purged.t (id INT AUTO_INCREMENT PRIMARY KEY)")
         server.execute("INSERT INTO purged.t VALUES ()")
-        time.sleep(seconds)
+        if apart:
+            before = int(time.time())
+            wait_for(lambda before=before: int(time.time()) > before)
         server.execute("FLUSH BINARY LOGS")
     files = logs(server)
-    deadline = time.monotonic() + 20
-    while server.flavour == "mariadb" and not checkpoint(server, files[-1]):
-        assert time.monotonic() < deadline, "no checkpoint: MariaDB keeps all files to recover by"
-        time.sleep(0.05)
+    if server.flavour == "mariadb":
+        wait_for(
+            lambda: checkpoint(server, files[-1]),
+            "no checkpoint: MariaDB keeps all files to recover by",
+        )
     return files
 
 
@@ -82,10 +86,16 @@ def test_ours_and_the_servers_purge_alike(own: Server, tmp_path: Path) -> None:
 
 def test_times_are_the_servers(own: Server, tmp_path: Path) -> None:
     """A server goes by when a file was changed last, we by when the next was begun."""
-    own.execute(f"PURGE BINARY LOGS TO '{logs(own)[-1]}'")
-    files = some_files(own, 4, seconds=0.7)
     folder = LocalFolder(own.data)
-    seconds = [int.from_bytes(folder.read(name, 4, 4), "little") for name in files]
+
+    def made() -> tuple[list[str], list[int]] | None:
+        own.execute(f"PURGE BINARY LOGS TO '{logs(own)[-1]}'")
+        files = some_files(own, 4, apart=True)
+        begun = [int.from_bytes(folder.read(name, 4, 4), "little") for name in files]
+        changed = [int((own.data / name).stat().st_mtime) for name in files]
+        return (files, begun) if changed[:-1] == begun[1:] else None  # else a second ended between
+
+    files, seconds = wait_for(made)
     for number, second in enumerate([seconds[0], seconds[1], seconds[2] + 1, seconds[4] + 1]):
         copy = copied(own, tmp_path / str(number))
         own.execute(f"PURGE BINARY LOGS BEFORE FROM_UNIXTIME({second})")

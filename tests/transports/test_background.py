@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 from tailrace.errors import LogError, TruncatedEvent
 from tailrace.transports import END, BackgroundReader
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +29,14 @@ class Numbers:
     ) -> None:
         self.count, self.size, self.error, self.wait = count, size, error, wait
         self.given = 0
-        self.closed = threading.Event()
+        self.closed, self.at_end = threading.Event(), threading.Event()
         self.torn_tail: Position | None = None
 
     def __iter__(self) -> Iterator[Record]:
         for number in range(self.count):
             self.given = number + 1
             yield "binlog.000001", number, bytes(self.size)
+        self.at_end.set()
         if self.error is not None:
             raise self.error
         if self.wait:
@@ -52,19 +55,13 @@ def _no_thread_is_left() -> Iterator[None]:
     before = threads()
     yield
     gc.collect()
-    until = time.monotonic() + 5
-    while threads() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threads() == before
+    wait_for(lambda: threads() == before, "a thread is left")
 
 
-def settled(stream: Numbers) -> int:
-    """How many events the thread took by the time it stopped taking more."""
-    last = -1
-    while last != stream.given:
-        last = stream.given
-        time.sleep(0.1)
-    return last
+def settled(reader: BackgroundReader, stream: Numbers, given: int) -> int:
+    """How many events the thread took, once it waits for room with that many or more."""
+    wait_for(lambda: stream.given >= given and reader._shared.waiting, lambda: stream.given)
+    return stream.given
 
 
 def test_everything_comes_in_order_and_then_the_end() -> None:
@@ -90,13 +87,13 @@ def test_everything_comes_in_order_and_then_the_end() -> None:
 def test_a_full_queue_stops_the_reading(size: int, bounds: dict[str, int], held: int) -> None:
     stream = Numbers(1000, size)
     reader = BackgroundReader(stream, **bounds)
-    assert settled(stream) == held + 1  # one waits for room
+    assert settled(reader, stream, held + 1) == held + 1  # one waits for room
     assert reader.held == (held, held * size)
     for number in range(10):
         item = reader.get()
         assert isinstance(item, tuple)
         assert item[1] == number
-    assert settled(stream) == held + 11
+    assert settled(reader, stream, held + 11) == held + 11
     got = 10
     while reader.get() is not END:
         got += 1
@@ -144,7 +141,7 @@ def test_waking() -> None:
 )
 def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
     reader = BackgroundReader(stream, most_events=2)
-    time.sleep(0.05)
+    wait_for(lambda: stream.at_end.is_set() or reader._shared.waiting)
     began = time.monotonic()
     reader.close()
     reader.close()
@@ -157,7 +154,7 @@ def test_closing_ends_a_wait_in_another_thread() -> None:
     got: list[object] = []
     waiter = threading.Thread(target=lambda: got.append(reader.get()))
     waiter.start()
-    time.sleep(0.05)
+    wait_for(lambda: sys._current_frames()[waiter.ident or 0].f_code.co_name == "get")
     reader.close()
     waiter.join(5)
     assert got == [END]
@@ -166,7 +163,7 @@ def test_closing_ends_a_wait_in_another_thread() -> None:
 def test_one_that_nobody_holds_ends() -> None:
     stream = Numbers(1000, wait=True)
     reader = BackgroundReader(stream, most_events=3)
-    settled(stream)
+    settled(reader, stream, 4)
     del reader
     gc.collect()
     assert stream.closed.wait(5)

@@ -16,6 +16,7 @@ from tailrace.handlers import Handler
 from tailrace.position import Position
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.events.made import query_body, raw_event, raw_format, write
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,9 +170,9 @@ def test_iterating_a_followed_log_in_one_thread_and_closing_it_in_another(tmp_pa
 
     reader = threading.Thread(target=read)
     reader.start()
-    time.sleep(0.1)
+    wait_for(lambda: len(got) == 2)
     append(path, BEGIN)
-    time.sleep(0.1)
+    wait_for(lambda: len(got) == 3)
     began = time.monotonic()
     log.close()
     reader.join(5)

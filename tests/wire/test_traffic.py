@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +10,11 @@ from tailrace.gtid import GtidSet
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.packets import EndPacket, ErrorPacket, is_end, is_error, payloads
 from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
+from tests.waiting import wait_for
 from tests.wire.recorder import Recorder, Talk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tools.servers import Server
 
@@ -34,13 +34,6 @@ COMMON = {
     "mariadb": {},
 }
 REPORT = {"report-host": "replica.example", "report-port": 4711, "report-user": "kö"}
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def first(talks: list[Talk], command: bytes) -> bytes | None:
@@ -103,12 +96,12 @@ def test_a_replica_by_position_and_its_acknowledgements(pair: Pair):
     source, replica = pair
     with Recorder(source.port) as recorder:
         follow(replica, recorder.port, by_gtid=False)
-        wait(lambda: first(recorder.talks, DUMP) is not None)
+        wait_for(lambda: first(recorder.talks, DUMP) is not None)
         source.execute("INSERT INTO mysql.t (b) VALUES (REPEAT('x', 100000))")
-        wait(lambda: first(recorder.talks, ACKNOWLEDGE) is not None)
+        wait_for(lambda: first(recorder.talks, ACKNOWLEDGE) is not None)
         dump = next(talk for talk in recorder.talks if first([talk], DUMP))
         end = end_of_log(source)
-        wait(lambda: any(raw == Acknowledgement(*end).encode() for raw in dump.commands()))
+        wait_for(lambda: any(raw == Acknowledgement(*end).encode() for raw in dump.commands()))
         leave(replica)
     said = dump.commands()
     check_register(next(raw for raw in said if raw[:1] == REGISTER))
@@ -152,7 +145,7 @@ def test_a_replica_by_gtid(pair: Pair):
     with Recorder(source.port) as recorder:
         follow(replica, recorder.port, by_gtid=True)
         command = DUMP_GTID if source.flavour == "mysql" else DUMP
-        wait(lambda: first(recorder.talks, command) is not None)
+        wait_for(lambda: first(recorder.talks, command) is not None)
         raw = first(recorder.talks, command)
         check_register(first(recorder.talks, REGISTER))
         leave(replica)

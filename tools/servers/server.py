@@ -164,7 +164,7 @@ class Server:
 
     def stop(self, *, keep: bool = False) -> None:
         """Shut down cleanly and remove the data folder, unless it is to be kept or was given."""
-        self._close()
+        self.disconnect()
         if process := self._process:
             process.send_signal(signal.SIGTERM)
             try:
@@ -180,7 +180,7 @@ class Server:
 
     def kill(self) -> None:
         """End the process as a power cut would; the data folder stays."""
-        self._close()
+        self.disconnect()
         if process := self._process:
             process.kill()
             process.wait()
@@ -276,6 +276,12 @@ class Server:
             cursor.execute(sql, arguments)
             return list(cursor.fetchall())
 
+    def disconnect(self) -> None:
+        """Close the shared connection: the next statement has a new session."""
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
     @property
     def version(self) -> str:
         """The running server's version, as it says itself."""
@@ -298,11 +304,6 @@ class Server:
         """Run this server's own mysqlbinlog; its output is in bytes."""
         argv = [*self.prefix.binlog_tool(), *map(str, arguments)]
         return subprocess.run(argv, capture_output=True, check=check)
-
-    def _close(self) -> None:
-        if self._connection is not None and self._connection.open:
-            self._connection.close()
-        self._connection = None
 
 
 _running: weakref.WeakSet[Server] = weakref.WeakSet()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tailrace.spark.current import patching
@@ -32,8 +30,10 @@ def test_random_load(fresh_server, tmp_path, monkeypatch, name):
     lake = tmp_path / "lake"
     keep = ("changelog", "current", "history")
     with Follow(url_of(server), lake, format="iceberg", keep=keep, trigger=0.1) as following:
-        with Load(server, seed=5, rate=60, large=0.0, huge=0):
-            time.sleep(20)
+        with Load(server, seed=5, rate=60, large=0.0, huge=0) as load:
+            following.wait_for(
+                lambda: load.counts.total() > 400 and following.moments[-1].batches > 10
+            )
         wanted = dump_databases(server, "random_load")
         last = mark(server)
         following.wait_for(lambda: last in marks(lake))
