@@ -337,7 +337,7 @@ def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
         " WHERE i < 300) SELECT REPEAT('n', 20000) FROM n"
     )
     fill(source, 2)
-    wait_for(replica, source)
+    caught_up(replica, source)
     wanted = [
         gtid for gtid in written(source) if gtid not in {*map(str, expand(start, written(source)))}
     ]
@@ -368,7 +368,7 @@ def test_what_is_read_of_it_as_rows_is_whole_and_once(pair, monkeypatch):
         "INSERT INTO feed.t (b) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
         " WHERE i < 300) SELECT REPEAT('o', 20000) FROM n"
     )
-    wait_for(replica, source)
+    caught_up(replica, source)
     for read in (_rows_of_changes, _rows_of_transactions):
         cut = Event()
         with (
