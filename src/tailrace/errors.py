@@ -10,6 +10,18 @@ class TailraceError(Exception):
     """The one base of all errors that Tailrace raises."""
 
 
+def about_table(error: Exception, database: str, table: str) -> None:
+    """Note which table's rows an error is about; the first that notes it is right."""
+    if table_of(error) is None:
+        error.tailrace_table = database, table  # type: ignore[attr-defined]
+
+
+def table_of(error: BaseException) -> tuple[str, str] | None:
+    """Database and table whose rows an error is about, where it is about those of one."""
+    found: tuple[str, str] | None = getattr(error, "tailrace_table", None)
+    return found
+
+
 class ConnectionLost(TailraceError):
     """A server was not reached, or went away: the one branch of errors that is worth a retry.
 

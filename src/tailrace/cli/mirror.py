@@ -100,6 +100,23 @@ def mirror(
             "files anew, for readers that do not.",
         ),
     ] = None,
+    retry_table: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--retry-table",
+            negative=(),
+            help="Take up tables that were set aside, once the cause is gone: ``shop.orders``, "
+            "``shop.*``. The log is read again from where they stand still.",
+        ),
+    ] = (),
+    fail_on_set_aside: Annotated[
+        bool,
+        Parameter(
+            name="--fail-on-set-aside",
+            negative=(),
+            help="End with status 1 where a table is set aside.",
+        ),
+    ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     cores: Annotated[
@@ -120,6 +137,9 @@ def mirror(
     received into the lake's folder first, and kept there from where the lake ends. With
     ``--follow`` it goes on, batch after batch; killed and started again, it goes on where the lake
     ends. The options that a lake was created with need not be given again.
+
+    A table that something goes wrong with is set aside, with the reason, and the others go on. Ends
+    with status 0 also then, but for ``--fail-on-set-aside``; with 2 after an error.
     """
     if not sources:
         raise UsageError(
@@ -150,6 +170,7 @@ def mirror(
         statements=statements,
         shards=shards,
         update_mode=update_mode,
+        retry_tables=retry_table or None,
     )
     status = 0
     if follow:
@@ -160,7 +181,7 @@ def mirror(
     output = output_to(standard_output())
     _print(output, into, report, time.monotonic() - begin, told=follow)
     output.close()
-    return status
+    return status or int(fail_on_set_aside and bool(report.set_aside))
 
 
 def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple[MirrorReport, int]:
@@ -201,7 +222,11 @@ def _print(
     output: Output, into: str | Path, report: MirrorReport, seconds: float, *, told: bool
 ) -> None:
     """The summary; ``told``: what there is to say of tables was said as it came up."""
-    live = [table for table in report.tables if not table.dropped or table.changes]
+    live = [
+        table
+        for table in report.tables
+        if not table.dropped or table.changes or table.set_aside is not None
+    ]
     read = f"{report.changes:,} changes from {size(report.log_bytes)} of logs"
     title = f"{into}: {read if report.log_bytes else 'nothing new'}, {seconds:.1f} s"
     if starting := report.seconds.get("start"):
@@ -211,8 +236,8 @@ def _print(
         say(held(source, place))
     output.table(title, ["table", "inserts", "updates", "deletes", "rows", "size", "s"], rows)
     for table in live:
-        for text in notes(table) if not told else ():
-            style = "alarm" if table.refused else "quiet"
+        for text in notes(table) if not told or table.set_aside is not None else ():
+            style = "alarm" if table.refused or table.set_aside is not None else "quiet"
             output.line((text, style))
         if table.changes and table.names != "log":
             say(f"{table.name}: {_NAMES[table.names]}")

@@ -12,14 +12,16 @@ from tailrace.cli.lines import cut_to_width, lines_of, live_on_stderr, say, size
 from tailrace.cli.mirror_progress import PHASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from tailrace.spark.lake.status import Status
     from tailrace.spark.report import Moment, SourceMoment, TableReport
 
 _LINE_SECONDS: Final = 10.0
 """Where there is no terminal, a line of progress so often at most."""
 _MOST_TABLES: Final = 20
 """Tables that a terminal shows: those that changed last."""
+_MOST_NAMES: Final = 5
 _OPERATIONS: Final = ("insert", "update", "delete")
 
 
@@ -39,9 +41,25 @@ class Display(Protocol):
 def notes(table: TableReport) -> list[str]:
     """What a person should know of a table, a line each."""
     name = table.name
+    if table.set_aside is not None:
+        return [aside(name, table.set_aside)]
     if table.refused and not table.dropped:
         return [f"{name}: no current state: {table.refused}"]
     return [f"{name}: {note}" for note in table.notes]
+
+
+def aside(name: str, status: Status) -> str:
+    """What is said of a table that is set aside."""
+    since = status.since or "the log's begin"
+    reason = status.reason.removeprefix(f"{name}: ")
+    return f"{name}: set aside since {since}: {reason}; {status.needs}"
+
+
+def standing(names: Collection[str]) -> str:
+    """What is said at each trigger while tables are set aside."""
+    count = f"{len(names)} tables are" if len(names) > 1 else "1 table is"
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    return f"{count} set aside: {', '.join(sorted(names)[:_MOST_NAMES])}{more}"
 
 
 def held(source: str, place: str) -> str:
@@ -61,9 +79,10 @@ class _Told:
     def fresh(self, moment: Moment) -> list[str]:
         """The lines that a moment adds."""
         lines = [held(each.name, each.held) for each in moment.sources if each.held is not None]
+        lines += [aside(name, status) for name, status in moment.set_aside.items()]
         if moment.report is not None:
             for table in moment.report.tables:
-                lines += notes(table)
+                lines += notes(table) if table.set_aside is None else []
         new = [line for line in lines if line not in self._said]
         self._said = set(lines)
         return new
@@ -118,6 +137,8 @@ class _Lines:
         self._next = now + _LINE_SECONDS
         for source in moment.sources:
             say(f"{_line(source)}  {size(int(moment.rate))}/s  {self._changes:,} changes")
+        if moment.set_aside:
+            say(standing(moment.set_aside))
 
     def line(self, text: str) -> None:
         say(text)
@@ -168,6 +189,8 @@ class _Terminal:
                 f"{size(int(moment.rate))}/s, {self._phase}"
             )
         lines = [title, *(_line(each) for each in (moment.sources if moment else ()))]
+        if moment is not None and moment.set_aside:
+            lines.append(standing(moment.set_aside))
         text = cut_to_width(*lines)
         if not self._counted.rows:
             self._live.update(text)

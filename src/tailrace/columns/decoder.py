@@ -30,6 +30,7 @@ from tailrace.errors import (
     StatementChange,
     TruncatedEvent,
     UnsupportedType,
+    about_table,
 )
 from tailrace.events import DecodeContext
 from tailrace.events.format_description import FormatDescriptionEvent
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.columns.table import TableDecoder
     from tailrace.events.base import Event
     from tailrace.rows.schema import TableSchema
     from tailrace.schema.catalogue import Catalogue
@@ -352,19 +354,25 @@ class LogDecoder(Walker):
         self.context.table_maps.clear()
         if not isinstance(event, RowsEvent):
             raise event.error("a rows event was expected")
-        if slot in self._unresolved:
-            raise self._unresolved[slot].at(self.file, self._offset(), event.name)
+        self._check_resolved(slot, event.name)
         if slot is not None and slot >= 0 and not frame[k.MUTED] and not event.is_dummy:
             first = 0
             if frame[k.FIXED_POSITION] >= 0:
                 first = int(frame[k.CURSOR] + frame[k.BASE])
-            table = self._tables[slot]
-            if isinstance(table, LogError):
-                raise copy(table).at(self.file, self._offset())
-            if table is not None:
-                yield from batch_of_rows(
-                    event, table, self._transactions[0], self._file_number, first
-                )
+            try:
+                yield from self._partial_rows(event, self._tables[slot], first)
+            except Exception as error:
+                table_map = self._table_maps[slot]
+                about_table(error, table_map.database, table_map.table)
+                raise
         if event.stmt_end:
             frame[k.GENERATION] += 1
         frame[k.CURSOR] += len(raw)
+
+    def _partial_rows(
+        self, event: RowsEvent, table: TableDecoder | LogError | None, first: int
+    ) -> Iterator[pa.RecordBatch]:
+        if isinstance(table, LogError):
+            raise copy(table).at(self.file, self._offset())
+        if table is not None:
+            yield from batch_of_rows(event, table, self._transactions[0], self._file_number, first)

@@ -28,6 +28,7 @@ from tailrace.errors import (
     EventDecodeError,
     LogError,
     SchemaError,
+    about_table,
 )
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
@@ -289,9 +290,15 @@ class Walker(ABC):
         slot = self._find_table(raw) if code in ROWS_TYPES else None
         self._examine(self._decode(raw), take=False)
         self.context.table_maps.clear()
-        if slot in self._unresolved:
-            raise self._unresolved[slot].at(self.file, self._offset(), event_name(code))
+        self._check_resolved(slot, event_name(code))
         frame[k.CHECKED] = frame[k.CURSOR]
+
+    def _check_resolved(self, slot: int | None, name: str) -> None:
+        """Raises why the columns of a table are not known, whose rows are there."""
+        if slot is not None and slot in self._unresolved:
+            error, table_map = self._unresolved[slot], self._table_map_of(slot)
+            about_table(error, table_map.database, table_map.table)
+            raise error.at(self.file, self._offset(), name)
 
     def _find_table(self, raw: bytes) -> int | None:
         """Let the context know the table map of a rows event; gives its slot, None without one."""
@@ -533,7 +540,15 @@ class Walker(ABC):
             self._replaced = [slot for slot in self._replaced if slot in used]
 
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
-        """Decode what is planned of a table."""
+        """Decode what is planned of a table; what is raised notes which one it is about."""
+        try:
+            yield from self._decoded(slot)
+        except Exception as error:
+            table_map = self._table_maps[slot]
+            about_table(error, table_map.database, table_map.table)
+            raise
+
+    def _decoded(self, slot: int) -> Iterator[pa.RecordBatch]:
         slots, table = self._slots, self._tables[slot]
         entry = int(slots[slot, k.S_HEAD])
         if isinstance(table, TableDecoder):

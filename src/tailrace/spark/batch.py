@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
+from tailrace.spark.failure import check_writable, failure
 from tailrace.spark.history.build import BuiltHistory, build_history
+from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.resume import state_after
 from tailrace.spark.report import report_of
-from tailrace.spark.splits import SplitJob, write_split
+from tailrace.spark.splits import SplitJob, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from tailrace.selection import TableName
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.patching import Patches
-    from tailrace.spark.lake.manifest import Manifest, SourceState
+    from tailrace.spark.failure import Failure
+    from tailrace.spark.lake.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _TRIES: Final = 3
+_NEVER: Final = 1 << 127
+"""More than any `_seq`."""
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -48,6 +53,33 @@ class Taken:
 
     series: LogSeries
     splits: Sequence[Split]
+
+
+@dataclass(frozen=True)
+class Again:
+    """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
+
+    ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
+    from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
+    from nothing. What needs rows of ``strangers``, by table's name, fails.
+    """
+
+    keys: frozenset[str] | None = None
+    names: frozenset[tuple[str, str]] | None = None
+    changelog: Mapping[str, int] = field(default_factory=dict)
+    anew: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+
+    def has(self, key: str) -> bool:
+        """Whether the batch works on a table."""
+        return self.keys is None or key in self.keys
+
+    def begins_with(self, key: str) -> bool:
+        """Whether the batch begins with what the lake has of a table."""
+        return self.has(key) and key not in self.anew
+
+
+_ALL: Final = Again()
 
 
 class Batches:
@@ -81,24 +113,44 @@ class Batches:
     ) -> MirrorReport:
         """Bring the lake forward by what was taken of each source, in one commit.
 
-        ``seconds`` are those spent before, by phase, for the report. Where it fails, the lake is
-        as it was, and another batch may be run. It is done again, a few times, where others write
-        to tables of the lake meanwhile; then it raises `LakeChanged`.
+        A table that fails is set aside, and the commit is of the others
+        (`tailrace.spark.failure` says what is a table's failure). ``seconds`` are those spent
+        before, by phase, for the report. Where the batch fails, the lake is as it was, and another
+        may be run. It is done again, a few times, where others write to tables of the lake
+        meanwhile; then it raises `LakeChanged`.
         """
+        return self._again_and_again(taken, _ALL, seconds)
+
+    def take_up(self, taken: Mapping[str, Taken], again: Again) -> MirrorReport:
+        """Take up tables that were set aside, by what was taken of their source since then.
+
+        Those that fail are set aside as before, with the new reason. Raises as `run`.
+        """
+        return self._again_and_again(taken, again, None)
+
+    def _again_and_again(
+        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
+    ) -> MirrorReport:
         for _ in range(_TRIES - 1):
             with contextlib.suppress(LakeChanged):
-                return self._run(taken, seconds)
-        return self._run(taken, seconds)
+                return self._run(taken, again, seconds)
+        return self._run(taken, again, seconds)
 
-    def _run(self, taken: Mapping[str, Taken], seconds: dict[str, float] | None) -> MirrorReport:
+    def _run(
+        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
+    ) -> MirrorReport:
         store = self._store
         laps = _Laps(dict(seconds or {}))
-        store.refresh()
         try:
-            files = self._read(taken)
+            unusable = store.refresh()
+            asides = Asides(store.manifest, self._options.keep, again.keys or frozenset())
+            for key, cause in unusable.items():
+                if key not in again.anew:
+                    asides.fail_state(key, store.manifest.tables[key], cause)
+            files = self._read(taken, asides, again)
             laps.lap("read")
             with reading(f"what the lake {store.label} has"):
-                made = self._made(taken, files, laps)
+                made = self._made(taken, files, asides, again, laps)
                 self._tell("commit", 0, 1)
                 manifest = store.commit(made)
         except BaseException:
@@ -107,53 +159,125 @@ class Batches:
         self._tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
-        return report_of(manifest, files, made.built, made.histories, size, laps.seconds)
+        landed = {key: made.files[key] for key in made.files if key in manifest.tables}
+        return report_of(manifest, landed, made.built, made.histories, size, laps.seconds)
 
     def _made(
-        self, taken: Mapping[str, Taken], files: dict[str, list[ChangeFile]], laps: _Laps
+        self,
+        taken: Mapping[str, Taken],
+        files: dict[str, list[ChangeFile]],
+        asides: Asides,
+        again: Again,
+        laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
-        store = self._store
-        sources = self._changes(taken, files)
-        built = self._current(sources, taken) if "current" in self._options.keep else {}
+        sources = self._changes(taken, files, asides, again)
+        left = self._left(taken, asides, again)
+        built = self._current(sources, left, again) if "current" in self._options.keep else {}
         laps.lap("current")
         histories: dict[str, BuiltHistory] = {}
         if "history" in self._options.keep:
-            histories = self._history(sources, taken)
+            histories = self._history(sources, left, again)
             laps.lap("history")
+        causes = [(key, each.failed) for key, each in built.items()]
+        causes += [(key, each.failed) for key, each in histories.items()]
+        for key, cause in causes:
+            if cause is not None:
+                self._fail(asides, key, files.get(key, ()), taken, cause)
+        if asides.tables.keys() - self._aside_before():
+            check_writable(self._store.staging)
         states: dict[str, SourceState] = {}
-        for name, each in taken.items():
-            state = state_after(each.series, store.manifest.sources.get(name), each.splits)
+        for name, each in taken.items() if again.keys is None else ():
+            state = state_after(each.series, self._store.manifest.sources.get(name), each.splits)
             if state is not None:
                 states[name] = state
         return Made(
-            files,
-            built,
+            {
+                key: found
+                for key, each in files.items()
+                if (found := self._landing(key, each, asides, again))
+            },
+            {key: each for key, each in built.items() if key not in asides.tables},
             states,
             self._options.tables,
             self._options.keep,
-            histories=histories,
+            histories={k: each for k, each in histories.items() if k not in asides.tables},
             shards=bool(self._options.shards),
             keys=self._options.keys,
             origins=self._renamed(taken),
             update_mode=self._options.update_mode or "copy-on-write",
+            asides=asides,
+            anew=again.anew - asides.tables.keys(),
         )
 
-    def _read(self, taken: Mapping[str, Taken]) -> dict[str, list[ChangeFile]]:
+    def _landing(
+        self, key: str, files: Sequence[ChangeFile], asides: Asides, again: Again
+    ) -> Sequence[ChangeFile]:
+        """The files that go to a table's changelog."""
+        if asides.stands(key, "changelog") or not again.has(key):
+            return ()
+        if again.keys is None or key in again.anew:
+            return files
+        return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
+
+    def _aside_before(self) -> set[str]:
+        tables = self._store.manifest.tables
+        return {key for key, table in tables.items() if table.set_aside is not None}
+
+    def _fail(
+        self,
+        asides: Asides,
+        key: str,
+        files: Sequence[ChangeFile],
+        taken: Mapping[str, Taken],
+        cause: Failure,
+        *,
+        all: bool = False,  # noqa: A002 - as `Asides.fail` calls it
+    ) -> None:
+        """Set a table aside that may be new to the lake."""
+        known = self._store.manifest.tables.get(key)
+        if known is not None:
+            asides.fail_state(key, known, cause, all=all)
+            return
+        source = files[0].source if files else self._source_of(key, taken)
+        database, _, table = self._name(key, source).partition(".")
+        if files:
+            database, table = files[0].database, files[0].table
+        asides.fail(key, database, table, source, cause, all=all)
+
+    def _source_of(self, key: str, taken: Mapping[str, Taken]) -> str:
+        """The source of a table that the lake does not know, and of which there is no file."""
+        if self._options.shards:
+            return next(name for name in taken if key.startswith(f"{name}/"))
+        found = {**dict.fromkeys([key], next(iter(taken))), **self._renamed(taken)}
+        return found[key]
+
+    def _read(
+        self, taken: Mapping[str, Taken], asides: Asides, again: Again
+    ) -> dict[str, list[ChangeFile]]:
         """Decode all splits; the changelog files by table's key, in log order."""
         folder = self._store.staging / "changelog"
-        shards = bool(self._options.shards)
+        options, shards = self._options, bool(self._options.shards)
         asked = None if self._store.manifest.version else self._asked
-        tables = self._options.tables if asked is None else asked.tables
+        tables = options.tables if asked is None else asked.tables
+        unread = {
+            source: asides.named(source, "changelog" if "changelog" in options.keep else "current")
+            | (frozenset() if "changelog" in options.keep else asides.named(source, "history"))
+            for source in taken
+        }
         jobs = [
-            SplitJob(split, tables, self._options.statements, folder, shards)
-            for each in taken.values()
+            SplitJob(
+                *(split, tables, options.statements, folder, shards),
+                skip=unread[source],
+                only=again.names,
+            )
+            for source, each in taken.items()
             for split in each.splits
         ]
         total = sum(job.split.end - job.split.start for job in jobs)
         self._tell("read", 0, total)
         results = self._workers.run(
-            write_split,
+            write_tables,
             jobs,
             self._store.staging / "read",
             lambda done: self._tell("read", min(done, total), total),
@@ -165,43 +289,77 @@ class Batches:
         files: dict[str, list[ChangeFile]] = {}
         for written in results:
             for file in sorted(written.files, key=lambda each: each.first):
-                key = f"{file.source}/{file.name}" if shards else file.name
-                files.setdefault(key, []).append(file)
+                files.setdefault(self._key(file.source, file.name), []).append(file)
+        for job, written in zip(jobs, results, strict=True):
+            for (database, table), cause in written.failed:
+                source = job.split.source
+                key = self._key(source, f"{database}.{table}")
+                files.pop(key, None)
+                if again.has(key):
+                    asides.fail(key, database, table, source, cause, all=True)
         _check_tables(self._store.manifest, files)
         return files
 
     def _changes(
-        self, taken: Mapping[str, Taken], files: Mapping[str, Sequence[ChangeFile]]
+        self,
+        taken: Mapping[str, Taken],
+        files: Mapping[str, Sequence[ChangeFile]],
+        asides: Asides,
+        again: Again,
     ) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
-        store = self._store
         found = {}
         for source, each in taken.items():
-            tables = {
-                key: table for key, table in store.manifest.tables.items() if table.source == source
-            }
+            current: dict[str, tuple[Current, tuple[str | None, ...]]] = {}
+            history: dict[str, tuple[History, tuple[str | None, ...]]] = {}
+            for key, table in self._store.manifest.tables.items():
+                if table.source != source or not again.begins_with(key):
+                    continue
+                name = self._name(key, source)
+                try:
+                    if table.current is not None:
+                        current[name] = table.current, self._store.current_paths(key)
+                    if table.history is not None:
+                        history[name] = table.history, self._store.history_paths(key)
+                except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                    asides.fail_state(key, table, failure(error))
             found[source] = SourceChanges(
                 each.splits,
                 {new[0].name: new for new in files.values() if new[0].source == source},
-                {
-                    self._name(key, source): (table.current, store.current_paths(key))
-                    for key, table in tables.items()
-                    if table.current is not None
-                },
-                histories={
-                    self._name(key, source): (table.history, store.history_paths(key))
-                    for key, table in tables.items()
-                    if table.history is not None
-                },
+                current,
+                histories=history,
                 shard=source if self._options.shards else None,
+                aside=frozenset(
+                    f"{one.database}.{one.table}"
+                    for one in asides.tables.values()
+                    if one.source == source
+                )
+                | again.strangers,
             )
         return found
 
+    def _left(
+        self, taken: Mapping[str, Taken], asides: Asides, again: Again
+    ) -> dict[str, TableState]:
+        """The tables that the batch is not about: they stay as they are."""
+        return {
+            key: table
+            for key, table in self._store.manifest.tables.items()
+            if key not in asides.tables and not (table.source in taken and again.has(key))
+        }
+
     def _current(
-        self, sources: Mapping[str, SourceChanges], taken: Mapping[str, Taken]
+        self,
+        sources: Mapping[str, SourceChanges],
+        left: Mapping[str, TableState],
+        again: Again,
     ) -> dict[str, Built]:
         """The current states of all tables, by key."""
-        built = {}
+        built = {
+            key: Built(table.current, self._store.current_paths(key))
+            for key, table in left.items()
+            if table.current is not None
+        }
         for source, changes, folder in self._apart(sources, "current"):
             done = build(
                 changes,
@@ -211,25 +369,30 @@ class Batches:
                 keys=dict(self._options.keys),
                 patches=self._patches,
             )
-            built.update({self._key(source, name): each for name, each in done.items()})
-        for key, table in self._store.manifest.tables.items():
-            if table.source not in taken and table.current is not None:
-                built[key] = Built(table.current, self._store.current_paths(key))
+            for name, each in done.items():
+                if again.has(key := self._key(source, name)):
+                    built[key] = each
         return built
 
     def _history(
-        self, sources: Mapping[str, SourceChanges], taken: Mapping[str, Taken]
+        self,
+        sources: Mapping[str, SourceChanges],
+        left: Mapping[str, TableState],
+        again: Again,
     ) -> dict[str, BuiltHistory]:
         """The histories of all tables, by key."""
-        built = {}
+        built = {
+            key: BuiltHistory(table.history, self._store.history_paths(key))
+            for key, table in left.items()
+            if table.history is not None
+        }
         for source, changes, folder in self._apart(sources, "history"):
             done = build_history(
                 changes, self._wanted, self._in_tasks, folder, keys=dict(self._options.keys)
             )
-            built.update({self._key(source, name): each for name, each in done.items()})
-        for key, table in self._store.manifest.tables.items():
-            if table.source not in taken and table.history is not None:
-                built[key] = BuiltHistory(table.history, self._store.history_paths(key))
+            for name, each in done.items():
+                if again.has(key := self._key(source, name)):
+                    built[key] = each
         return built
 
     def _apart(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.constants import ColumnType
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, about_table
 from tailrace.rows.schema import BLOB_TYPES
 from tailrace.spark.parquet import ParquetFile
 from tailrace.spark.present import unlogged_columns
@@ -169,6 +169,15 @@ class ChangelogFiles:
             self._close(name)
 
     def _write(self, table: _Open) -> None:
+        """Write what is kept of a table; what is raised notes which one it is about."""
+        name = _names(table.kept[0])
+        try:
+            self._write_kept(table)
+        except Exception as error:
+            about_table(error, *name)
+            raise
+
+    def _write_kept(self, table: _Open) -> None:
         start = time.perf_counter()
         rows = pa.Table.from_batches(table.kept)
         self._kept -= table.kept_bytes

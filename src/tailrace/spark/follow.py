@@ -107,7 +107,12 @@ class Follower:
         since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
         rate = sum(count for _, count in self._read) / max(since, 1e-3)
         moments = tuple(self._source(inflow) for inflow in self._sources.inflows.values())
-        self._on_moment(Moment(self._count, report, moments, rate, seconds))
+        aside = {
+            key: status
+            for key, table in self._store.manifest.tables.items()
+            if (status := table.set_aside) is not None
+        }
+        self._on_moment(Moment(self._count, report, moments, rate, seconds, aside))
 
     def _source(self, inflow: Inflow) -> SourceMoment:
         state = self._store.manifest.sources.get(inflow.name)

@@ -23,6 +23,7 @@ from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.lake.resume import grown
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.report import report_of
+from tailrace.spark.retry import take_up
 from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
 from tailrace.spark.wanted import WantedTables
@@ -60,6 +61,7 @@ def mirror(
     statements: Literal["error", "skip"] = "error",
     shards: bool | None = None,
     update_mode: Literal["merge-on-read", "copy-on-write"] | None = None,
+    retry_tables: str | Sequence[str] | None = None,
     progress: Progress | None = None,
     follow: bool = False,
     trigger: float = TRIGGER_SECONDS,
@@ -88,6 +90,11 @@ def mirror(
     (docs/design/amplification.md). ``format``, ``keep`` (``parquet``; ``changelog`` and ``current``
     by default), ``tables``, ``exclude``, ``keys``, ``shards`` and ``update_mode`` are those that a
     lake was created with: they need not be given again.
+
+    A table that something goes wrong with is *set aside*: what the lake has of it stands still, and
+    the others go on (`tailrace.spark.failure` says what is one table's failure). The report names
+    it and the reason, at every run. ``retry_tables`` are patterns of such tables that are taken up
+    again first, by reading the log from there on: one that fails again stays set aside.
 
     ``progress`` is told, also from other threads, a phase (``receive`` in bytes of a server's log;
     ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables; or a text to
@@ -128,6 +135,8 @@ def mirror(
             wanted = WantedTables(options.tables, follow=follow, notice=notice or (lambda _: None))
             wanted.ask(servers, files=bool(files))
         batches = Batches(store, options, workers, tell, wanted=wanted)
+        if retry_tables is not None:
+            take_up(store, inputs, batches, retry_tables, tell)
         if not follow:
             return _once(store, inputs, batches, workers, progress)
         compile_all(say=lambda text: tell(text, 0, 1))

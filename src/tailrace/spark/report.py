@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tailrace.spark.lake.status import SET_ASIDE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.lake.manifest import Current, History, Manifest, TableState
+    from tailrace.spark.lake.status import Status
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class TableReport:
     (None where it has no current state and no history: ``refused`` says why, or it was dropped).
     ``size`` is the bytes of all its files, ``seconds`` the tasks' time for it in this run,
     ``names`` where column names came from, if not all from the log (``given``, ``ddl``, ``none``).
-    ``notes`` are sentences that a reader of the table should know.
+    ``notes`` are sentences that a reader of the table should know. ``states`` say why it is not its
+    source's table, where it is set aside or incomplete (`tailrace.spark.lake.status`).
     """
 
     name: str
@@ -33,6 +37,12 @@ class TableReport:
     dropped: bool = False
     names: str = "log"
     notes: tuple[str, ...] = ()
+    states: tuple[Status, ...] = ()
+
+    @property
+    def set_aside(self) -> Status | None:
+        """Why it stands still, if it does."""
+        return next((each for each in self.states if each.kind == SET_ASIDE), None)
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,12 @@ class MirrorReport:
     def holding(self, held: dict[str, str]) -> MirrorReport:
         """The same, with what waits for XA transactions."""
         return replace(self, held=held)
+
+    @property
+    def set_aside(self) -> dict[str, Status]:
+        """The tables that stand still, by name."""
+        found = ((table.name, table.set_aside) for table in self.tables)
+        return {name: status for name, status in found if status is not None}
 
     @property
     def changes(self) -> int:
@@ -85,7 +101,8 @@ class Moment:
     """A trigger of a mirror that follows: what its batch did (None: nothing was new).
 
     ``batches`` counts those since it began, ``rate`` is in bytes of log a second over the last
-    while, ``seconds`` what the batch took.
+    while, ``seconds`` what the batch took. ``set_aside`` are the tables that stand still, by name,
+    at every trigger.
     """
 
     batches: int
@@ -93,6 +110,7 @@ class Moment:
     sources: tuple[SourceMoment, ...]
     rate: float
     seconds: float
+    set_aside: Mapping[str, Status] = field(default_factory=dict)
 
 
 class Totals:
@@ -163,6 +181,7 @@ def report_of(
                 table.dropped,
                 next((file.names for file in fresh if file.names != "log"), table.names),
                 _notes(table, good, gaps=bool(fresh) or not table.dropped),
+                table.states,
             )
         )
     positions = {name: f"{at.file}:{at.offset}" for name, at in manifest.sources.items()}

@@ -57,6 +57,23 @@ class Sources(Closing):
         for each in self.received.values():
             each.close()
 
+    @property
+    def given(self) -> Given:
+        """Definitions of tables that the user gave."""
+        return self._given
+
+    def server(self, store: LakeStore, name: str) -> ServerLogs | None:
+        """The server that a source is, and where its log is received; None for files."""
+        every = (ServerLogs.below(store.sources, source) for source in self._servers)
+        return next((logs for logs in every if logs.name == name), None)
+
+    def series(self, store: LakeStore, name: str) -> LogSeries | None:
+        """The log of a source as far as it is here; None where nothing of it is."""
+        if (found := next((one for one in self.found if one.name == name), None)) is not None:
+            return found
+        logs = self.server(store, name)
+        return None if logs is None or not logs.folder.is_dir() else logs.series()
+
     def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
         """Receive what servers have by now; their copies are among `found` then."""
         logs = [ServerLogs.below(store.sources, source) for source in self._servers]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tailrace.columns import read_split
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, table_of
 from tailrace.spark.changelog import ChangelogFiles
+from tailrace.spark.failure import Failure, failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 class SplitJob:
     """A split to decode; its files go into a new folder below ``folder``.
 
-    With ``shards`` the files have a column ``_source``.
+    With ``shards`` the files have a column ``_source``. ``skip`` are databases and tables whose
+    rows are left out; with ``only``, so are those of all others than these.
     """
 
     split: Split
@@ -32,13 +35,42 @@ class SplitJob:
     statements: Literal["error", "skip"]
     folder: Path
     shards: bool = False
+    skip: frozenset[tuple[str, str]] = frozenset()
+    only: frozenset[tuple[str, str]] | None = None
+
+    def wants(self, database: str, table: str) -> bool:
+        """Whether a table that is mirrored is read here."""
+        name = database, table
+        return name not in self.skip and (self.only is None or name in self.only)
 
 
 class Written(NamedTuple):
-    """The changelog files of a split, and the tables that it has rows of, where these are kept."""
+    """The changelog files of a split, and the tables that it has rows of, where these are kept.
+
+    ``failed`` has the tables of which there is no file, and why.
+    """
 
     files: list[ChangeFile]
     met: frozenset[TableName] = frozenset()
+    failed: tuple[tuple[TableName, Failure], ...] = ()
+
+
+def write_tables(job: SplitJob, report: Report) -> Written:
+    """As `write_split`, but for tables whose rows cannot be had: there is no file of these.
+
+    Their split is read again without them. Raises what is not one table's failure.
+    """
+    failed: dict[TableName, Failure] = {}
+    while True:
+        try:
+            written = write_split(replace(job, skip=job.skip | set(failed)), report)
+        except Exception as error:
+            table = table_of(error)
+            if table is None or table in failed:
+                raise
+            failed[table] = failure(error)
+        else:
+            return written._replace(failed=tuple(failed.items()))
 
 
 def write_split(job: SplitJob, report: Report) -> Written:
@@ -61,12 +93,17 @@ def write_split(job: SplitJob, report: Report) -> Written:
         tables=job.tables,
         statements=job.statements,
         notice=files.meet,
+        also=job.wants,
     )
-    for batch in batches:
-        files.add(batch, time.perf_counter() - start)
-        reached = batch.column("_pos")[batch.num_rows - 1].as_py()
-        report.done(min(reached, split.end) - split.start)
-        start = time.perf_counter()
-    written = files.finish()
+    try:
+        for batch in batches:
+            files.add(batch, time.perf_counter() - start)
+            reached = batch.column("_pos")[batch.num_rows - 1].as_py()
+            report.done(min(reached, split.end) - split.start)
+            start = time.perf_counter()
+        written = files.finish()
+    except Exception:
+        shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
+        raise
     report.final(split.end - split.start)
     return Written(written, frozenset(job.tables.met or ()))

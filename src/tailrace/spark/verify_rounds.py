@@ -343,7 +343,7 @@ def _altered(state: TableState, now: LakeTable | None) -> bool:
     before = state.candidate.state
     if now is None or now.current is None or before is None or before.current is None:
         return True
-    if now.dropped or now.current.refused != before.current.refused:
+    if now.set_aside is not None or now.dropped or now.current.refused != before.current.refused:
         return True
     same = now.current.columns.equals(before.current.columns)
     return not same or now.current.key != before.current.key

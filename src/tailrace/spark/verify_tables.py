@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest, TableState
+    from tailrace.spark.lake.status import Status
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
 _SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
@@ -80,14 +81,23 @@ def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candi
         if error.args and error.args[0] in _DENIED:
             reason = "the account lacks the privilege SELECT on it"
             return Candidate(name, state, reason=reason, compared=False)
+    if (aside := state.set_aside) is not None:
+        return Candidate(name, state, reason=_set_aside(aside), compared=False)
     reason = "it is not on the server"
     return Candidate(name, state, reason=reason, compared=state.current is not None)
+
+
+def _set_aside(status: Status) -> str:
+    since = status.since or "the log's begin"
+    return f"it is set aside in the lake since {since}: {status.reason}"
 
 
 def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
     """A table that both have."""
     name = f"{state.database}.{state.table}"
     current = state.current
+    if (aside := state.set_aside) is not None:
+        return Candidate(name, state, reason=_set_aside(aside), compared=False)
     if current is None:
         reason = "the lake keeps no current state of it"
         return Candidate(name, state, reason=reason, compared=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
@@ -15,16 +16,18 @@ from tailrace.spark.current.lineage import lives
 from tailrace.spark.current.patch import patch
 from tailrace.spark.current.patching import DEFAULT_PATCHES, jobs, parts, patched
 from tailrace.spark.current.plan import plan_table
+from tailrace.spark.failure import Failure, attempt, failure
 from tailrace.spark.lake.manifest import Current, DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.columns import Split, TableChange
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.alters import Alteration
     from tailrace.spark.current.jobs import Folded
+    from tailrace.spark.current.lineage import Life
     from tailrace.spark.current.patch import Patched, PatchJob
     from tailrace.spark.current.patching import Patches, State
     from tailrace.spark.current.pieces import Base, Piece
@@ -41,18 +44,21 @@ _GROUP_JOBS: Final = 8
 
 
 Job = TypeVar("Job")
+Worked = TypeVar("Worked")
 
 
 @dataclass(frozen=True)
 class Built:
     """A table's current state in the making: the manifest's entry, and where its files are.
 
-    The names of the entry's files are not those that they will have.
+    The names of the entry's files are not those that they will have. With ``failed`` nothing was
+    made: the entry is none of a lake's.
     """
 
     current: Current
     paths: tuple[str | None, ...] = ()
     seconds: float = 0.0
+    failed: Failure | None = None
 
 
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
@@ -66,14 +72,24 @@ def table_changes(splits: Sequence[Split]) -> list[TableChange]:
     return sorted(found, key=lambda change: change.seq)
 
 
-def altering(splits: Sequence[Split]) -> dict[int, dict[str, Alteration]]:
-    """What the altering statements in the splits did to tables, by ``_seq`` and table."""
+def altering(
+    splits: Sequence[Split], failed: dict[str, Failure]
+) -> dict[int, dict[str, Alteration]]:
+    """What the altering statements in the splits did to tables, by ``_seq`` and table.
+
+    Tables of which that cannot be found out go to ``failed``.
+    """
     found: dict[int, dict[str, Alteration]] = {}
     for split in splits:
         for change in split.changes:
             offset = change.seq >> 48 & ((1 << 44) - 1)
             if change.kind == "alter" and split.start <= offset < split.end:
-                found.setdefault(change.seq, {}).update(alterations(split, change))
+                try:
+                    done = alterations(split, change)
+                except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                    failed[change.table] = failure(error)
+                else:
+                    found.setdefault(change.seq, {}).update(done)
     return found
 
 
@@ -84,7 +100,7 @@ class SourceChanges:
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``committed`` the
     current states of its tables before, with the paths of their files, and ``histories`` their
     histories, with the paths of the files of open versions. With ``shard`` rows have a column
-    ``_source`` of that value.
+    ``_source`` of that value. Tables that are ``aside`` are not worked on.
     """
 
     splits: Sequence[Split]
@@ -92,6 +108,16 @@ class SourceChanges:
     committed: Committed
     histories: Mapping[str, tuple[History, tuple[str | None, ...]]] = field(default_factory=dict)
     shard: str | None = None
+    aside: frozenset[str] = frozenset()
+
+
+def needs_aside(life: Life, aside: Collection[str]) -> Failure | None:
+    """The failure of a table that has rows of tables which are set aside."""
+    names = [life.base, *(segment.table for segment in life.segments)]
+    found = tuple(dict.fromkeys(name for name in names if name is not None and name in aside))
+    if not found:
+        return None
+    return Failure(f"it has rows of {', '.join(found)}, which is set aside", found)
 
 
 def build(
@@ -112,29 +138,50 @@ def build(
     built: dict[str, Built] = {}
     plans: dict[str, TablePlan] = {}
     begins: dict[str, State | None] = {}
+    counts: dict[str, int] = {}
     for source in sources:
-        changes, done = table_changes(source.splits), altering(source.splits)
+        failed: dict[str, Failure] = {}
+        changes, done = table_changes(source.splits), altering(source.splits, failed)
         files = keyed(source.files, keys)
         found = lives(source.committed, files, changes, done, wanted)
         for name, life in found.items():
+            if name in source.aside:
+                continue
+            if (cause := failed.get(name) or needs_aside(life, source.aside)) is not None:
+                built[name] = _failed(cause)
+                continue
             try:
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
+                count = parts(plan, _before(source, life), patches) if plan is not None else 0
             except RefusedError as error:
                 built[name] = _refused(str(error))
                 continue
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                built[name] = _failed(failure(error))
+                continue
             if plan is not None:
                 plans[name] = plan
-                begins[name] = source.committed[life.base] if life.base is not None else None
-    return built | _Making(plans, begins, run, folder, patches).make()
+                begins[name] = _before(source, life)
+                if count:
+                    counts[name] = count
+    return built | _Making(plans, begins, counts, run, folder, patches).make()
+
+
+def _before(source: SourceChanges, life: Life) -> State | None:
+    return source.committed[life.base] if life.base is not None else None
 
 
 class _Making:
-    """Makes the current states of tables by their plans, upon those that they begin with."""
+    """Makes the current states of tables by their plans, upon those that they begin with.
+
+    ``counts`` has the tables whose changes are put beside their files, in so many parts.
+    """
 
     def __init__(
         self,
         plans: Mapping[str, TablePlan],
         begins: Mapping[str, State | None],
+        counts: Mapping[str, int],
         run: Runner,
         folder: Path,
         patches: Patches | None,
@@ -144,11 +191,7 @@ class _Making:
         self._run = run
         self._folder = folder
         self._limits = patches or DEFAULT_PATCHES
-        self._parts = {
-            name: count
-            for name, plan in plans.items()
-            if (count := parts(plan, begins[name], patches))
-        }
+        self._parts = counts
         self._built: dict[str, Built] = {}
 
     def make(self) -> dict[str, Built]:
@@ -161,6 +204,8 @@ class _Making:
         for name, found in cut_all(cut, self._run, self._folder).items():
             if isinstance(found, str):
                 self._built[name] = _refused(found)
+            elif isinstance(found, Failure):
+                self._built[name] = _failed(found)
             else:
                 spills[name] = found
         rest = [name for name in self._plans if name not in self._built]
@@ -171,6 +216,14 @@ class _Making:
         self._fold([name for name in rest if name not in self._parts], spills)
         return self._built
 
+    def _guarded(self, name: str, work: Callable[[], Worked]) -> Worked | None:
+        """What is worked out for a table; None where that fails, as its result says then."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+            self._built[name] = _failed(failure(error))
+            return None
+
     def _patch(
         self, names: Sequence[str], spills: Mapping[str, Mapping[int, Sequence[str]]]
     ) -> None:
@@ -179,11 +232,17 @@ class _Making:
             built, cut = self._built[name], spills.get(name, {})
             out = self._folder / f"tail-{len(made)}"
             state, count = (built.current, built.paths), self._parts[name]
-            made[name] = jobs(self._plans[name], state, count, cut, self._limits, out)
-        results = iter(self._run(patch, [job for each in made.values() for job in each]))
+            plan = self._plans[name]
+            work = partial(jobs, plan, state, count, cut, self._limits, out)
+            if (found := self._guarded(name, work)) is not None:
+                made[name] = found
+        every = [job for each in made.values() for job in each]
+        results = iter(self._run(partial(attempt, patch), every))
         for name, each in made.items():
             done = [next(results) for _ in each]
-            self._built[name] = _beside(self._built[name], each, done)
+            work_up = partial(_beside, self._built[name], each, done)
+            if (built_up := self._guarded(name, work_up)) is not None:
+                self._built[name] = built_up
 
     def _fold(
         self, names: Sequence[str], spills: Mapping[str, Mapping[int, Sequence[str]]]
@@ -193,7 +252,8 @@ class _Making:
             plan, spilled = self._plans[name], spills.get(name, {})
             for bucket in range(plan.buckets):
                 out = self._folder / f"{len(made)}.parquet"
-                job = _job(plan, bucket, tuple(spilled.get(bucket, ())), out)
+                cut = tuple(spilled.get(bucket, ()))
+                job = self._guarded(name, partial(_job, plan, bucket, cut, out))
                 if job is not None:
                     made.append((name, bucket, job))
         sizes = {name: self._plans[name].memory // self._plans[name].buckets for name in names}
@@ -224,8 +284,8 @@ def grouped(jobs: Sequence[tuple[Job, int]]) -> list[tuple[Job, ...]]:
 
 def cut_all(
     plans: Mapping[str, TablePlan], run: Runner, folder: Path, *, every: bool = False
-) -> dict[str, dict[int, list[str]] | str]:
-    """Cut the changes of tables with several buckets; spill files by bucket, or a refusal.
+) -> dict[str, dict[int, list[str]] | str | Failure]:
+    """Cut the changes of tables with several buckets; spill files by bucket, or why there are none.
 
     ``every`` keeps every change, and not only the last of each key.
     """
@@ -237,11 +297,14 @@ def cut_all(
             spill = folder / "spill" / str(len(jobs))
             job = CutJob(plan.target, source, plan.buckets, plan.partial, spill, every)
             jobs.append((name, job))
-    spills: dict[str, dict[int, list[str]] | str] = {}
-    for (name, _), result in zip(jobs, run(cut, [job for _, job in jobs]), strict=True):
+    spills: dict[str, dict[int, list[str]] | str | Failure] = {}
+    results = run(partial(attempt, cut), [job for _, job in jobs])
+    for (name, _), result in zip(jobs, results, strict=True):
         known = spills.setdefault(name, {})
-        if isinstance(result, str) or isinstance(known, str):
-            spills[name] = result if isinstance(result, str) else known
+        if not isinstance(known, dict):
+            continue
+        if not isinstance(result, dict):
+            spills[name] = result
             continue
         for bucket, paths in result.items():
             known.setdefault(bucket, []).extend(paths)
@@ -304,17 +367,25 @@ def _begun(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
     return Built(current, paths)
 
 
-def _beside(built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched]) -> Built:
+def _beside(built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched | Failure]) -> Built:
     """The state with what jobs have put beside its files."""
+    done: list[Patched] = []
     for result in results:
+        if isinstance(result, Failure):
+            return _failed(result)
         if result.refused is not None:
             return _refused(result.refused)
-    current, paths = patched((built.current, built.paths), jobs, results)
-    return Built(current, paths, sum(result.seconds for result in results))
+        done.append(result)
+    current, paths = patched((built.current, built.paths), jobs, done)
+    return Built(current, paths, sum(result.seconds for result in done))
 
 
-def _with(built: Built, bucket: int, result: Folded) -> Built:
+def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
     """The state with a bucket's new file."""
+    if built.failed is not None:
+        return built
+    if isinstance(result, Failure):
+        return _failed(result)
     current = built.current
     if result.refused is not None or current.refused is not None:
         return _refused(current.refused or result.refused or "")
@@ -327,3 +398,7 @@ def _with(built: Built, bucket: int, result: Folded) -> Built:
 
 def _refused(reason: str) -> Built:
     return Built(Current(pa.schema([]), (), refused=reason))
+
+
+def _failed(cause: Failure) -> Built:
+    return Built(Current(pa.schema([]), ()), failed=cause)

@@ -24,6 +24,7 @@ from tailrace.spark.current.fold import (
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import Base, Piece, base_rows, changes
 from tailrace.spark.current.rows import empty_rows, write_rows
+from tailrace.spark.failure import Failure, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -150,14 +151,14 @@ def _entries(job: CutJob) -> Iterator[pa.Table]:
         yield entries(flat, job.target.key, given=job.target.given)
 
 
-def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded]:
+def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded | Failure]:
     """Do several jobs, one after another; reports one when all are done."""
-    done = [fold(job) for job in jobs]
+    done = [attempt(fold, job, report) for job in jobs]
     report.final(1)
     return done
 
 
-def fold(job: FoldJob) -> Folded:
+def fold(job: FoldJob, _report: Report | None = None) -> Folded:
     """Put rows together and write them."""
     start = time.perf_counter()
     try:

@@ -15,6 +15,7 @@ from tailrace.spark.current.build import NO_KEYS, altering, cut_all, grouped, ta
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.given import keyed
 from tailrace.spark.current.plan import plan_table
+from tailrace.spark.failure import Failure, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS, End, VersionsJob, versions_all
 from tailrace.spark.history.stages import stages
 from tailrace.spark.history.times import commit_times
@@ -54,13 +55,15 @@ class BuiltHistory:
     """A table's history in the making: the manifest's entry, and where its files are.
 
     ``paths`` are those of the files of open versions by bucket, committed or new; ``closed`` the
-    new files of closed versions, in log order, which the entry does not list yet.
+    new files of closed versions, in log order, which the entry does not list yet. With ``failed``
+    nothing was made: the entry is none of a lake's.
     """
 
     history: History
     paths: tuple[str | None, ...] = ()
     closed: tuple[ClosedFile, ...] = ()
     seconds: float = 0.0
+    failed: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class _Made:
     paths: tuple[str | None, ...] = ()
     closed: tuple[ClosedFile, ...] = ()
     seconds: float = 0.0
+    failed: Failure | None = None
 
 
 def build_history(
@@ -87,21 +91,26 @@ def build_history(
     built: dict[str, BuiltHistory] = {}
     for number, source in enumerate(sources):
         files = keyed(source.files, keys)
+        failed: dict[str, Failure] = {}
         found = stages(
             source.histories,
             files,
             table_changes(source.splits),
-            altering(source.splits),
+            altering(source.splits, failed),
             commit_times(source.splits),
             wanted,
         )
         place = folder / str(number)
         place.mkdir()
-        made = _Run(source, files, keys, run, place).make(found)
-        for name in {stage.table for stage in found if wanted(stage.table)}:
+        made = _Run(source, files, keys, run, place, failed).make(found)
+        names = {stage.table for stage in found if wanted(stage.table)}
+        for name in names - source.aside:
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
-            if mine:
+            cause = next((each.failed for each in mine.values() if each.failed is not None), None)
+            if cause is not None:
+                built[name] = BuiltHistory(History(pa.schema([]), ()), failed=cause)
+            elif mine:
                 built[name] = _together(known, mine)
             elif known is not None:
                 built[name] = BuiltHistory(*known)
@@ -156,8 +165,10 @@ class _Run:
         keys: Mapping[str, tuple[str, ...]],
         run: Runner,
         folder: Path,
+        failed: Mapping[str, Failure],
     ) -> None:
         self._source = source
+        self._failed = failed
         self._files = files
         self._keys = keys
         self._run = run
@@ -179,19 +190,37 @@ class _Run:
         plans: dict[str, TablePlan] = {}
         named: dict[str, Stage] = {}
         for number, stage in enumerate(wave):
+            if (cause := self._cannot(stage)) is not None:
+                self._made[stage] = _failed(cause)
+                continue
             try:
                 plan = self._plan(stage, stage.life)
+                begun = self._begun(stage, plan) if plan is not None else self._empty(stage)
             except RefusedError as error:
                 self._made[stage] = _refused(str(error))
                 continue
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                self._made[stage] = _failed(failure(error))
+                continue
             if plan is not None:
                 plans[str(number)], named[str(number)] = plan, stage
-                self._made[stage] = self._begun(stage, plan)
-            elif (empty := self._empty(stage)) is not None:
-                self._made[stage] = empty
+            if begun is not None:
+                self._made[stage] = begun
         self._work(plans, named, folder)
         made = self._made
         self._stop([each for each in wave if each in made and made[each].current.refused], folder)
+
+    def _cannot(self, stage: Stage) -> Failure | None:
+        """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
+        aside = self._source.aside
+        for name in (stage.table, stage.base, stage.after and stage.after.table):
+            if name is not None and name in aside:
+                return Failure(f"it has rows of {name}, which is set aside", (name,))
+        for other in (stage.after, stage.emptied):
+            before = self._made.get(other) if other is not None else None
+            if before is not None and before.failed is not None:
+                return before.failed
+        return self._failed.get(stage.table)
 
     def _rows(self, stage: Stage) -> Rows | None:
         """What a stage begins with."""
@@ -256,13 +285,20 @@ class _Run:
         sizes: list[int] = []
         for number, plan in plans.items():
             stage, spilled = named[number], spills.get(number, {})
+            if isinstance(spilled, Failure):
+                self._made[stage] = _failed(spilled)
+                continue
             if isinstance(spilled, str):
                 self._made[stage] = _refused(spilled)
                 continue
             for bucket in range(plan.buckets):
                 name = f"{number}-{bucket}"
                 cut = tuple(spilled.get(bucket, ()))
-                job = _job(plan, stage.end, bucket, cut, folder / name)
+                try:
+                    job = _job(plan, stage.end, bucket, cut, folder / name)
+                except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                    self._made[stage] = _failed(failure(error))
+                    break
                 if job is not None:
                     jobs.append((stage, bucket, job))
                     sizes.append(plan.memory // plan.buckets)
@@ -280,12 +316,15 @@ class _Run:
         for number, stage in enumerate(refused):
             try:
                 plan = self._plan(stage, stage.begun)
+                base = plan.base if plan is not None else None
+                if plan is None or base is None or not any(base.paths):
+                    continue
+                end = End(self._first_change(stage))
             except RefusedError:  # not even that can be told
                 continue
-            base = plan.base if plan is not None else None
-            if plan is None or base is None or not any(base.paths):
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                self._made[stage] = _failed(failure(error))
                 continue
-            end = End(self._first_change(stage))
             for bucket, path in enumerate(base.paths):
                 outputs = _outputs(folder / f"stopped-{number}-{bucket}")
                 job = VersionsJob(plan.target, base.only([path]), (), (), False, end, *outputs)
@@ -294,6 +333,10 @@ class _Run:
         results = self._run_all([job for _, job in jobs], sizes)
         for (stage, job), result in zip(jobs, results, strict=True):
             made = self._made[stage]
+            if isinstance(result, Failure) or made.failed is not None:
+                cause = result if isinstance(result, Failure) else made.failed
+                self._made[stage] = replace(made, failed=cause)
+                continue
             closed = (*made.closed, *_closed(result, job.target.columns))
             self._made[stage] = replace(made, closed=closed)
 
@@ -310,7 +353,7 @@ class _Run:
         micros: int = first.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).as_py()
         return micros
 
-    def _run_all(self, jobs: Sequence[VersionsJob], sizes: Sequence[int]) -> list[Bucket]:
+    def _run_all(self, jobs: Sequence[VersionsJob], sizes: Sequence[int]) -> list[Bucket | Failure]:
         groups = grouped(list(zip(jobs, sizes, strict=True)))
         return [each for group in self._run(versions_all, groups) for each in group]
 
@@ -337,8 +380,12 @@ def _outputs(out: Path) -> tuple[Path, Path]:
     return out.with_name(f"{out.name}.parquet"), out.with_name(f"{out.name}.closed.parquet")
 
 
-def _with(made: _Made, bucket: int, result: Bucket) -> _Made:
+def _with(made: _Made, bucket: int, result: Bucket | Failure) -> _Made:
     """The stage with a bucket's new files."""
+    if made.failed is not None:
+        return made
+    if isinstance(result, Failure):
+        return _failed(result)
     current = made.current
     if result.refused is not None or current.refused is not None:
         return _refused(current.refused or result.refused or "")
@@ -376,3 +423,7 @@ def _as_current(history: History) -> Current:
 
 def _refused(reason: str) -> _Made:
     return _Made(Current(pa.schema([]), (), refused=reason))
+
+
+def _failed(cause: Failure) -> _Made:
+    return _Made(Current(pa.schema([]), ()), failed=cause)

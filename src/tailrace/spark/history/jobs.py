@@ -13,6 +13,7 @@ from tailrace.spark.current.flat import SEQ, STAMP, unpack
 from tailrace.spark.current.jobs import read_spill, runs
 from tailrace.spark.current.pieces import base_rows, changes
 from tailrace.spark.current.rows import RAW, empty_rows, write_rows
+from tailrace.spark.failure import Failure, attempt
 from tailrace.spark.history.versions import UNTIL, begin_all, end_all, joined, versions
 
 if TYPE_CHECKING:
@@ -88,14 +89,14 @@ class Bucket:
     refused: str | None = None
 
 
-def versions_all(jobs: tuple[VersionsJob, ...], report: Report) -> list[Bucket]:
+def versions_all(jobs: tuple[VersionsJob, ...], report: Report) -> list[Bucket | Failure]:
     """Do several jobs, one after another; reports one when all are done."""
-    done = [make(job) for job in jobs]
+    done = [attempt(make, job, report) for job in jobs]
     report.final(1)
     return done
 
 
-def make(job: VersionsJob) -> Bucket:
+def make(job: VersionsJob, _report: Report | None = None) -> Bucket:
     """Make the versions of a bucket, and write them."""
     start = time.perf_counter()
     try:

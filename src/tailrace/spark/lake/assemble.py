@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns.arrays import METADATA_FIELDS
+from tailrace.errors import PipelineError
+from tailrace.spark.failure import failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
+from tailrace.spark.lake.asides import Asides, points
 from tailrace.spark.lake.files import renamed
+from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.names import Folders
@@ -38,7 +42,11 @@ _SOURCE: Final = pa.field("_source", pa.string())
 
 @dataclass(frozen=True)
 class Made:
-    """What a run has made: changelog files and current states by table, and the sources' ends."""
+    """What a run has made: changelog files and current states by table, and the sources' ends.
+
+    ``asides`` are the tables that are set aside, to which others may come that cannot be put into
+    the lake. Tables in ``anew`` lose what they had.
+    """
 
     files: Mapping[str, Sequence[ChangeFile]]
     built: Mapping[str, Built]
@@ -51,49 +59,118 @@ class Made:
     origins: Mapping[str, str] = field(default_factory=dict)
     """The sources of the tables that are in ``built`` or ``histories``."""
     update_mode: str = "copy-on-write"
+    asides: Asides | None = None
+    anew: frozenset[str] = frozenset()
+
+    def asides_of(self, before: Manifest) -> Asides:
+        """The tables that are set aside; by default those of the version before."""
+        return Asides(before, self.keep) if self.asides is None else self.asides
 
 
 def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
     """The manifest of the next version, and the places of its files by table's folder."""
     before = lake.manifest
-    version = before.version + 1
     tables: dict[str, TableState] = {}
     places: dict[str, TableFiles] = {}
     shapes = _Shapes(before)
+    made = replace(made, asides=(asides := made.asides_of(before)))
     for name, found in table_states(before, made).items():
-        state = found
-        known = before.tables.get(name)
+        place = places.get(found.folder) or TableFiles()
+        known = None if name in made.anew else before.tables.get(name)
+        work = _Table(lake, name, known, made, shapes)
+        there = place.copy()
+        try:
+            state = (work.stand if name in asides.tables else work.put)(found, there)
+        except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
+            asides.fail_state(name, found, failure(error))
+            work = _Table(lake, name, before.tables.get(name), replace(made, files={}), shapes)
+            there = place.copy()
+            state = work.stand(before.tables.get(name) or _nothing(found), there)
+        tables[name] = asides.marked(name, state)
+        places[found.folder] = there
+    return next_manifest(before, made, tables, "parquet"), places
+
+
+class _Table:
+    """Puts a table's files into the version to be."""
+
+    def __init__(
+        self, lake: Lake, name: str, known: TableState | None, made: Made, shapes: _Shapes
+    ) -> None:
+        self._lake = lake
+        self._name = name
+        self._made = made
+        self._shapes = shapes
+        self.known = known
+
+    def put(self, state: TableState, place: TableFiles) -> TableState:
+        """What the batch has made of the table, and what stays."""
+        lake, made, shapes, name = self._lake, self._made, self._shapes, self._name
+        shown = lake.path / state.folder
+        if shown.exists() and not shown.is_symlink():
+            raise PipelineError(f"{shown} is in the way: move it elsewhere")
         fresh = made.files.get(name, ())
-        folder = state.folder
-        place = places.get(folder) or TableFiles()
         if "changelog" in made.keep:
-            state = _changelog(lake, state, known, fresh, place, shapes, shards=made.shards)
+            state = _changelog(lake, state, self.known, fresh, place, shapes, shards=made.shards)
         if "current" in made.keep:
-            current = _current(made.built.get(name), version, place)
+            current = _current(made.built.get(name), lake.manifest.version + 1, place)
             state = replace(state, current=current, dropped=current is None)
         if "history" in made.keep:
             built = made.histories.get(name)
             state = _history(lake, state, built, place, shapes, shards=made.shards)
-        tables[name] = state
-        places[folder] = place
-    return next_manifest(before, made, tables, "parquet"), places
+        place.check()
+        return state
+
+    def stand(self, state: TableState, place: TableFiles) -> TableState:
+        """The table as it was, as far as its files are there, and what is new in its changelog."""
+        fresh = self._made.files.get(self._name, ())
+        if "changelog" in self._made.keep and fresh:
+            shards = self._made.shards
+            state = _changelog(
+                self._lake, state, self.known, fresh, place, self._shapes, shards=shards
+            )
+            self._keep(place, ("current", "history"))
+        else:
+            self._keep(place, ("changelog", "current", "history"))
+        place.drop_missing()
+        return state
+
+    def _keep(self, place: TableFiles, parts: Iterable[str]) -> None:
+        """Let the files of the version before stay, under their names."""
+        if self.known is None:
+            return
+        folder = self._lake.path / INNER / "now" / self.known.folder
+        current, history = self.known.current, self.known.history
+        files = {
+            "changelog": self.known.changelog,
+            "current": () if current is None else current.data,
+            "history": () if history is None else history.data,
+        }
+        for part in parts:
+            of_part: dict[str, Path] = getattr(place, part)
+            of_part.update({file.name: folder / part / file.name for file in files[part]})
+            common = folder / part / COMMON_METADATA
+            if common.is_file():
+                place.extra[f"{part}/{COMMON_METADATA}"] = common.read_bytes()
 
 
 def next_manifest(
     before: Manifest, made: Made, tables: dict[str, TableState], name: str
 ) -> Manifest:
     """The manifest of the version behind ``before``, of a lake of the format ``name``."""
+    sources = {**before.sources, **made.sources}
     return Manifest(
         before.version + 1,
         made.tables.only,
         made.keep,
-        {**before.sources, **made.sources},
+        sources,
         tables,
         name,
         made.shards,
         made.keys,
         made.update_mode,
         made.tables.exclude,
+        points(before, sources, tables.values()),
     )
 
 
@@ -101,12 +178,23 @@ def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
     """All tables with the columns of their changes, and with the files that they had before."""
     found = {}
     folders = Folders(before.tables.values())
-    for name in sorted({*before.tables, *made.files, *made.built, *made.histories}):
+    aside = made.asides_of(before).tables
+    for name in sorted({*before.tables, *made.files, *made.built, *made.histories, *aside}):
         known = before.tables.get(name) or _renamed(name, made)
+        if known is None and name in aside and name not in made.files:
+            each = aside[name]
+            known = TableState(each.database, each.table, each.source, "log", pa.schema([]))
+        if known is not None and name in made.anew:
+            known = replace(known, changelog=(), current=None, history=None, small={})
         state = _state(known, made.files.get(name, ()))
         if state is not None:
             found[name] = replace(state, folder=folders.of(state.database, state.table))
     return found
+
+
+def _nothing(state: TableState) -> TableState:
+    """A table of which the lake has nothing yet."""
+    return replace(state, changelog=(), current=None, history=None)
 
 
 def _renamed(name: str, made: Made) -> TableState | None:

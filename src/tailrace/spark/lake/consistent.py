@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.printable import short_repr
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.names import version_of
-from tailrace.spark.lake.status import KINDS, SET_ASIDE
+from tailrace.spark.lake.status import KINDS
 from tailrace.spark.options import FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ def _check_statuses(manifest: Manifest, state: TableState) -> None:
         _among(each.parts, manifest.keep, "what stands still")
         _among(each.origins, manifest.tables, "a table")
         known = manifest.points.get(state.source, {})
-        if each.kind == SET_ASIDE and each.since and each.since not in known:
-            raise ValueError(f"what is known at {each.since[:80]!r} is missing")
+        for since in each.parts.values():
+            if since and since not in known:
+                raise ValueError(f"what is known at {since[:80]!r} is missing")
 
 
 def _check_state(state: Current | History, rows: Iterable[DataFile]) -> None:

@@ -377,7 +377,7 @@ def _status(value: dict[str, Any]) -> Status:
         _text(value["reason"], "a reason"),
         _text(value["since"], "a position"),
         _text(value["needs"], "a reason"),
-        _texts(value["parts"]),
+        {part: _text(since, "a position") for part, since in value["parts"].items()},
         _texts(value["origins"]),
         _whole(value["batch"], "a batch"),
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.closing import Closing
+from tailrace.errors import PipelineError
+from tailrace.spark.failure import failure
 from tailrace.spark.lake.assemble import assemble
 from tailrace.spark.lake.store import Lake
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
     from typing import Self
 
+    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.manifest import DataFile, Manifest
 
@@ -51,8 +54,42 @@ class ParquetStore(Closing):
         """A folder for the logs of servers."""
         return self._lake.sources
 
-    def refresh(self) -> None:
-        """Nothing: no one else writes to the versions of a lake."""
+    def refresh(self) -> dict[str, Failure]:
+        """No one else writes to the versions of a lake; but somebody may have removed files.
+
+        Raises `PipelineError` where the files of all tables are gone.
+        """
+        failed: dict[str, Failure] = {}
+        for key, state in self.manifest.tables.items():
+            if state.set_aside is None:
+                try:
+                    self._check(key)
+                except (PipelineError, OSError) as error:
+                    failed[key] = failure(error)
+        if len(failed) > 1 and len(failed) == len(self.manifest.tables):
+            reason = next(iter(failed.values())).reason
+            raise PipelineError(
+                f"{self.label} is damaged in all of its tables, as in one: {reason}"
+            )
+        return failed
+
+    def _check(self, key: str) -> None:
+        """Raises where a table's file is not there."""
+        state = self.manifest.tables[key]
+        parts = {
+            "changelog": state.changelog,
+            "current": () if state.current is None else state.current.data,
+            "history": () if state.history is None else state.history.data,
+        }
+        folder = self._lake.folder(state.folder)
+        for part, files in parts.items():
+            there = {path.name for path in (folder / part).iterdir()} if files else set()
+            if gone := [file.name for file in files if file.name not in there]:
+                raise PipelineError(f"its file {folder / part / gone[0]} is gone: bring it back")
+
+    def take_rest(self, keys: Collection[str]) -> dict[str, Failure]:  # noqa: ARG002 - others have
+        """Nothing: a version is committed whole."""
+        return {}
 
     def current_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed current state are."""

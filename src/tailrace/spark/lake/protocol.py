@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
     from types import TracebackType
 
+    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.manifest import Manifest
 
@@ -49,8 +51,14 @@ class LakeStore(Protocol):
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's open versions, by bucket."""
 
-    def refresh(self) -> None:
-        """Notice what others did to the lake's tables since; before a batch looks at them."""
+    def refresh(self) -> dict[str, Failure]:
+        """Notice what others did to the lake's tables since; before a batch looks at them.
+
+        The tables, by key, that a batch cannot use as they are.
+        """
+
+    def take_rest(self, keys: Collection[str]) -> dict[str, Failure]:
+        """Do what is left of batches to tables that were set aside; those that fail, by key."""
 
     def commit(self, made: Made) -> Manifest:
         """Make a batch seen, with the sources' ends, exactly once. Raises `PipelineError`."""

@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.errors import PipelineError
 from tailrace.spark.current import raw
 from tailrace.spark.current.flat import SEQ
 from tailrace.spark.current.fold import key_columns
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
+from tailrace.spark.failure import failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.manifest import DataFile, History
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.manifest import Current, Manifest, TableState
     from tailrace.spark.lake.steps import Tables
+
+    Failed = dict[str, Exception]
 
 _SOURCE: Final = "_source"
 _OPEN: Final = "_is_current"
@@ -66,9 +70,27 @@ class _Part:
             return {}
         return merged(self.states[key].shapes[self.part], plain_schema(state.columns))[1]
 
+    def fail(self, error: Exception, failed: Failed) -> None:
+        """Note why the table cannot be used; raises what is not its own failure."""
+        failure(error)
+        failed.update(dict.fromkeys(self.states, error))
+
+    def is_altered(self, tables: Tables, before: Manifest, failed: Failed) -> bool:
+        """As `altered`; False where the table cannot be read, which is noted."""
+        try:
+            return self.altered(tables, before)
+        except PipelineError as error:
+            self.fail(error, failed)
+            return False
+
     def altered(self, tables: Tables, before: Manifest) -> bool:
-        """Whether the table's rows are in other files than ours, or others of them are hidden."""
+        """Whether the table's rows are in other files than ours, or others of them are hidden.
+
+        Raises `PipelineError` where the table is gone, or cannot be read.
+        """
         there = tables.files(self.table)
+        if not there and self.expected() and tables.mark(self.table) is None:
+            raise PipelineError(f"table {self.table} is gone from {tables.top}: bring it back")
         if self.part == "history":
             there = frozenset(each for each in there if not each.startswith("closed-"))
         if there != self.expected():
@@ -78,13 +100,17 @@ class _Part:
 
 
 def reclaim(
-    tables: Tables, staging: Path, before: Manifest
+    tables: Tables, staging: Path, before: Manifest, failed: Failed
 ) -> tuple[Manifest, list[Step], list[Move]] | None:
-    """The batch that brings tables back into our files; None where nobody has written to any."""
-    marks = marked(tables, before)
-    found = [part for part in _parts(before) if part.altered(tables, before)]
-    if not found:
-        return None
+    """The batch that brings tables back into our files; None where nobody has written to any.
+
+    Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
+    is raised: the lake is damaged as a whole, or what it is in.
+    """
+    marks = marked(tables, before, failed)
+    found = [part for part in _parts(before, failed) if part.is_altered(tables, before, failed)]
+    if failed and not any(True for _ in _parts(before, failed)):
+        raise next(iter(failed.values()))
     states = dict(before.tables)
     steps: list[Step] = []
     moves: list[Move] = []
@@ -93,7 +119,12 @@ def reclaim(
         folder = staging / "reclaim" / str(number)
         folder.mkdir(parents=True)
         adds: list[str] = []
-        for key, files in _written(tables, part, folder, before.shards).items():
+        try:
+            written = _written(tables, part, folder, before.shards)
+        except PipelineError as error:
+            part.fail(error, failed)
+            continue
+        for key, files in written.items():
             names = part.names(key)
             placed: list[DataFile | None] = []
             closed = DataFile("", 0, 0, 0)
@@ -113,28 +144,45 @@ def reclaim(
         schema = state_schema(part.states, part.part, before.shards)
         base = marks.get(part.table)
         steps.append(Step(part.table, serialised(schema), tuple(adds), (), "", base=base))
+    if not steps:
+        return None
     return replace(before, version=version, tables=states), steps, moves
 
 
-def marked(tables: Tables, manifest: Manifest) -> dict[str, str | None]:
-    """The marks of the tables that have current states and histories, by table."""
-    return {part.table: tables.mark(part.table) for part in _parts(manifest)}
+def marked(tables: Tables, manifest: Manifest, failed: Failed) -> dict[str, str | None]:
+    """The marks of the tables that have current states and histories, by table.
+
+    Tables that cannot be read go to ``failed``, here and in `altered`.
+    """
+    marks = {}
+    for part in _parts(manifest, failed):
+        try:
+            marks[part.table] = tables.mark(part.table)
+        except PipelineError as error:
+            part.fail(error, failed)
+    return marks
 
 
-def altered(tables: Tables, manifest: Manifest) -> str | None:
+def altered(tables: Tables, manifest: Manifest, failed: Failed) -> str | None:
     """A table with a current state or a history that others have written to since we did."""
-    found = (part.table for part in _parts(manifest) if part.altered(tables, manifest))
-    return next(found, None)
+    parts = list(_parts(manifest, failed))
+    found = [part.table for part in parts if part.is_altered(tables, manifest, failed)]
+    return next(iter(found), None)
 
 
-def _parts(before: Manifest) -> Iterator[_Part]:
+def _parts(before: Manifest, failed: Failed) -> Iterator[_Part]:
+    """What is kept of the tables that have not failed, and do not stand still."""
     found: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in before.tables.items():
         for part, table in state.parts.items():
             if part != "changelog" and part in state.shapes:
                 found.setdefault((table, part), {})[key] = state
     for (table, part), states in found.items():
-        yield _Part(table, part, states)
+        asides = [state.set_aside for state in states.values()]
+        if all(each is not None and part in each.parts for each in asides):
+            continue
+        if not failed.keys() & states.keys():
+            yield _Part(table, part, states)
 
 
 def _with(

@@ -7,7 +7,7 @@ docs/design/lake.md says how a table comes to be either, and how it is taken up 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 SET_ASIDE: Final = "set_aside"
@@ -23,15 +23,15 @@ class Status:
 
     ``since`` is a position (``binlog.000003:1234``): up to there a table that is set aside has all
     of the log; empty where that is nothing. ``needs`` says what to do. Of a table that is set aside
-    ``parts`` are those of what is kept that stand still, ``origins`` the tables, set aside before,
-    whose rows it took over by RENAME TABLE; ``batch`` is the one that its parts in the lake have
-    not all taken yet, 0 where there is none.
+    ``parts`` are those of what is kept that stand still, each with its own ``since``; ``origins``
+    are the tables, set aside before, whose rows it took over by RENAME TABLE; ``batch`` is the one
+    that its parts in the lake have not all taken yet, 0 where there is none.
     """
 
     kind: str
     reason: str
     since: str
     needs: str = ""
-    parts: tuple[str, ...] = ()
+    parts: dict[str, str] = field(default_factory=dict)
     origins: tuple[str, ...] = ()
     batch: int = 0

@@ -46,6 +46,23 @@ class TableFiles:
     history: dict[str, Path] = field(default_factory=dict)
     extra: dict[str, bytes] = field(default_factory=dict)
 
+    def copy(self) -> TableFiles:
+        """The same, to which files may be added."""
+        return TableFiles(*(dict(each) for each in vars(self).values()))
+
+    def check(self) -> None:
+        """Raises `PipelineError` where a file is not there."""
+        for files in (self.changelog, self.current, self.history):
+            for path in files.values():
+                if not path.is_file():
+                    raise PipelineError(f"its file {path} is gone: bring it back")
+
+    def drop_missing(self) -> None:
+        """Leave out the files that are not there."""
+        for files in (self.changelog, self.current, self.history):
+            for name in [name for name, path in files.items() if not path.is_file()]:
+                del files[name]
+
 
 class Lake(LakeFolder):
     """A lake of versions, as `LakeFolder` opens it."""
@@ -87,7 +104,7 @@ class Lake(LakeFolder):
             to_disk([*fresh, folder / "manifest.json", folder.parent])
             for table in tables:
                 link = self.path / table
-                if not link.is_symlink():
+                if not link.is_symlink() and not link.exists():  # else its table is set aside
                     link.symlink_to(Path(INNER, "now", table))
             to_disk([self.path])
             self._show(folder)

@@ -10,8 +10,11 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
+from tailrace.spark.current.build import Built
 from tailrace.spark.current.flat import SEQ, STAMP
 from tailrace.spark.current.rows import RAW
+from tailrace.spark.failure import failure
+from tailrace.spark.history.build import BuiltHistory
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
@@ -24,6 +27,7 @@ from tailrace.spark.lake.steps import Merge, Step, serialised
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tailrace.spark.lake.asides import Asides
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.manifest import Current, Manifest, TableState
     from tailrace.spark.lake.steps import Tables
@@ -72,15 +76,54 @@ class TableBatch:
         return self.before.version + 1
 
     def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
-        """What the states of one table, of each source that has it, are behind the batch."""
+        """What the states of one table, of each source that has it, are behind the batch.
+
+        A table that is set aside stays as it is, but for a changelog that goes on. What cannot be
+        put into the lake is set aside: then there is no step for it.
+        """
+        asides = made.asides_of(self.before)
+        steps, moves = len(self.steps), len(self.moves)
+        going = [
+            part for part in made.keep if not all(asides.stands(key, part) for key in states)
+        ]  # of several sources that have the table some may stand still
         found = dict(states)
-        if "changelog" in made.keep:
-            found = self._changelog(found, made)
-        if "current" in made.keep:
-            found = self._current(found, made)
-        if "history" in made.keep:
-            found = self._history(found, made)
-        return found
+        try:
+            made = self._with_standing(states, made, asides)
+            if "changelog" in going:
+                found = self._changelog(found, made)
+            if "current" in going:
+                found = self._current(found, made)
+            if "history" in going:
+                found = self._history(found, made)
+        except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
+            del self.steps[steps:], self.moves[moves:]
+            cause = failure(error)
+            found = {}
+            for key, state in states.items():
+                asides.fail_state(key, state, cause)
+                nothing = replace(state, changelog=(), current=None, history=None)
+                found[key] = self.before.tables.get(key, nothing)
+        return {key: asides.marked(key, state) for key, state in found.items()}
+
+    def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
+        """What was made, with what stays of the states that stand still."""
+        built, histories = dict(made.built), dict(made.histories)
+        for key, state in states.items():
+            if asides.stands(key, "current") and state.current is not None:
+                paths = self._paths(state, "current", state.current.places)
+                built[key] = Built(state.current, paths)
+            if asides.stands(key, "history") and state.history is not None:
+                paths = self._paths(state, "history", state.history.open)
+                histories[key] = BuiltHistory(state.history, paths)
+        return replace(made, built=built, histories=histories)
+
+    def _paths(
+        self, state: TableState, part: str, files: Iterable[DataFile | None]
+    ) -> tuple[str | None, ...]:
+        if part not in state.parts:
+            return tuple(None for _ in files)
+        folder = self.tables.folder(state.parts[part])
+        return tuple(None if file is None else str(folder / file.name) for file in files)
 
     def _name(self, states: Mapping[str, TableState], part: str) -> str:
         """The table that has a part; a new one's name is one that no other has."""
@@ -115,9 +158,10 @@ class TableBatch:
             found[key] = self._together(grown, "changelog", name, fresh, merges)
         if shape is None:
             return found
-        if adds:
+        anew = "" if made.anew & set(states) else None
+        if adds or anew is not None:
             schema = _changelog_schema(shape, self.shards)
-            self._step(name, schema, adds, merges=merges)
+            self._step(name, schema, adds, goes=anew, merges=merges)
         return _with(found, "changelog", name, shape)
 
     def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
@@ -130,7 +174,8 @@ class TableBatch:
         for key, state in states.items():
             built = made.built.get(key)
             if built is None:
-                found[key] = replace(state, current=None, dropped=True)
+                stands = made.asides_of(self.before).stands(key, "current")
+                found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._states(name, "part", built.current.places, built.paths, adds, stays)
             count = len(built.current.files)
@@ -142,7 +187,8 @@ class TableBatch:
         shape = shape or before
         if shape is None:
             return found
-        if _hidden(found) != known or not shape.equals(before or pa.schema([])):
+        anew = bool(made.anew & set(states))
+        if anew or _hidden(found) != known or not shape.equals(before or pa.schema([])):
             found = _with(found, "current", name, shape)
             self._step(name, state_schema(found, "current", self.shards), adds, stays, "")
         return _with(found, "current", name, shape)
@@ -175,10 +221,11 @@ class TableBatch:
             found[key] = self._together(grown, "history", name, fresh, merges)
         if shape is None or not len(shape):
             return found
-        if adds or set(stays) != known or not shape.equals(before or pa.schema([])):
+        anew = bool(made.anew & set(states))
+        if anew or adds or set(stays) != known or not shape.equals(before or pa.schema([])):
             found = _with(found, "history", name, shape)
             schema = state_schema(found, "history", self.shards)
-            self._step(name, schema, adds, stays, "open-", merges)
+            self._step(name, schema, adds, stays, "" if anew else "open-", merges)
         return _with(found, "history", name, shape)
 
     def _together(

@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.failure import check_writable, failure
+from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.damage import Guarded, reading_file
 from tailrace.spark.lake.files import make_plain, renamed
 from tailrace.spark.lake.folder import LakeFolder, failed
@@ -39,8 +41,9 @@ from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.manifest import DataFile
     from tailrace.spark.lake.steps import Step, Tables
@@ -82,15 +85,17 @@ class TableStore(LakeFolder):
     def _making(self) -> Path:
         return self._inner / "making.json"
 
-    def refresh(self) -> None:
+    def refresh(self) -> dict[str, Failure]:
         """Notice what others did to the tables, and make files of ours of theirs.
 
-        Raises `PipelineError` where that cannot be, LakeChanged where they do not stop.
+        The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
+        LakeChanged where others do not stop.
         """
+        failed: dict[str, Exception] = {}
         for left in reversed(range(_TRIES)):
-            found = reclaim(self._tables, self.staging, self.manifest)
+            found = reclaim(self._tables, self.staging, self.manifest, failed)
             if found is None:
-                return
+                break
             manifest, steps, moves = found
             try:
                 self._commit(manifest, steps, moves)
@@ -98,6 +103,7 @@ class TableStore(LakeFolder):
                 if not left:
                     raise
                 self.discard()
+        return {key: failure(error) for key, error in failed.items()}
 
     def current_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed current state are: by bucket, then tails."""
@@ -124,8 +130,13 @@ class TableStore(LakeFolder):
         Raises LakeChanged, with nothing of it in the lake, where others wrote to the tables since
         `refresh`.
         """
-        marks = marked(self._tables, self.manifest)
-        if (table := altered(self._tables, self.manifest)) is not None:
+        made = replace(made, asides=made.asides_of(self.manifest))
+        failed: dict[str, Exception] = {}
+        marks = marked(self._tables, self.manifest, failed)
+        table = altered(self._tables, self.manifest, failed)
+        for key, error in failed.items():
+            made.asides_of(self.manifest).fail_state(key, self.manifest.tables[key], failure(error))
+        if table is not None:
             raise LakeChanged(
                 f"{self.label}: others have written to {table} while a batch was made for it: "
                 "nothing of the batch is in the lake; run again"
@@ -142,7 +153,7 @@ class TableStore(LakeFolder):
         if prepared.exists():
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
-            self._place(manifest.version, moves)
+            manifest, steps = self._place(manifest, steps, moves)
             temporary = prepared.with_suffix(".tmp")
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
@@ -156,48 +167,104 @@ class TableStore(LakeFolder):
             raise failed(self.path, error) from error
         self._clean_after()
 
-    def _place(self, version: int, moves: Sequence[Move]) -> None:
-        """Bring files into the tables' folders, on disk."""
+    def _place(
+        self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]
+    ) -> tuple[Manifest, Sequence[Step]]:
+        """Bring files into the tables' folders, on disk.
+
+        The manifest and the steps of a batch, in which tables are set aside, as they were before,
+        whose files cannot be brought there.
+        """
         if not moves:
-            return
-        for folder in {move.target.parent for move in moves}:
-            within(self._tables.top, folder)
-        content = {"version": version, "files": [str(move.target) for move in moves]}
+            return manifest, steps
+        content = {"version": manifest.version, "files": [str(move.target) for move in moves]}
         write_file(self._making, JSONEncoder().iterencode(content))
         to_disk([self._inner])
+        by_folder: dict[Path, list[Move]] = {}
         for move in moves:
-            move.target.parent.mkdir(parents=True, exist_ok=True)
-            if self.staging not in move.source.parents:
-                move.target.unlink(missing_ok=True)
-                move.target.hardlink_to(move.source)
+            by_folder.setdefault(move.target.parent, []).append(move)
+        failed: dict[Path, Failure] = {}
+        for folder, some in by_folder.items():
+            try:
+                within(self._tables.top, folder)
+                for move in some:
+                    self._move(move)
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                failed[folder] = failure(error)
+        placed = [move.target for move in moves if move.target.parent not in failed]
+        to_disk([*placed, *(folder for folder in by_folder if folder not in failed)])
+        if not failed:
+            return manifest, steps
+        check_writable(self.staging)
+        return self._without(manifest, steps, failed)
+
+    def _move(self, move: Move) -> None:
+        move.target.parent.mkdir(parents=True, exist_ok=True)
+        if self.staging not in move.source.parents:
+            move.target.unlink(missing_ok=True)
+            move.target.hardlink_to(move.source)
+            return
+        source = move.source
+        if move.names:
+            source = renamed(source, move.names, images=move.images)
+        make_plain(source)
+        source.replace(move.target)
+
+    def _without(
+        self, manifest: Manifest, steps: Sequence[Step], failed: Mapping[Path, Failure]
+    ) -> tuple[Manifest, Sequence[Step]]:
+        """A batch without the tables whose folders failed: they are as they were before."""
+        before = self.manifest
+        asides = Asides(before, manifest.keep)
+        tables = dict(manifest.tables)
+        gone: set[str] = set()
+        for key, state in manifest.tables.items():
+            folders = {self._tables.folder(name): name for name in state.parts.values()}
+            cause = next((failed[each] for each in folders if each in failed), None)
+            if cause is None:
                 continue
-            source = move.source
-            if move.names:
-                source = renamed(source, move.names, images=move.images)
-            make_plain(source)
-            source.replace(move.target)
-        folders = {move.target.parent for move in moves}
-        to_disk([*(move.target for move in moves), *folders])
+            gone.update(folders.values())
+            asides.fail_state(key, state, cause)
+            nothing = replace(state, changelog=(), current=None, history=None, parts={}, shapes={})
+            tables[key] = asides.marked(key, before.tables.get(key, nothing))
+        known = points(before, manifest.sources, tables.values())
+        manifest = replace(manifest, tables=tables, points=known)
+        return manifest, [step for step in steps if step.table not in gone]
 
     def _finish(self, prepared: Path) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
 
+        A table that cannot take its part is set aside: its steps are kept, and done once it is
+        taken up again (`take_rest`). Before the batch is called the last one its manifest says so;
+        so whoever finds the batch prepared either tries these steps once more, or leaves them.
         Raises LakeChanged where others were first in the first of its tables: the batch is taken
         back then, and as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
         """
         manifest = Manifest.take_up(prepared)
         overruled: list[str] = []
-        for number, step in enumerate(read_steps(prepared)):
+        steps = read_steps(prepared)
+        left = _waiting(manifest)
+        failed: dict[str, Exception] = {}
+        taken = 0
+        for step in steps:
+            if step.table in left:
+                continue
             wanted = replace(step, hidden=hidden_of(manifest, step.table))
             try:
                 self._tables.commit(wanted, manifest.version)
+                taken += 1
             except LakeChanged as error:
-                if number == 0:
+                if not taken:
                     self._withdraw(prepared)
                     raise
                 self._tables.commit(replace(wanted, base=None), manifest.version)
                 overruled.append(str(error))
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                failure(error)
+                failed[step.table] = error
+        if failed:
+            manifest = self._leave(prepared, manifest, steps, failed)
         self._show(prepared)
         self.manifest = manifest
         self._making.unlink(missing_ok=True)
@@ -207,6 +274,69 @@ class TableStore(LakeFolder):
                 f"others committed at the same moment ({'; '.join(overruled)}): it is still to be "
                 "read there by time travel; do it again"
             )
+
+    def _leave(
+        self,
+        prepared: Path,
+        manifest: Manifest,
+        steps: Sequence[Step],
+        failed: Mapping[str, Exception],
+    ) -> Manifest:
+        """Set the tables aside that could not take their part, and keep what they are to do.
+
+        Raises the error where no other table of the lake can be read: then it is not a table's.
+        """
+        version = manifest.version
+        others = {name for state in manifest.tables.values() for name in state.parts.values()}
+        for name in sorted(others - failed.keys() - _waiting(manifest).keys()):
+            with contextlib.suppress(PipelineError):
+                self._tables.mark(name)
+                break
+        else:
+            raise next(iter(failed.values()))
+        check_writable(self._inner)
+        self._rest.mkdir(exist_ok=True)
+        rest = self._rest / f"{version:06}"
+        rest.mkdir(exist_ok=True)
+        write_steps(rest, [step for step in steps if step.table in failed])
+        to_disk([*rest.iterdir(), rest, self._rest])
+        tables = dict(manifest.tables)
+        for key, state in manifest.tables.items():
+            causes = [failed[name] for name in state.parts.values() if name in failed]
+            if causes:
+                at = since(manifest.sources.get(state.source))
+                cause = failure(causes[0])
+                tables[key] = waiting(state, manifest.keep, version, cause, at)
+        found = replace(manifest, tables=tables)
+        found = replace(found, points=points(self.manifest, found.sources, tables.values()))
+        found.write(prepared)
+        to_disk([prepared])
+        return found
+
+    def take_rest(self, keys: Collection[str]) -> dict[str, Failure]:
+        """Do what a batch before was to do to tables that were set aside; those that fail again.
+
+        Nothing of it is in the manifest: they are still set aside.
+        """
+        failed: dict[str, Failure] = {}
+        for key in keys:
+            state = self.manifest.tables[key]
+            status = state.set_aside
+            if status is None or not status.batch:
+                continue
+            try:
+                for step in read_steps(self._rest / f"{status.batch:06}"):
+                    if step.table in state.parts.values():
+                        wanted = replace(step, hidden=hidden_of(self.manifest, step.table))
+                        self._tables.commit(replace(wanted, base=None), status.batch)
+            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                failed[key] = failure(error)
+        return failed
+
+    @property
+    def _rest(self) -> Path:
+        """The steps of batches that some tables have not taken yet."""
+        return self._inner / "rest"
 
     def _withdraw(self, prepared: Path) -> None:
         """Take back a batch that no table has."""
@@ -245,3 +375,19 @@ class TableStore(LakeFolder):
         for folder in (self._inner / "batches").iterdir():
             if not folder.name.isdigit() or int(folder.name) <= self.manifest.version - _KEPT:
                 shutil.rmtree(folder, ignore_errors=True)
+        if self._rest.is_dir():
+            batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
+            batches.add(f"{self.manifest.version + 1:06}")  # is prepared, maybe
+            for folder in self._rest.iterdir():
+                if folder.name not in batches:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _waiting(manifest: Manifest) -> dict[str, int]:
+    """The lake's tables that have not taken a batch yet, and which one."""
+    return {
+        name: status.batch
+        for state in manifest.tables.values()
+        if (status := state.set_aside) is not None and status.batch
+        for name in state.parts.values()
+    }

@@ -1,0 +1,148 @@
+"""Which tables are set aside while a batch is made: those that were before, and those that fail.
+
+A table that fails stays as it was before the batch, in the parts that cannot go on; what they lack
+since then is read again when the table is taken up (`tailrace.spark.retry`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tailrace.spark.lake.status import SET_ASIDE, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tailrace.spark.failure import Failure
+    from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
+
+STATES = frozenset({"current", "history"})
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A table that is set aside, by what it is called."""
+
+    database: str
+    table: str
+    source: str
+    status: Status
+
+
+def since(state: SourceState | None) -> str:
+    """A source's position as text; empty before its begin."""
+    return "" if state is None else f"{state.file}:{state.offset}"
+
+
+def needs(name: str) -> str:
+    """What a table that is set aside needs."""
+    return f"mend the cause, then: tailrace mirror ... --retry-table {name}"
+
+
+@dataclass
+class Asides:
+    """The tables that are set aside, by key; ``keep`` is what the lake has of each table.
+
+    ``before`` is the lake's manifest, whose tables stay set aside but for ``retried`` ones.
+    """
+
+    before: Manifest
+    keep: tuple[str, ...]
+    retried: frozenset[str] = frozenset()
+    tables: dict[str, Aside] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key, state in self.before.tables.items():
+            status = state.set_aside
+            if status is not None and key not in self.retried:
+                self.tables[key] = Aside(state.database, state.table, state.source, status)
+
+    def fail(
+        self,
+        key: str,
+        database: str,
+        table: str,
+        source: str,
+        cause: Failure,
+        *,
+        all: bool,  # noqa: A002
+    ) -> None:
+        """Set a table aside, in all its parts or (not ``all``) in those made of its changelog.
+
+        Parts that stand still already do so since they did; so do those of a table that was to be
+        taken up.
+        """
+        wanted = self.keep if all else tuple(part for part in self.keep if part in STATES)
+        known = self.tables.get(key)
+        old = known.status if known is not None else None
+        if old is None and key in self.retried:
+            old = self.before.tables[key].set_aside
+        now = since(self.before.sources.get(source))
+        parts = dict.fromkeys(wanted, now) | (old.parts if old is not None else {})
+        name = f"{database}.{table}"
+        reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
+        origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
+        status = Status(
+            SET_ASIDE,
+            reason,
+            old.since if old is not None else now,
+            needs(key),
+            parts,
+            origins,
+            old.batch if old is not None else 0,
+        )
+        self.tables[key] = Aside(database, table, source, status)
+
+    def fail_state(self, key: str, state: TableState, cause: Failure, *, all: bool = True) -> None:  # noqa: A002
+        """As `fail`, of a table that the lake has."""
+        self.fail(key, state.database, state.table, state.source, cause, all=all)
+
+    def stands(self, key: str, part: str) -> bool:
+        """Whether a part of a table stands still."""
+        found = self.tables.get(key)
+        return found is not None and part in found.status.parts
+
+    def named(self, source: str, part: str) -> frozenset[tuple[str, str]]:
+        """Database and table of those of a source in which a part stands still."""
+        return frozenset(
+            (each.database, each.table)
+            for each in self.tables.values()
+            if each.source == source and part in each.status.parts
+        )
+
+    def marked(self, key: str, state: TableState) -> TableState:
+        """A table's state, with whether it is set aside."""
+        found = self.tables.get(key)
+        return state.with_status(SET_ASIDE, None if found is None else found.status)
+
+
+def points(
+    before: Manifest, sources: Mapping[str, SourceState], tables: Iterable[TableState]
+) -> dict[str, dict[str, SourceState]]:
+    """The positions since which tables stand still, with what is known there.
+
+    ``sources`` are how far the lake has each source behind the batch.
+    """
+    found: dict[str, dict[str, SourceState]] = {}
+    for state in tables:
+        status = state.set_aside
+        for at in status.parts.values() if status is not None else ():
+            known = before.points.get(state.source, {}).get(at)
+            for each in (before.sources.get(state.source), sources.get(state.source)):
+                if known is None and since(each) == at:
+                    known = each
+            if at and known is not None:
+                found.setdefault(state.source, {})[at] = known
+    return found
+
+
+def waiting(
+    state: TableState, keep: Iterable[str], number: int, cause: Failure, at: str
+) -> TableState:
+    """A table that has not taken all of a batch which is prepared: it has the rest to come."""
+    name = f"{state.database}.{state.table}"
+    reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
+    status = state.set_aside or Status(SET_ASIDE, reason, at, needs(name))
+    parts = dict.fromkeys(keep, at) | status.parts
+    return state.with_status(SET_ASIDE, replace(status, reason=reason, parts=parts, batch=number))

@@ -1,0 +1,262 @@
+"""Tables that were set aside are taken up again, by reading their source's log from there on.
+
+The log is read from where a table stands still up to where the lake has its source, its rows alone,
+and put upon what the lake has of the table; all of it in one commit of its own. Where that fails,
+and the log is there from where the lake began, the table is made again from nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LogPurged, PipelineError, UsageError
+from tailrace.position import Position, file_number, sequence
+from tailrace.selection import TableFilter
+from tailrace.spark.batch import Again, Taken
+from tailrace.spark.inflow import Inflow
+from tailrace.spark.servers import ServerLogs
+from tailrace.storage import LogSeries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tailrace.columns import Split
+    from tailrace.spark.batch import Batches
+    from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
+    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.lake.status import Status
+    from tailrace.spark.sources import Sources
+
+    Progress = Callable[[str, int, int], None]
+
+_AGAIN: Final = ".again"
+"""Behind a server's name: the folder into which its log is received once more."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Tables of a source that are taken up together: they stand still since the same places."""
+
+    source: str
+    keys: frozenset[str]
+    places: tuple[str, ...]
+    """Since when their parts stand still, in order; empty for the log's begin."""
+
+
+def take_up(
+    store: LakeStore,
+    sources: Sources,
+    batches: Batches,
+    tables: str | Sequence[str],
+    progress: Progress,
+) -> None:
+    """Take up the tables that patterns name (``shop.orders``, ``shop.*``), as far as that is done.
+
+    A table that fails again stays set aside, and the lake says why. Raises UsageError where no
+    table that is set aside is named, `PipelineError` where the log is no longer there.
+    """
+    for group in _groups(store.manifest, TableFilter.of(tables)):
+        _Retry(store, sources, batches, group, progress).run()
+
+
+def _groups(manifest: Manifest, wanted: TableFilter) -> list[_Group]:
+    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
+    asides = {
+        key: status
+        for key, state in manifest.tables.items()
+        if (status := state.set_aside) is not None
+    }
+    chosen = {
+        key for key in asides if wanted(manifest.tables[key].database, manifest.tables[key].table)
+    }
+    if not chosen:
+        there = ", ".join(sorted(asides)) or "none"
+        raise UsageError(f"no table that is set aside is called so; these are: {there}")
+    while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
+        chosen |= more
+    found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for key in chosen:
+        places = sorted(set(asides[key].parts.values()), key=_order)
+        found.setdefault((manifest.tables[key].source, tuple(places)), set()).add(key)
+    for key in chosen:  # linked tables are taken up at once, from the first of their places
+        for other in chosen:
+            if other in asides[key].origins:
+                _join(found, key, other)
+    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items() if keys]
+
+
+def _linked(key: str, asides: Mapping[str, Status], chosen: set[str]) -> bool:
+    mine = any(origin in chosen for origin in asides[key].origins)
+    return mine or any(key in asides[other].origins for other in chosen)
+
+
+def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: str) -> None:
+    """Let two tables be of one group."""
+    one = next(place for place, keys in found.items() if key in keys)
+    two = next(place for place, keys in found.items() if other in keys)
+    if one == two:
+        return
+    both = one[0], tuple(sorted({*one[1], *two[1]}, key=_order))
+    keys = found.pop(one) | found.pop(two)
+    found.setdefault(both, set()).update(keys)
+
+
+def _order(since: str) -> tuple[int, str, int]:
+    if not since:
+        return -1, "", 0
+    at = Position.parse(since)
+    return file_number(at.file) or 0, at.file, at.offset
+
+
+class _Retry:
+    """Takes up the tables of a group."""
+
+    def __init__(
+        self,
+        store: LakeStore,
+        sources: Sources,
+        batches: Batches,
+        group: _Group,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._batches = batches
+        self._group = group
+        self._progress = progress
+        self._end = store.manifest.sources[group.source]
+
+    def run(self) -> None:
+        """Take them up: upon what the lake has, or where that fails from nothing."""
+        first, group = self._first, self._group
+        rest = group.keys - self._store.take_rest(group.keys).keys()
+        if rest:
+            with self._log(group.places[0]) as series:
+                self._again(series, rest, group.places, anew=False)
+        left = {key for key in group.keys if self._state(key).set_aside is not None}
+        if left and group.places[0]:
+            with self._log("", needed=False) as series:
+                if series.files and series.files[0].name == first:
+                    self._again(series, frozenset(left), ("",), anew=True)
+
+    @property
+    def _first(self) -> str:
+        """The first file that the lake has of the source."""
+        return next(iter(self._end.files), self._end.file)
+
+    def _state(self, key: str) -> TableState:
+        return self._store.manifest.tables[key]
+
+    def _again(
+        self, series: LogSeries, keys: frozenset[str], places: Sequence[str], *, anew: bool
+    ) -> None:
+        splits: list[Split] = []
+        ends = (*places[1:], f"{self._end.file}:{self._end.offset}")
+        for place, end in zip(places, ends, strict=True):
+            splits += self._splits(series, place, Position.parse(end))
+        names = _lineage(
+            splits, {f"{each.database}.{each.table}" for each in map(self._state, keys)}
+        )
+        changelog = {}
+        for key in keys:
+            status = self._state(key).set_aside
+            if status is not None and "changelog" in status.parts:
+                changelog[key] = _sequence(status.parts["changelog"])
+        again = Again(
+            keys,
+            frozenset((name.partition(".")[0], name.partition(".")[2]) for name in names),
+            changelog,
+            keys if anew else frozenset(),
+            frozenset() if anew else self._strangers(splits, names, keys),
+        )
+        self._batches.take_up({self._group.source: Taken(series, splits)}, again)
+
+    def _strangers(
+        self, splits: Sequence[Split], names: set[str], keys: frozenset[str]
+    ) -> frozenset[str]:
+        """Tables whose rows before the splits are not read again."""
+        known = {f"{each.database}.{each.table}" for each in map(self._state, keys)}
+        made = {each.table for split in splits for each in split.changes if each.kind == "create"}
+        return frozenset(names - known - made)
+
+    def _splits(self, series: LogSeries, place: str, end: Position) -> list[Split]:
+        """The splits of the log from one place up to another."""
+        state: SourceState | None = None
+        if place:
+            state = self._store.manifest.points[self._group.source][place]
+        inflow = Inflow(series, state, self._sources.given, hold=False)
+        inflow.look(series)
+        taken = inflow.take()
+        found = []
+        for split in taken.splits if taken is not None else ():
+            if Position(split.file, split.start) < end:
+                last = min(split.end, end.offset) if split.file == end.file else split.end
+                found.append(replace(split, end=last))
+        return found
+
+    @contextmanager
+    def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
+        """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
+        name, group = Position.parse(place).file if place else self._first, self._group
+        series = self._sources.series(self._store, group.source)
+        if series is not None and (found := _from(series, name)) is not None:
+            yield found
+            return
+        logs = self._sources.server(self._store, group.source)
+        if logs is None:
+            if needed:
+                raise _gone(group, name)
+            yield LogSeries(group.source, ())
+            return
+        copy = ServerLogs(logs.source, logs.folder.with_name(f"{logs.folder.name}{_AGAIN}"))
+        try:
+            shutil.rmtree(copy.folder, ignore_errors=True)
+            start = replace(self._end, file=name)
+            received = copy.receive(start, self._progress)
+            found = _from(LogSeries(group.source, received.files), name)
+            if found is None and needed:
+                raise _gone(group, name)
+            yield found or LogSeries(group.source, ())
+        except LogPurged as error:
+            if needed:
+                raise _gone(group, name) from error
+            yield LogSeries(group.source, ())
+        finally:
+            shutil.rmtree(copy.folder, ignore_errors=True)
+
+
+def _from(series: LogSeries, name: str) -> LogSeries | None:
+    """The series from a file on; None where it has no such file."""
+    names = [log.name for log in series.files]
+    if name not in names:
+        return None
+    return LogSeries(series.name, series.files[names.index(name) :])
+
+
+def _gone(group: _Group, name: str) -> PipelineError:
+    tables = ", ".join(sorted(group.keys))
+    return PipelineError(
+        f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
+        "it was set aside: bring the files back, or create a new lake"
+    )
+
+
+def _sequence(since: str) -> int:
+    """The least `_seq` of what a log has from a place on."""
+    if not since:
+        return 0
+    at = Position.parse(since)
+    return sequence(file_number(at.file) or 0, at.offset, 0)
+
+
+def _lineage(splits: Sequence[Split], names: set[str]) -> set[str]:
+    """The names, and those that tables had before RENAME TABLE gave them these."""
+    found = set(names)
+    renames = [each for split in splits for each in split.changes if each.kind == "rename"]
+    for each in sorted(renames, key=lambda change: change.seq, reverse=True):
+        if each.renamed in found:
+            found.add(each.table)
+    return found
