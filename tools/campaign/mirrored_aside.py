@@ -129,11 +129,11 @@ class _Run:
                 self._poison(poison)
                 if poison.plant is not None:
                     planted.enter_context(poison.plant(poison.name))
-            for number in range(rounds):
+            for number in range(rounds + 1):
                 self._change()
                 self._land()
                 self._check(self._poisons)
-                if not number:
+                if number == rounds - 1:
                     self._rename()
         self._check_verified()
         report.tables = len(self._poisons)

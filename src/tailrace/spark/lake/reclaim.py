@@ -109,8 +109,7 @@ def reclaim(
     """
     marks = marked(tables, before, failed)
     found = [part for part in _parts(before, failed) if part.is_altered(tables, before, failed)]
-    if failed and not any(True for _ in _parts(before, failed)):
-        raise next(iter(failed.values()))
+    _check_failed(before, failed)
     states = dict(before.tables)
     steps: list[Step] = []
     moves: list[Move] = []
@@ -144,9 +143,16 @@ def reclaim(
         schema = state_schema(part.states, part.part, before.shards)
         base = marks.get(part.table)
         steps.append(Step(part.table, serialised(schema), tuple(adds), (), "", base=base))
+    _check_failed(before, failed)
     if not steps:
         return None
     return replace(before, version=version, tables=states), steps, moves
+
+
+def _check_failed(before: Manifest, failed: Failed) -> None:
+    """Raises what the tables failed with where no other is left."""
+    if failed and next(_parts(before, failed), None) is None:
+        raise next(iter(failed.values()))
 
 
 def marked(tables: Tables, manifest: Manifest, failed: Failed) -> dict[str, str | None]:
