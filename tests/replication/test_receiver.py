@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -287,6 +289,26 @@ def test_usage(source, folder):
     path.touch()
     with pytest.raises(UsageError, match="this is a file"):
         Receiver(url_of(source), path).run()
+
+
+def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, caplog):
+    """However old its last event is; while it is not known how far it is, nor is the lag."""
+    caplog.set_level("INFO", logger="tailrace.live")
+    clock = SimpleNamespace(time=lambda: time.time() + 60, monotonic=time.monotonic)
+    monkeypatch.setattr("tailrace.replication.meter.time", clock)
+    reports = []
+    run = receiving(source, folder, on_progress=reports.append, every=0.01)
+    wait_for(lambda: reports and reports[-1].lag_bytes == 0)
+    count = len(reports)
+    insert(source, [10] * 20)
+    wait_for(lambda: run.has(source))
+    wait_for(lambda: reports[-1].lag_bytes == 0)
+    assert reports[-1].lag_seconds == 0
+    assert {each.lag_seconds for each in reports if each.lag_bytes is None} <= {None}
+    assert all(each.lag_seconds is None or each.lag_seconds < 30 for each in reports[count:])
+    run.stop()
+    said = [each.getMessage().partition(": ")[2] for each in caplog.records]
+    assert said[0] == "reading from the oldest log on"
 
 
 def test_progress(source, folder, receiving):

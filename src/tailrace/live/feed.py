@@ -138,6 +138,16 @@ class Feed(Closing):
         return self._mode.gtids
 
     @property
+    def _from(self) -> str:
+        """From where it reads on, in words."""
+        if self.position.file:
+            return f"after {self.position}"
+        gtids = self.gtids
+        if not gtids:
+            return "from the oldest log on"
+        return f"after {gtids.text() if isinstance(gtids, GtidSet) else gtids}"[:200]
+
+    @property
     def session(self) -> Session | None:
         """The session of the connection there is, or that was last; None before the first."""
         return self._session
@@ -247,10 +257,10 @@ class Feed(Closing):
         return END
 
     def _lost(self, error: ConnectionLost, link: Link) -> None:
-        position = self.position
+        place = self._from
         self._drop()
         self._attempts.lost(error, monotonic(), proved=link.proved)
-        _log.warning("%s; going on behind %s", error, position)
+        _log.warning("%s; going on %s", error, place)
 
     def _connect(self, deadline: float | None) -> Link | None:
         """A connection with a dump on it; None where the time is up, or on closing."""
@@ -269,7 +279,7 @@ class Feed(Closing):
             self._link, self._session = link, link.session
             self._mode.linked(link.session)
             attempts.connected()
-            _log.info("%s: reading behind %s", link.session.name, self.position)
+            _log.info("%s: reading %s", link.session.name, self._from)
             return link
         return None
 

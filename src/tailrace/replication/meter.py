@@ -35,12 +35,19 @@ class Meter:
         self._next = self._begun + every
         self._written = 0
         self._reconnects = 0
+        self._behind: int | None = None
+        self._even: float | None = None
+        """When the copy last had all that the source had."""
 
     def tick(self, feed: Feed) -> None:
         """Report if it is time."""
         if self._report is None:
             return
         now = time.monotonic()
+        if now > self._next - self._every / 2 and (
+            self._behind != 0 or self._written != self._writer.written
+        ):
+            self._end.want()  # so that the report has the answer
         if now < self._next:
             return
         self._next = now + self._every
@@ -48,11 +55,11 @@ class Meter:
         behind = None
         if position is not None:
             behind = self._end.ahead_of(position, feed.heard)
-        if behind != 0 or self._written != self._writer.written:
-            self._end.want()
+        self._behind = behind
+        if behind == 0:
+            self._even = now
         self._reconnects = feed.reconnects
-        caught_up = behind == 0 and not feed.pending()
-        seconds = 0.0 if caught_up else self._age()
+        seconds = None if behind is None else self._age(now)
         made = self._progress(now, self._last, self._written, behind, seconds, feed)
         self._last, self._written = now, self._writer.written
         self._report(made)
@@ -69,9 +76,14 @@ class Meter:
         """Whether the source has said something in two heartbeat periods."""
         return feed.session is not None and now - feed.heard_at < 2 * feed.source.heartbeat
 
-    def _age(self) -> float | None:
+    def _age(self, now: float) -> float | None:
+        """How old what is missing is, at most: younger than the last event that is there, and than
+        the time at which nothing was missing (a source that was idle has an old last event).
+        """
+        since_even = None if self._even is None else now - self._even
         second = self._writer.second
-        return max(time.time() - second, 0.0) if second else None
+        age = max(time.time() - second, 0.0) if second else None
+        return min((each for each in (since_even, age) if each is not None), default=None)
 
     def _progress(
         self,
