@@ -297,9 +297,12 @@ def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, cap
     clock = SimpleNamespace(time=lambda: time.time() + 60, monotonic=time.monotonic)
     monkeypatch.setattr("tailrace.replication.meter.time", clock)
     reports = []
-    run = receiving(source, folder, on_progress=reports.append, every=0.01)
+    run = receiving(
+        source, folder, options="?heartbeat=0.01", on_progress=reports.append, every=0.0001
+    )
     wait_for(lambda: reports and reports[-1].lag_bytes == 0)
     count = len(reports)
+    wait_for(lambda: len(reports) > count + 20)  # heartbeats come meanwhile
     insert(source, [10] * 20)
     wait_for(lambda: run.has(source))
     wait_for(lambda: reports[-1].lag_bytes == 0)
