@@ -50,6 +50,7 @@ class _End:
 class Proxy(Closing):
     """Listens on ``port`` (of 127.0.0.1) and passes bytes to and from a server; a context manager.
 
+    Given ``port`` 0 it takes a free one.
     ``target`` is the server's port, or gives it at each connection: a `Server` has another one
     after a restart (``Proxy(lambda: server.port)``). All methods are for any thread, and done when
     they return. One thread owns all sockets. A client that cannot be passed on is reset.
@@ -57,7 +58,7 @@ class Proxy(Closing):
 
     host = "127.0.0.1"
 
-    def __init__(self, target: int | Callable[[], int]) -> None:
+    def __init__(self, target: int | Callable[[], int], *, port: int = 0) -> None:
         self._target = target if callable(target) else lambda: target
         self.counts = Counts()
         self._ends: set[_End] = set()
@@ -70,7 +71,7 @@ class Proxy(Closing):
             queue.SimpleQueue()
         )
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server((self.host, 0), backlog=64)
+        self._listener = socket.create_server((self.host, port), backlog=64)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         self._wake, self._woken = socket.socketpair()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import time
 from contextlib import suppress
 from time import monotonic
@@ -224,3 +225,19 @@ def test_the_pauses_can_be_waited_for_by_others(own, proxy):
         assert monotonic() - began < 2
     feed.close()
     assert feed.take() is END
+
+
+@pytest.mark.parametrize("start", ["oldest", "now"])
+def test_a_server_that_is_not_there_yet(mysql97, caplog, start):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ConnectionLost, match="cannot be reached"), Feed(source_of(port)) as feed:
+        feed.take(DEADLINE)
+    with Feed(source_of(port, retry=DEADLINE), start=start) as feed:
+        assert feed.take(1) is None
+        with Proxy(mysql97.port, port=port):
+            assert isinstance(feed.take(DEADLINE), FileBegin)
+    said = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert len(said) == 1
+    assert "cannot be reached" in said[0]
+    assert "trying again" in said[0]

@@ -18,7 +18,7 @@ from tailrace.errors import (
     TailraceError,
 )
 from tailrace.live.chunks import FileBegin
-from tailrace.live.place import Place, Verdict
+from tailrace.live.place import LeftOff, Place, Verdict
 from tailrace.live.resume import LONGEST_PAUSE, Pauses, stamp
 from tailrace.live.retry import Attempts
 from tailrace.live.url import Host, Source
@@ -53,10 +53,11 @@ def description(log_pos):
     return event(15, bytes(80), log_pos)
 
 
-def reading(offset=4, *, by_gtid=False):
+def reading(offset=4, *, by_gtid=False, ends=None):
     """A place inside binlog.000007, at an offset behind its description."""
     start = max(4, offset)
-    place = Place(None if by_gtid else Position("binlog.000007", start), source="it")
+    asked = None if by_gtid else Position("binlog.000007", start)
+    place = Place(asked, source="it", ends=ends)
     place.control(name("binlog.000007", start))
     size = len(description(0))
     given = place.control(description(0 if offset > 4 else 4 + size))
@@ -118,7 +119,14 @@ def test_a_file_ends_by_its_rotate():
 
 
 def test_a_file_ends_without_rotate():
-    assert reading(1000).control(name("binlog.000008")) is Verdict.DROPPED
+    with pytest.raises(LeftOff):  # it may have been reset: another connection tells
+        reading(1000).control(name("binlog.000008"))
+    place = reading(1000, ends=Position("binlog.000007", 1000))
+    assert place.control(name("binlog.000008")) is Verdict.DROPPED
+    place = reading(1000)
+    place.moved(1023, 3)  # STOP
+    assert place.control(name("binlog.000008")) is Verdict.DROPPED
+    assert reading(1000, by_gtid=True).control(name("binlog.000008")) is Verdict.DROPPED
     for other in ("binlog.000007", "binlog.000006"):
         with pytest.raises(LogReset):
             reading(1000).control(name(other))
@@ -207,9 +215,14 @@ def test_a_stamp_is_the_same_however_it_is_sent():
 LOST, DENIED = ConnectionLost("lost"), AccessDenied("denied")
 
 
-def attempts(hosts=1, retry=None):
+def attempts(hosts=1, retry=None, first=False):
     return Attempts(
-        Source(hosts=tuple(Host("h", n + 1) for n in range(hosts)), user="u", retry=retry)
+        Source(
+            hosts=tuple(Host("h", n + 1) for n in range(hosts)),
+            user="u",
+            retry=retry,
+            retry_first=first,
+        )
     )
 
 
@@ -271,6 +284,18 @@ def test_it_ends_when_the_time_for_it_is_over():
     tried.connected()
     with pytest.raises(ConnectionLost):
         tried.lost(LOST, 100, proved=True)
+
+
+def test_the_first_connection_is_retried_where_that_was_said():
+    tried = attempts(retry=5, first=True)
+    tried.failed(LOST, 100)
+    tried.failed(LOST, 104.99)
+    with pytest.raises(ConnectionLost, match=r"no connection for 5 seconds"):
+        tried.failed(LOST, 105)
+    for each in (attempts(retry=5), attempts(), attempts(retry=0, first=True)):
+        with pytest.raises(ConnectionLost) as caught:
+            each.failed(LOST, 100)
+        assert caught.value is LOST
 
 
 def test_with_several_hosts_what_one_refuses_is_no_end():

@@ -143,6 +143,7 @@ def test_numbers():
     )  # fmt: skip
     default = Source.parse("mysql://u@h")
     assert (default.server_id, default.heartbeat, default.retry) == (None, 10.0, None)
+    assert (source.retry_first, default.retry_first) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,16 @@ def names_server(source: str) -> bool:
 def parsed(url: str, *, follow: bool = False) -> Source:
     """What a server's URL says, with its password: asked for where nothing else has it.
 
-    What has an end does not try for ever to go on, unless the URL says how long. Raises UsageError.
+    What has an end does not try for ever to go on, unless the URL says how long; what has none
+    waits for its server from the begin on. Raises UsageError.
     """
     from tailrace.live.url import Source  # noqa: PLC0415 - only where a server is read
 
     source = Source.parse(url)
     if source.retry is None and not follow:
         source = replace(source, retry=_RETRY)
+    elif follow:
+        source = replace(source, retry_first=True)
     return source.asking()
 
 

@@ -27,6 +27,7 @@ class ByGtid:
 
     known = Expected()
     proved = True
+    ends: Position | None = None
 
     def __init__(self, start: GtidSet | GtidList | Literal["oldest", "now"]) -> None:
         self._start = start

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class ByPosition:
     """Where reading is, and what the server and the file at hand are.
 
-    ``position`` is behind what was given. ``known`` is what a further connection has to find.
+    ``position`` is behind what was given. ``known`` is what a further connection has to find,
+    ``ends`` where a file may end without ROTATE or STOP.
     """
 
     gtids = None
@@ -37,6 +38,7 @@ class ByPosition:
         self._start = start
         self.position = start if isinstance(start, Position) else OLDEST
         self.known = expected
+        self.ends: Position | None = None
         self._given = False  # of the file at ``position``, its begin was given
         self._entering = False
         self._whole_file = False

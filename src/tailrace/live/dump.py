@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 
     Unframe = Callable[[memoryview, MutableSequence[int], MutableSequence[int]], int]
 
+_TYPE_AT: Final = 4
 EVENTS: Final = 1 << 16
 """Events of a chunk at most."""
+QUIET: Final = 6
+"""Heartbeats in a row after which a source is looked at: one that was reset sends them, too."""
 
 
 def _framed(size: int) -> int:
@@ -91,7 +94,8 @@ class Dump:
         self._entered = self._over = False
 
     def take(self, deadline: float | None) -> Item | None:
-        """The next item; None where the time is up (`time.monotonic`) or the reader was woken.
+        """The next item; None where the time is up (`time.monotonic`), the reader was woken, or
+        `QUIET` heartbeats came and nothing else.
 
         Raises ConnectionLost, what a server refuses (`tailrace.live.refusals`), and ProtocolError
         for what is no dump.
@@ -102,6 +106,8 @@ class Dump:
                 item = self._trimmed(item)
             if item is not None:
                 return item
+            if self.place.quiet >= QUIET:
+                return None
             if self._reason == MORE and not self._fill(deadline):
                 return None
         return END
@@ -159,7 +165,7 @@ class Dump:
                 raise self.place.error(f"{event_name(kind)} comes where no event may come")
             data = self._arrivals.data[state[BEGIN] : state[WRITE]]
             self.place.prove(data[: self._starts[1] if count > 1 else len(data)])
-            self.place.moved(state[OFFSET])
+            self.place.moved(state[OFFSET], data[self._starts[count - 1] + _TYPE_AT])
             return Chunk(self.place.file, offset, data, memoryview(self._starts)[:count])
         return None if reason in {MORE, FULL} else self._packet(reason)
 
@@ -279,7 +285,7 @@ class Dump:
         if event.obj is not data.obj:
             event = memoryview(bytearray(bytes(event) + bytes(PADDING)))[: len(event)]
         offset = place.offset
-        place.moved(offset + len(event))
+        place.moved(offset + len(event), event[_TYPE_AT])
         return Chunk(place.file, offset, event, array("q", [0]))
 
     # --- observers -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.errors import (
+    AccessDenied,
     ConnectionLost,
     LocalProtocolError,
     ServerError,
@@ -22,10 +23,13 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.by_gtid import ByGtid
 from tailrace.live.by_position import ByPosition
 from tailrace.live.chunks import END, Chunk, End, Expected, FileBegin
+from tailrace.live.dump import QUIET
 from tailrace.live.identity import Identity
 from tailrace.live.link import Link, Request, explained, open_link
-from tailrace.live.place import Unproved
+from tailrace.live.place import LeftOff, Unproved
+from tailrace.live.refusals import is_vanished
 from tailrace.live.retry import Attempts
+from tailrace.live.session import Session
 from tailrace.observers import RelayIo
 from tailrace.position import Position
 from tailrace.selection import Time, start_of
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 
     from tailrace.live.chunks import Item
     from tailrace.live.dump import Unframe
-    from tailrace.live.session import Session
     from tailrace.live.url import Source
     from tailrace.observers import RelayIoDelegate
     from tailrace.selection import Start
@@ -62,9 +65,11 @@ class Feed(Closing):
     again (`tailrace.live.whole`). Files and offsets are those of the
     host that is read; what it leaves out because we have it is left out of its files, too.
 
-    The first connection's failure is raised at once. Later, a lost connection is tried again with
-    growing pauses for ``source.retry`` seconds, and then ConnectionLost is raised. Everything else
-    is raised at once (by GTID, when no host of a round was but lost): LogPurged, LogReset,
+    The first connection's failure is raised at once, unless ``source.retry_first``. Later, a lost
+    connection is tried again with growing pauses for ``source.retry`` seconds, and then
+    ConnectionLost is raised. Where the source no longer finds its own file, or its log ends before
+    the place that is read, it is connected to anew, which tells whether it was reset. Everything
+    else is raised at once (by GTID, when no host of a round was but lost): LogPurged, LogReset,
     GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError, what observers raise. An error is
     raised again by each further `take`; behind it and at the end the connection is closed.
 
@@ -108,6 +113,9 @@ class Feed(Closing):
             wake=self._woken,
             mode=self._mode,
         )
+        self._said = ""
+        self._vanished_at: Position | None = None
+        self._may_ask = True
         self._lock = RLock()
         self._closing = self._started = self._over = False
         self._failure: BaseException | None = None
@@ -234,6 +242,11 @@ class Feed(Closing):
             except ConnectionLost as error:
                 self._lost(error, link)
                 continue
+            except LeftOff:
+                _log.info("%s: the file ends unannounced; looking again", self.position)
+                self._drop()
+                self._mode.ends = self.position
+                continue
             except Unproved:
                 _log.info("%s: read from its file's begin, to prove the start", self.position)
                 self._drop()
@@ -241,7 +254,8 @@ class Feed(Closing):
                 continue
             except ServerError as error:
                 if link.dump.place.reading:
-                    raise
+                    self._look_again(error)
+                    continue
                 self._drop()
                 self._attempts.failed(
                     explained(self._request, link.session.host, error), monotonic()
@@ -250,6 +264,9 @@ class Feed(Closing):
                 continue
             if item is END and not self._mode.reached(link.goal):
                 self._lost(ConnectionLost(f"{link.session.name} ended the dump early"), link)
+                continue
+            if item is None and link.dump.place.quiet >= QUIET:
+                self._look_at_end(link)
                 continue
             if item is None or isinstance(item, End):
                 return item
@@ -262,6 +279,38 @@ class Feed(Closing):
         self._attempts.lost(error, monotonic(), proved=link.proved)
         _log.warning("%s; going on %s", error, place)
 
+    def _look_again(self, error: ServerError) -> None:
+        """Connect anew where the file that is read is gone from under the source: what that meets
+        tells why. Raises the error where it is another, or comes at the same place again.
+        """
+        if not is_vanished(error) or self._vanished_at == self.position:
+            raise error
+        self._vanished_at = self.position
+        _log.info("%s; looking again", error)
+        self._drop()
+
+    def _look_at_end(self, link: Link) -> None:
+        """Connect anew where the source's log ends before the place that is read: it was reset, and
+        its dump waits at the end of a file that is no longer there.
+        """
+        place = link.dump.place
+        place.quiet = 0
+        if not self._may_ask:
+            return
+        try:
+            with Session.open(
+                self.source, link.session.host, self.identity, wake=self._woken
+            ) as session:
+                end = session.end()
+        except AccessDenied:
+            self._may_ask = False
+        except TailraceError as error:
+            _log.info("where the source's log ends is not known: %s", error)
+        else:
+            if end < place.position:
+                _log.info("%s: its log ends at %s; looking again", link.session.name, end)
+                self._drop()
+
     def _connect(self, deadline: float | None) -> Link | None:
         """A connection with a dump on it; None where the time is up, or on closing."""
         attempts = self._attempts
@@ -273,8 +322,11 @@ class Feed(Closing):
                 if self._closing:
                     return None
                 attempts.failed(error, monotonic())
-                _log.warning("%s; trying again", error)
+                if str(error) != self._said:
+                    _log.warning("%s; trying again", error)
+                self._said = str(error)
                 continue
+            self._said = ""
             self.reconnects += self._session is not None
             self._link, self._session = link, link.session
             self._mode.linked(link.session)

@@ -98,6 +98,7 @@ def open_link(request: Request, host: Host) -> Link:
                 asked if isinstance(asked, Position) else None,
                 source=name,
                 proved=request.mode.proved,
+                ends=request.mode.ends,
             ),
             source=name,
             endless=request.follow,

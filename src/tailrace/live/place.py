@@ -79,6 +79,10 @@ class Unproved(Exception):
     """One event alone does not tell whether an event begins where the dump was asked from."""
 
 
+class LeftOff(Exception):
+    """A file's end came, unannounced: its source crashed there, or was reset."""
+
+
 class Verdict(Enum):
     """What becomes of a control event."""
 
@@ -113,22 +117,35 @@ class Place:
     """The place of the next event: ``file`` and ``offset`` (own 64-bit count).
 
     ``asked`` is what the dump was requested from; None by GTID. ``source`` is what errors call the
-    server. ``heard`` is where it stands itself, as far as it said.
+    server. ``heard`` is where it stands itself, as far as it said; ``quiet`` how many heartbeats
+    came since the last event.
 
     ``proved`` says that an event is known to begin there. Where not, and before one has come that
-    proves it, errors are LogReset.
+    proves it, errors are LogReset. ``ends`` is where a file is known to end without ROTATE or STOP:
+    elsewhere such an end is `LeftOff`, since a source that was reset goes on in its new files as if
+    they followed on the one that it was sending.
     """
 
-    def __init__(self, asked: Position | None, *, source: str, proved: bool = True) -> None:
+    def __init__(
+        self,
+        asked: Position | None,
+        *,
+        source: str,
+        proved: bool = True,
+        ends: Position | None = None,
+    ) -> None:
         self._state = _S.ASKED
         self._asked = asked
         self._unproved = None if proved or not asked or asked.offset == len(MAGIC) else asked
         self._checksums = False
+        self._ends = ends
+        self._last = 0
         self.source = source
         self._next: Position | None = None
         self.file = asked.file if asked else ""
         self.offset = asked.offset if asked else 4
         self.heard: Position | None = None
+        self.quiet = 0
 
     @property
     def by_gtid(self) -> bool:
@@ -165,9 +182,11 @@ class Place:
         unproved = self._unproved is not None and self._state is _S.READING
         return self.error(one_line(said, _LONGEST)) if unproved and is_garbage(said) else None
 
-    def moved(self, offset: int) -> None:
-        """Plain events came, up to this offset."""
+    def moved(self, offset: int, last: int) -> None:
+        """Plain events came, up to this offset; the type of the last."""
+        self._last = last
         self.offset = offset
+        self.quiet = 0
         self._hear()
 
     def control(self, event: memoryview) -> FileBegin | Verdict:
@@ -247,10 +266,17 @@ class Place:
                 raise self.error(f"{asked} was asked for, {Position(file, offset)} comes")
         elif self._next is None and (file_number(file) or 0) <= (file_number(self.file) or 0):
             raise LogReset(f"{self.source}: {file} comes behind {self.file}: the logs were reset")
+        elif self._next is None and not self.by_gtid and self._last != EventType.STOP:
+            self._check_end()
         if self._state is not _S.ASKED:
             self._unproved = None  # it was asked from the end of the file before
         self.file, self.offset, self._next = file, offset, None
         self._hear()
+
+    def _check_end(self) -> None:
+        """Raise LeftOff where the file may not have ended."""
+        if self.position != self._ends:
+            raise LeftOff
 
     def _description(self, event: memoryview) -> FileBegin:
         length, log_pos = _HEADER(event)[3:5]
@@ -280,6 +306,7 @@ class Place:
         return Verdict.KEPT
 
     def _heartbeat(self, event: memoryview) -> None:
+        self.quiet += 1
         code, log_pos = event[4], _HEADER(event)[4]
         if code == EventType.HEARTBEAT_V2:
             file, offset = self._heartbeat_v2(event)

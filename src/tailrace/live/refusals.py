@@ -158,6 +158,7 @@ _READ: Final = re.compile(
 )
 _SHORTEST_FIRST: Final = 100
 """A log's first event goes on beyond this offset."""
+_VANISHED: Final = re.compile(r"could not find next log|I/O error reading log event")
 _GARBAGE: Final = re.compile(
     r"bogus data in log event|truncated in the middle of event|exceeded max_allowed_packet"
 )
@@ -204,6 +205,13 @@ def _meaning(code: int, message: str, needs: str) -> tuple[type[ServerError], st
         if is_garbage(message):
             return _damage(message)
     return ServerError, _ADVICE.get(code, "")
+
+
+def is_vanished(error: ServerError) -> bool:
+    """Whether a source no longer finds the file that it was sending, or the one after it: it was
+    reset, in most cases, and another connection tells.
+    """
+    return error.code == FATAL and _VANISHED.search(error.message) is not None
 
 
 def is_garbage(message: str) -> bool:

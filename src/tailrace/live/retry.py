@@ -15,7 +15,8 @@ class Attempts:
     """The attempts to connect. A round tries each host once; a pause lies between rounds.
 
         state      lost, a connection that was of use   failed, or lost at once
-        at first   -                                    the next host; behind the last: the error
+        at first   -                                    the next host; behind the last: the error,
+                                                        or with ``retry_first`` as connected
         connected  a new round, this host first         the next host; behind the last: a pause, or
                                                         the error where no host of the round was but
                                                         lost, or time is up
@@ -31,7 +32,7 @@ class Attempts:
         self._number = 0
         self._round: list[TailraceError] = []
         self._pauses = Pauses()
-        self._connected = False
+        self._goes_on = source.retry_first and source.retry != 0
         self._lost_at: float | None = None
         self.due = 0.0
 
@@ -42,7 +43,7 @@ class Attempts:
 
     def connected(self) -> None:
         """A connection was made, and a dump requested."""
-        self._connected = True
+        self._goes_on = True
 
     def lost(self, error: ConnectionLost, now: float, *, proved: bool) -> None:
         """The connection broke; ``proved``: it was of use. Raises where that is the end."""
@@ -65,7 +66,7 @@ class Attempts:
             self.due = now
             return
         tried, self._round = self._round, []
-        if not self._connected or not any(isinstance(each, ConnectionLost) for each in tried):
+        if not self._goes_on or not any(isinstance(each, ConnectionLost) for each in tried):
             raise tried[0]
         self._later(error, now)
 

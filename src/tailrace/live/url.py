@@ -64,7 +64,8 @@ class Source:
     """A server to read from, and how.
 
     ``start`` None is not said. ``heartbeat``, ``connect_timeout`` and ``retry`` are in seconds;
-    ``retry`` is how long a connection that broke is tried again, None for ever. ``server_id`` None
+    ``retry`` is how long a connection that broke is tried again, None for ever; with
+    ``retry_first`` (``retry`` was said) also one that was never made. ``server_id`` None
     is one that is free. ``compress`` is how the connection's packets are compressed, None not at
     all; a server that does not offer it is a UsageError. ``defaults_file`` is the option file, None
     for ``~/.my.cnf``, "" for none.
@@ -83,6 +84,7 @@ class Source:
     heartbeat: float = 10.0
     connect_timeout: float = 10.0
     retry: float | None = None
+    retry_first: bool = False
     compress: Compression | None = None
     tls: Tls = field(default_factory=Tls)
     server_public_key_path: str | None = None
@@ -130,6 +132,7 @@ class Source:
             scheme=scheme,
             defaults_file=defaults_file,
             given_password=_secret(password),
+            retry_first="retry" in {**filed, **said},
             **settings({**filed, **said}),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import time
 from contextlib import suppress
@@ -15,6 +16,7 @@ from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError, 
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
+from tailrace.live.retry import Attempts
 from tailrace.live.url import Source
 from tailrace.observers import RelayIoDelegate
 from tailrace.replication.copy import Copy
@@ -230,7 +232,16 @@ class Receiver:
             try:
                 if self._stop.is_set():
                     wake.send(b"\0")
-                return begin_of(self.source, identity, wake=woken)
+                attempts = Attempts(self.source)
+                while True:
+                    try:
+                        return begin_of(self.source, identity, wake=woken)
+                    except ConnectionLost as error:
+                        if self._stop.is_set():
+                            raise
+                        attempts.failed(error, time.monotonic())
+                        _log.warning("%s; trying again", error)
+                    select.select([woken], [], [], max(attempts.due - time.monotonic(), 0))
             finally:
                 self._asking = None
 

@@ -1,0 +1,76 @@
+"""A source that is reset while it is read: the error is that which reading on after it gets."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import pytest
+
+from tailrace.errors import LogReset, TailraceError
+from tailrace.live.chunks import END
+from tailrace.live.feed import Feed
+from tests.live.feeding import DEADLINE, Copy, catch_up, end_of, fill, source_of
+
+RESET = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def own(request, fresh_server):
+    server = fresh_server(request.param, {"binlog_checksum": "CRC32"})
+    server.execute("CREATE DATABASE other")
+    return server
+
+
+def message(feed: Feed) -> str:
+    until = monotonic() + DEADLINE
+    with pytest.raises(TailraceError) as caught:  # noqa: PT012 - what may come before it
+        while (item := feed.take(DEADLINE)) is not END:
+            assert item is not None
+            assert monotonic() < until
+    assert type(caught.value) is LogReset
+    return str(caught.value)
+
+
+def reset(server) -> None:
+    """In another second than that in which the log was begun: nothing else tells files apart."""
+    (now,) = server.query("SELECT UNIX_TIMESTAMP()")
+    while server.query("SELECT UNIX_TIMESTAMP()")[0] == now:
+        pass
+    server.execute(RESET[server.flavour])
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("then", ["nothing", "less", "more"])
+def test_the_error_is_that_of_reading_on(own, files, then):
+    reset(own)
+    for _ in range(files - 1):
+        own.rotate()
+    fill(own, 3)
+    with Feed(source_of(own, heartbeat=0.5)) as feed:
+        catch_up(feed, Copy(), own)
+        reset(own)
+        if then == "less":
+            own.execute("CREATE DATABASE IF NOT EXISTS other")
+        elif then == "more":
+            while end_of(own) <= (feed.position.file, feed.position.offset):
+                for _ in range(files):
+                    fill(own, 3)
+                    own.rotate()
+                fill(own, 20)
+        said = message(feed)
+        expected, position = feed.expected, feed.position
+    with Feed(source_of(own), start=position, expected=expected) as again:
+        assert message(again) == said
+
+
+def test_a_log_that_is_quiet_is_not_taken_for_one(own):
+    """Who may not ask where the log ends reads on as well."""
+    fill(own, 3)
+    own.execute("CREATE USER IF NOT EXISTS reader@'127.0.0.1'")
+    own.execute("GRANT REPLICATION SLAVE ON *.* TO reader@'127.0.0.1'")
+    for user in ("root", "reader"):
+        with Feed(source_of(own, heartbeat=0.3, user=user), start="oldest") as feed:
+            copy = catch_up(feed, Copy(), own)
+            assert feed.take(2.4) is None  # eight heartbeats
+            fill(own, 2)
+            catch_up(feed, copy, own)
