@@ -39,8 +39,9 @@ from tailrace.transports import SeriesTransport
 from tailrace.transports.gtids import AlreadyRead, Awaited, already_read, locate_gtids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from tailrace.handlers import GroupFilter
     from tailrace.rows.schema import TableSchema
     from tailrace.selection import Start
     from tailrace.transports import Transport
@@ -99,7 +100,9 @@ class Reader:
     known of tables beforehand (the user's schema); DDL in the log is taken in on the way, in files
     also that before the selected part; of a server, what stands before a position is not read.
     ``notice`` is told, once a table, where its column names come from if that is not the log. A
-    transaction that begins in the selected part is read to its end.
+    transaction that begins in the selected part is read to its end. Of the selected part, ``picks``
+    say which transactions are given; ``picked`` counts those. Without ``gtids`` no transaction is
+    said to have one.
 
     With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to
     what is to be called where a transaction's steps have all been taken, and before it waits.
@@ -119,6 +122,8 @@ class Reader:
         verify_checksums: bool = True,
         notice: Notice = lambda _text: None,
         follow: bool = False,
+        picks: Sequence[GroupFilter] = (),
+        gtids: bool = True,
     ) -> None:
         self.transport = SeriesTransport(source) if isinstance(source, LogSeries) else source
         self.name = self.transport.name
@@ -127,6 +132,9 @@ class Reader:
         self.catalogue = Catalogue() if catalogue is None else catalogue.copy()
         self.notice = notice
         self.follow = follow
+        self.picks = tuple(picks)
+        self.gtids = gtids
+        self.picked = 0
         self.on_pause: Callable[[], None] = lambda: None
         self.stopped = False
         self._wants = wants
@@ -245,7 +253,7 @@ class Reader:
                             self._enter_pipe(entering, event.gtids)
                             entering = None
                 elif not inside:
-                    group = _group(event)
+                    group = _group(event, gtids=self.gtids)
                     begun = begun or not looks or _met(self.selection.start, group, event)
                     ended = begun and (
                         _met(end, group, event) or (awaited is not None and not awaited.left)
@@ -254,6 +262,9 @@ class Reader:
                         self._parser = BoundaryParser()  # this event is no part of what was read
                         break
                     wanted = read is None or not read.holds(event)
+                    if wanted and begun and self.picks:
+                        wanted = all(each.keeps(event) for each in self.picks)
+                        self.picked += wanted
                     first_event = None if awaited is None else event
                 if boundary is Boundary.END:
                     kind = parser.kind
@@ -387,11 +398,11 @@ def _base(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _group(event: Event) -> Group:
+def _group(event: Event, *, gtids: bool) -> Group:
     gtid: str | None = None
     time: int | None = None
     if isinstance(event, (GtidEvent, MariadbGtidEvent)):
-        gtid = None if event.gtid is None else str(event.gtid)
+        gtid = None if event.gtid is None or not gtids else str(event.gtid)
         time = commit_time(event)
     return Group(Position(event.file or "", event.offset or 0), gtid, time, event.timestamp)
 

@@ -220,6 +220,22 @@ def until_of(given: object, name: str = "until") -> Until | None:
     return found
 
 
+def gtids_of(text: str, name: str) -> GtidSet | frozenset[MariadbGtid]:
+    """The transactions that a set of GTIDs names: ``uuid:1-5:8``, or MariaDB's, one by one.
+
+    Raises UsageError; ``name`` is what it calls the argument.
+    """
+    try:
+        if _MARIADB_GTIDS.match(text.strip()):
+            return frozenset(MariadbGtid.parse(each) for each in text.split(","))
+        found = GtidSet.parse(text)
+    except GtidError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if not found:
+        raise UsageError(f"{name} is GTIDs (uuid:1-77, or MariaDB's 0-1-77,0-1-79), not {text!r}")
+    return found
+
+
 def one_start(stated: Start | None, given: Start | None, source: str) -> Start | None:
     """The start of a source whose URL may state one, and for which another may be given.
 

@@ -13,10 +13,14 @@ from tailrace.cli.json_lines import json_lines
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     Exclude,
+    ExcludeGtids,
     From,
+    IncludeGtids,
     KeyringFile,
     SchemaFile,
+    ServerId,
     SkipChecksums,
+    SkipGtids,
     Sources,
     Tables,
     Until,
@@ -24,6 +28,7 @@ from tailrace.cli.options import (
     chosen_tables,
     find_logs,
     known_tables,
+    picked_transactions,
     readers,
     say_how_it_ended,
     say_what_is_not_there,
@@ -62,6 +67,10 @@ def log(
     exclude: Exclude = (),
     from_: From = None,
     until: Until = None,
+    include_gtids: IncludeGtids = None,
+    exclude_gtids: ExcludeGtids = None,
+    skip_gtids: SkipGtids = False,
+    server_id: ServerId = None,
     follow: Annotated[
         bool,
         Parameter(
@@ -82,6 +91,12 @@ def log(
     ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
+    hexdump: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="As text: each event's bytes too, in hexadecimal and as characters."
+        ),
+    ] = False,
     statements: Annotated[
         Literal["error", "skip"],
         Parameter(
@@ -105,11 +120,15 @@ def log(
     if follow and (verify or as_ in {"undo", "raw"}):
         what = "--verify" if verify else f"--as {as_}"
         raise UsageError(f"--follow has no end, and {what} needs one: leave one of the two out")
+    if hexdump and as_ != "text":
+        raise UsageError(f"--hexdump goes with --as text, not with --as {as_}")
     if (as_ == "raw") != (into is not None):
         raise UsageError("--as raw and --into FILE go together")
+    picks = picked_transactions(include_gtids, exclude_gtids, server_id)
     out = standard_output()
     if verify:
-        if tables or exclude or from_ or until or events or rewrite_db or as_ != "text":
+        chosen_part = (tables, exclude, from_, until, picks, skip_gtids)
+        if any(chosen_part) or events or rewrite_db or hexdump or as_ != "text":
             raise UsageError(
                 "--verify reads all: it goes with --schema, --keyring and --skip-checksums only"
             )
@@ -125,13 +144,15 @@ def log(
         schema=schema,
         keyring=keyring,
         skip_checksums=skip_checksums,
+        picks=picks,
+        gtids=not skip_gtids,
         names=None if as_ == "raw" else names,
         rows=as_ != "raw",
         kernels=as_ == "json" and not events,
     )
     if into is not None:
         read = list(chosen)
-        _raw(read, into, wants, names, statements)
+        _raw(read, into, wants, names, statements, gtids=not skip_gtids)
         check_tables(wants, read, names)
         return 0
     status, read = 0, []
@@ -140,7 +161,7 @@ def log(
             say_what_is_not_there(wants, reader)
         with until_stopped(reader) as ending:
             if as_ == "text":
-                _text(reader, out, only_rows=not wants.takes_all)
+                _text(reader, out, only_rows=not wants.takes_all, hexdump=hexdump)
             elif as_ == "json":
                 _json(reader, out, events=events, statements=statements)
             elif as_ != "raw":
@@ -159,6 +180,8 @@ def _raw(
     wants: TableFilter,
     names: Mapping[str, str],
     statements: Literal["error", "skip"],
+    *,
+    gtids: bool,
 ) -> None:
     from tailrace.cli.raw import RawOutput  # noqa: PLC0415 - only where asked for
 
@@ -170,12 +193,13 @@ def _raw(
         wants=wants,
         names=names,
         statements=statements,
+        gtids=gtids,
     )
     for reader in chosen:
         output.copy(reader)
 
 
-def _text(reader: Reader, out: TextIO, *, only_rows: bool) -> None:
+def _text(reader: Reader, out: TextIO, *, only_rows: bool, hexdump: bool) -> None:
     output = output_to(out)
 
     def written() -> None:
@@ -185,7 +209,7 @@ def _text(reader: Reader, out: TextIO, *, only_rows: bool) -> None:
     if reader.follow:
         reader.on_pause = written
     try:
-        TextView(output, only_rows=only_rows).show(reader)
+        TextView(output, only_rows=only_rows, hexdump=hexdump).show(reader)
     finally:
         output.close()
 

@@ -14,16 +14,18 @@ from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import names_server, server, tables_on
 from tailrace.errors import UsageError
+from tailrace.handlers import ByGtid, ByServerId
 from tailrace.position import Position
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue, load
-from tailrace.selection import Selection, TableFilter
+from tailrace.selection import Selection, TableFilter, gtids_of
 from tailrace.storage import LogSeries, find_all
 from tailrace.transports import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tailrace.handlers import GroupFilter
     from tailrace.live.url import Source
     from tailrace.records import Changes
     from tailrace.transports import Transport
@@ -91,6 +93,54 @@ SkipChecksums = Annotated[
     bool,
     Parameter(name="--skip-checksums", negative=(), help="Do not verify the events' checksums."),
 ]
+IncludeGtids = Annotated[
+    str | None,
+    Parameter(
+        name="--include-gtids",
+        help="Only the transactions of these GTIDs: ``uuid:1-5:8``, or MariaDB's one by one, as "
+        "``0-1-77,0-1-79``.",
+    ),
+]
+ExcludeGtids = Annotated[
+    str | None,
+    Parameter(name="--exclude-gtids", help="Leave the transactions of these GTIDs out."),
+]
+SkipGtids = Annotated[
+    bool,
+    Parameter(
+        name="--skip-gtids",
+        negative=(),
+        help="Give no GTIDs, as if the transactions had none: a server that takes them, as SQL or "
+        "as a log of MySQL's, gives them new ones.",
+    ),
+]
+ServerId = Annotated[
+    int | None,
+    Parameter(
+        name="--server-id",
+        help="Only the transactions that were first committed on the server of this id.",
+    ),
+]
+
+
+def picked_transactions(
+    include: str | None, exclude: str | None, server_id: int | None
+) -> tuple[GroupFilter, ...]:
+    """What ``--include-gtids``, ``--exclude-gtids`` and ``--server-id`` choose."""
+    picks: list[GroupFilter] = []
+    if include is not None or exclude is not None:
+        only = None if include is None else gtids_of(include, "--include-gtids")
+        without = () if exclude is None else gtids_of(exclude, "--exclude-gtids")
+        picks.append(ByGtid(only, without=without))
+    if server_id is not None:
+        picks.append(ByServerId({server_id}))
+    return tuple(picks)
+
+
+def say_if_none_picked(reader: Reader) -> None:
+    """Of a log that has no transaction with the GTIDs or the server that were asked for."""
+    if reader.picks and not reader.picked and not reader.stopped:
+        say(f"{reader.name}: no transaction fits --include-gtids, --exclude-gtids and --server-id")
 
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
@@ -153,7 +203,7 @@ def _read_all(reader: Reader) -> bool:
     """Whether all of a log was asked for and read."""
     source = _server_of(reader)
     begun = source is None or source.start is None
-    return begun and reader.selection == Selection() and not reader.stopped
+    return begun and reader.selection == Selection() and not reader.picks and not reader.stopped
 
 
 def _split(given: Sequence[str]) -> list[str]:
@@ -181,6 +231,8 @@ def readers(
     names: Mapping[str, str] | None = None,
     rows: bool = True,
     kernels: bool = False,
+    picks: Sequence[GroupFilter] = (),
+    gtids: bool = True,
 ) -> Iterator[Reader]:
     """A reader for each series of logs that the sources hold, as the options say.
 
@@ -211,6 +263,8 @@ def readers(
             catalogue=catalogue,
             verify_checksums=not skip_checksums,
             notice=say,
+            picks=picks,
+            gtids=gtids,
         )
 
 
@@ -246,7 +300,8 @@ def find_logs(
 
 
 def say_how_it_ended(reader: Reader) -> None:
-    """Tell of a log that is being written, and of events that were passed over."""
+    """Tell of a log that is being written, of events that were passed over, and of nothing."""
+    say_if_none_picked(reader)
     log = reader.log
     if log.torn_tail is not None:
         say(f"{log.torn_tail}: the log ends inside an event; it is still written, or was cut off")

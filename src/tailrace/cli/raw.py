@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.cli.lines import say
 from tailrace.cli.options import say_how_it_ended
-from tailrace.constants import ChecksumAlgorithm
+from tailrace.constants import ChecksumAlgorithm, EventType
 from tailrace.errors import BoundaryError, StatementChange, UsageError
-from tailrace.handlers import ByTable, Pipeline, Rename
+from tailrace.events import Event, GtidEvent, MariadbGtidEvent
+from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tailrace.log_name import LogName
 from tailrace.reader import gtids_before
 from tailrace.schema.classify import StatementKind, classify
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tailrace.events import Event, QueryEvent
+    from tailrace.events import QueryEvent
     from tailrace.handlers.base import Outcome
     from tailrace.position import Position
     from tailrace.reader import Reader
@@ -46,6 +47,21 @@ class _Tables(ByTable):
         return self.on_event(event) if concerns(event, self._asked_for) else self.leave_out(event)
 
 
+class _Anonymous(Handler):
+    """Transactions without their GTIDs."""
+
+    def on_event(self, event: Event) -> Outcome:
+        if isinstance(event, MariadbGtidEvent):
+            raise UsageError(
+                "--skip-gtids with --as raw: a transaction of MariaDB's begins with its GTID"
+            )
+        if isinstance(event, GtidEvent) and event.gtid is not None:
+            return event.replace(
+                type=EventType.ANONYMOUS_GTID, gtid=None, last_needed=0, unknown_fields=b""
+            )
+        return event
+
+
 class RawOutput:
     """Copies what a reader selects into a new log, in whole transactions."""
 
@@ -56,12 +72,16 @@ class RawOutput:
         wants: TableFilter,
         names: Mapping[str, str],
         statements: Literal["error", "skip"],
+        gtids: bool = True,
     ) -> None:
         self._into = into
         self._statements = statements
         self._skipped = 0
         self._transactions = 0
         self._handlers = Pipeline()
+        self._gtids = gtids
+        if not gtids:
+            self._handlers.append(_Anonymous())
         if names:
             self._handlers.append(Rename(names))
         if not wants.takes_all:
@@ -119,7 +139,9 @@ class RawOutput:
             server_id=reader.server_id or 1,
             server_version=form.server_version,
             checksum="crc32" if sums else "none",
-            gtids=None if start is None else gtids_before(reader.transport, start),
+            gtids=None
+            if start is None or not self._gtids
+            else gtids_before(reader.transport, start),
             sync="none",
         )
         return self._writer

@@ -10,15 +10,19 @@ from cyclopts import Parameter
 from tailrace.cli.lines import output_to, size
 from tailrace.cli.options import (
     Exclude,
+    ExcludeGtids,
     From,
+    IncludeGtids,
     KeyringFile,
     SchemaFile,
+    ServerId,
     SkipChecksums,
     Sources,
     Tables,
     Until,
     check_tables,
     chosen_tables,
+    picked_transactions,
     readers,
     say_how_it_ended,
     standard_output,
@@ -41,6 +45,9 @@ def stat(
     exclude: Exclude = (),
     from_: From = None,
     until: Until = None,
+    include_gtids: IncludeGtids = None,
+    exclude_gtids: ExcludeGtids = None,
+    server_id: ServerId = None,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     skip_checksums: SkipChecksums = False,
@@ -58,6 +65,7 @@ def stat(
         schema=schema,
         keyring=keyring,
         skip_checksums=skip_checksums,
+        picks=picked_transactions(include_gtids, exclude_gtids, server_id),
     )
     for reader in chosen:
         found = Statistics()

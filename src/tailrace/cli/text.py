@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.values import row_pieces, statement_lines
-from tailrace.constants import EventType
+from tailrace.constants import HEADER_SIZE, EventType
 from tailrace.events import (
     AnnotateRowsEvent,
     FormatDescription,
@@ -47,11 +48,13 @@ class TextView:
     A transaction's first line gives position, GTID and time of commit; its statements and rows
     follow. Rows are shown as they were logged, also where they were taken back, which its last
     line then says. With ``only_rows`` (tables were asked for) statements are left out, and
-    transactions without rows of those tables.
+    transactions without rows of those tables. With ``hexdump`` the bytes of each event that is
+    shown stand before it, laid out as mysqlbinlog does.
     """
 
-    def __init__(self, out: Output, *, only_rows: bool = False) -> None:
+    def __init__(self, out: Output, *, only_rows: bool = False, hexdump: bool = False) -> None:
         self._out = out
+        self._hexdump = hexdump
         self._only_rows = only_rows
         self._group: Group | None = None
         self._shown: Group | None = None
@@ -71,6 +74,8 @@ class TextView:
         if event.file != self._file:
             self._heading(event, reader.format)
         self._group = step.group
+        if self._hexdump and (step.schema is not None or not self._only_rows):
+            self._dump(event)
         if isinstance(event, XaPrepareEvent) and not event.one_phase and self._shows_group():
             self._note(f"XA PREPARE {event.xid}: committed or rolled back later")
         elif isinstance(event, RowsEvent):
@@ -86,6 +91,24 @@ class TextView:
         if isinstance(event, FormatDescriptionEvent):
             text += f", begun {time_text(event.timestamp * 1_000_000)}"
         self._out.line((text, "file"))
+
+    def _dump(self, event: Event) -> None:
+        """An event's bytes: its header on a line, and sixteen a line of what follows it."""
+        if self._group is not None:
+            self._transaction()
+        raw = event.encode()
+        start, where = event.offset or 0, ""
+        if event.inner_index is not None:
+            start, where = 0, f", event {event.inner_index} in the payload, inflated"
+        text = f"# at {event.offset}: {event.name}, {len(raw):,} bytes{where}"
+        self._out.line((text, "quiet"))
+        pieces = [(raw[a:b].hex(" ")) for a, b in pairwise((0, 4, 5, 9, 13, 17, HEADER_SIZE))]
+        self._out.line((f"# {start:08x} {'   '.join(pieces)}", "quiet"))
+        for at in range(HEADER_SIZE, len(raw), 16):
+            line = raw[at : at + 16]
+            shown = "".join(chr(each) if 32 <= each < 127 else "." for each in line)
+            octets = f"{line[:8].hex(' ')}  {line[8:].hex(' ')}"
+            self._out.line((f"# {start + at:08x} {octets:<48} |{shown}|", "quiet"))
 
     def _transaction(self) -> None:
         """A transaction's first line, before the first thing of it that is shown."""

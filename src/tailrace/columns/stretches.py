@@ -317,9 +317,12 @@ class StretchReader(Reader):
 
     @property
     def _picks_transactions(self) -> bool:
-        """Whether each transaction's GTID says if it is given, and if it is the last."""
+        """Whether each transaction's first event says if it is given, if it is the last, or what
+        it is called.
+        """
         until_gtids = isinstance(self.selection.end, (GtidSet, GtidList))
-        return until_gtids or (self._read is not None and self._read.gaps)
+        gaps = self._read is not None and self._read.gaps
+        return until_gtids or gaps or bool(self.picks) or not self.gtids
 
     def _begin_file(self, first: FormatDescriptionEvent) -> None:
         """A file begins, or what its events are laid out by changes."""

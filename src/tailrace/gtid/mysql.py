@@ -218,7 +218,9 @@ class GtidSet:
     def __le__(self, other: Self) -> bool:
         return not self - other
 
-    def __contains__(self, gtid: Gtid) -> bool:
+    def __contains__(self, gtid: object) -> bool:
+        if not isinstance(gtid, Gtid):
+            return False
         runs = self._sources.get((gtid.uuid, gtid.tag))
         return runs is not None and gtid.gno in runs
 
