@@ -7,7 +7,12 @@ import shutil
 import pytest
 
 from tailrace.errors import AccessDenied, ConnectionLost, LogPurged, PipelineError, UsageError
+from tailrace.live.identity import Identity
+from tailrace.live.session import Session
+from tailrace.live.url import Source
+from tailrace.position import Position
 from tailrace.spark import mirror
+from tailrace.spark.server_start import load
 from tests.waiting import purge
 from tools.servers import NAMES
 
@@ -25,6 +30,9 @@ MORE = (
     "CREATE TABLE u (a INT PRIMARY KEY)",
     "INSERT INTO u VALUES (1),(2),(3)",
 )
+
+
+GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 
 
 def rows(spark, lake, table, kind):
@@ -145,3 +153,47 @@ def test_renamed_between_runs_in_a_log_without_names(spark, fresh_server, tmp_pa
     found = spark.read.parquet(str(lake / "shop.renamed" / "current"))
     assert [row.asDict() for row in found.select("a", "b", "c").orderBy("a").collect()] == expected
     assert not (lake / "shop.t" / "current").exists()
+
+
+def test_a_new_lake_begins_where_the_url_says(spark, fresh_server, tmp_path):
+    """With the present end, a position, a time, after GTIDs; then it continues where it ends."""
+    _begins(spark, fresh_server("mysql-9.7", {**GTIDS, "binlog_row_metadata": "FULL"}), tmp_path)
+
+
+def test_a_new_lake_of_mariadb_begins_where_the_url_says(spark, fresh_server, tmp_path):
+    _begins(spark, fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"}), tmp_path)
+
+
+def _begins(spark, server, tmp_path):
+    for sql in sum(WORK, ()):
+        server.execute(sql)
+    url = f"mysql://root@127.0.0.1:{server.port}/"
+    source = Source.parse(url)
+    with Session.open(source, source.hosts[0], Identity()) as session:
+        place, gtids = session.end(), str(session.executed())
+    assert mirror(f"{url}?start=now", tmp_path / "now", spark=spark).changes == 0
+    server.execute("INSERT INTO shop.t VALUES (9, 'new', 9)")
+    starts = {"now": "start=now", "position": f"position={place}", "gtid": f"gtid={gtids}"}
+    for name, start in starts.items():
+        lake = tmp_path / name
+        assert mirror(f"{url}?{start}", lake, spark=spark).changes == 1, name
+        (row,) = spark.read.parquet(str(lake / "shop.t" / "current")).collect()
+        assert (row.a, row.b) == (9, "new")
+    server.execute("FLUSH BINARY LOGS")
+    server.execute("UPDATE shop.t SET b = 'newer' WHERE a = 9")
+    said = []
+    report = mirror(f"{url}?position={place}", lake, spark=spark, notice=said.append)
+    assert report.changes == 1
+    assert len(said) == 1
+    assert "is for a new lake" in said[0]
+    with pytest.raises(UsageError, match="no transaction begins at"):
+        mirror(f"{url}?position={place.file}:{place.offset + 30}", tmp_path / "no", spark=spark)
+
+
+def test_where_a_lake_begins_as_an_earlier_release_wrote_it(tmp_path):
+    path = tmp_path / "db.begin.json"
+    path.write_text('{"version": 1, "file": "binlog.000003", "offset": 1234}\n', encoding="utf-8")
+    assert load(path) == Position("binlog.000003", 1234)
+    path.write_text('{"version": 9}', encoding="utf-8")
+    with pytest.raises(PipelineError, match="create a new lake"):
+        load(path)

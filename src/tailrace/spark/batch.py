@@ -53,6 +53,8 @@ class Taken:
 
     series: LogSeries
     splits: Sequence[Split]
+    begun: SourceState | None = None
+    """Where the lake begins in it, as a state; None: with the first file, or it has some of it."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,9 @@ class Batches:
             check_writable(self._store.staging)
         states: dict[str, SourceState] = {}
         for name, each in taken.items() if again.keys is None else ():
-            state = state_after(each.series, self._store.manifest.sources.get(name), each.splits)
+            state = state_after(
+                each.series, self._store.manifest.sources.get(name) or each.begun, each.splits
+            )
             if state is not None:
                 states[name] = state
         return Made(

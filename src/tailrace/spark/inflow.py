@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.planner import SplitPlanner
 from tailrace.errors import PipelineError, StorageError
 from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.batch import Taken
+from tailrace.spark.lake.manifest import SourceState
 from tailrace.spark.lake.resume import digests, resume
+from tailrace.spark.server_start import check_begin
 from tailrace.storage.encryption.mysql import read_exactly
 
 if TYPE_CHECKING:
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
-    from tailrace.spark.lake.manifest import SourceState
     from tailrace.storage import LogFile, LogSeries
 
 _AHEAD: Final = 4
@@ -44,7 +46,8 @@ class Inflow:
     """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
 
     ``state`` is how far the lake has it (None: not yet begun), ``given`` definitions of tables of
-    the user's. With ``hold`` nothing is given that stands behind an undecided XA transaction.
+    the user's. ``begin`` is where a lake that has nothing of it begins, None: with its first file.
+    With ``hold`` nothing is given that stands behind an undecided XA transaction.
     Raises what `resume` raises.
     """
 
@@ -55,6 +58,7 @@ class Inflow:
         given: Sequence[TableDefinition | TableState],
         *,
         hold: bool,
+        begin: Position | None = None,
     ) -> None:
         self.name = series.name
         self._state = state
@@ -64,6 +68,13 @@ class Inflow:
         if state is not None:
             _, after, catalogue = resume(series, state)
         catalogue.given(given)
+        self._begun: SourceState | None = None
+        if begin is not None:
+            (log,) = (log for log in series.files if log.name == begin.file)
+            check_begin(log, begin)
+            head, tail = digests(log, begin.offset)
+            after = begin
+            self._begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(catalogue, after, hold=hold)
         self._waiting: deque[Split] = deque()
 
@@ -103,7 +114,7 @@ class Inflow:
             splits += whole
             for _ in whole:
                 self._waiting.popleft()
-        return Taken(self._series, splits) if splits else None
+        return Taken(self._series, splits, self._begun) if splits else None
 
     def _whole(self) -> list[Split]:
         """The first split that waits, and those that go on inside its last transaction."""

@@ -74,7 +74,9 @@ def mirror(
 
     ``sources`` are log files, folders of logs, folders of such folders, or URLs of these
     (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are received into the
-    lake's folder first (`tailrace.spark.servers`). ``keyring`` has the keys of files that are
+    lake's folder first (`tailrace.spark.servers`). A start in a server's URL (``?start=now``,
+    ``?position=``, ``?gtid=``) is where a new lake begins; one that is there continues where it
+    ends. ``keyring`` has the keys of files that are
     encrypted (a path, or as `tailrace.storage.keyring.open` takes it); tasks read it where they
     run. ``into`` is the lake's folder, new or from an earlier run, or of Iceberg CATALOG.SCHEMA.
     ``spark`` is a session, or a function that gives one once it is needed; by default a local one
@@ -128,11 +130,14 @@ def mirror(
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
     workers = Workers(spark, here=follow, starting=lambda: tell("start", 0, 1))
-    with Sources(files, servers, keyring, given) as inputs, open_store(into, kind) as store:
+    with (
+        Sources(files, servers, keyring, given, notice or _no_notice) as inputs,
+        open_store(into, kind) as store,
+    ):
         options = check_lake(store.label, store.manifest, options, kind)
         wanted: WantedTables | None = None
         if not store.manifest.version:
-            wanted = WantedTables(options.tables, follow=follow, notice=notice or (lambda _: None))
+            wanted = WantedTables(options.tables, follow=follow, notice=notice or _no_notice)
             wanted.ask(servers, files=bool(files))
         batches = Batches(store, options, workers, tell, wanted=wanted)
         if retry_tables is not None:
@@ -197,6 +202,10 @@ def _once(
         each.keep_from(store.manifest.sources.get(each.name))
     held = {name: each.held for name, each in inputs.inflows.items()}
     return report.holding({name: str(at) for name, at in held.items() if at is not None})
+
+
+def _no_notice(text: str) -> None:
+    """Where nobody wants to be told."""
 
 
 def _quiet(phase: str, done: int, total: int) -> None:

@@ -49,6 +49,8 @@ class ServerLogs:
 
     source: Source
     folder: Path
+    place: Position | None = None
+    """Where a new lake begins, None: with the copy."""
 
     @classmethod
     def below(cls, folder: Path, source: Source) -> ServerLogs:
@@ -78,6 +80,8 @@ class ServerLogs:
 
     def begin(self, state: SourceState | None) -> Source:
         """The source, with where a copy begins that is not there (any more)."""
+        if state is None and self.place is not None:
+            return replace(self.source, start=Position(self.place.file, len(MAGIC)))
         if state is None:
             return self.source
         return replace(self.source, start=Position(state.file, len(MAGIC)))

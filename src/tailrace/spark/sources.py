@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.columns.splits import is_written
 from tailrace.errors import PipelineError, UsageError
+from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
+from tailrace.spark.server_start import begin_of
 from tailrace.spark.servers import Received, ServerLogs
 from tailrace.storage import find_all
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.url import Source
+    from tailrace.position import Position
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
     from tailrace.spark.lake.manifest import Manifest
@@ -39,6 +43,7 @@ class Sources(Closing):
         servers: Sequence[Source],
         keyring: Keyring | str | Path | None,
         given: Given,
+        notice: Callable[[str], None] = lambda _text: None,
     ) -> None:
         if keyring is not None and not files:
             raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
@@ -46,6 +51,9 @@ class Sources(Closing):
         self._servers = servers
         self._keyring = keyring
         self._given = given
+        self._notice = notice
+        self._begins: dict[str, Position] = {}
+        """Where a new lake begins in the logs of servers whose URL says that."""
         self.received: dict[str, Received] = {}
         self.inflows: dict[str, Inflow] = {}
         self._live: set[str] = set()
@@ -76,7 +84,7 @@ class Sources(Closing):
 
     def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
         """Receive what servers have by now; their copies are among `found` then."""
-        logs = [ServerLogs.below(store.sources, source) for source in self._servers]
+        logs = [self._logs(store, source) for source in self._servers]
         for each in logs:
             state = store.manifest.sources.get(each.name)
             self.found = _distinct([*self.found, each.receive(state, progress)])
@@ -92,7 +100,7 @@ class Sources(Closing):
     def follow(self, store: LakeStore) -> None:
         """Begin to receive what servers have."""
         for source in self._servers:
-            logs = ServerLogs.below(store.sources, source)
+            logs = self._logs(store, source)
             if logs.name in self.received or any(logs.name == one.name for one in self.found):
                 raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
             self.received[logs.name] = Received(logs, store.manifest.sources.get(logs.name))
@@ -104,9 +112,32 @@ class Sources(Closing):
         """
         series = self._settled() if self._files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
-        for one in _distinct(series):
+        for one in filter(self._has_begin, _distinct(series)):
             inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
             inflow.look(one, enough=enough)
+
+    def _logs(self, store: LakeStore, source: Source) -> ServerLogs:
+        """A server's copy. The lake goes on where it ends; a new one begins where the URL says."""
+        logs = ServerLogs.below(store.sources, source)
+        state = store.manifest.sources.get(logs.name)
+        if state is not None:
+            if source.start is not None and source.start != "oldest":
+                self._notice(
+                    f"{logs.name}: the lake has it up to {state.file}:{state.offset} and continues"
+                    f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
+                )
+            return logs
+        place = begin_of(source, store.sources / f"{logs.name}.begin.json")
+        if place is not None:
+            self._begins[logs.name] = place
+        return replace(logs, place=place)
+
+    def _has_begin(self, series: LogSeries) -> bool:
+        """Whether a copy has come as far as the lake is to begin in it."""
+        place = self._begins.get(series.name)
+        if place is None or series.name in self.inflows:
+            return True
+        return any(log.name == place.file and log.size >= place.offset for log in series.files)
 
     def committed(self, manifest: Manifest) -> None:
         """A batch is in the lake."""
@@ -134,7 +165,9 @@ class Sources(Closing):
 
     def _inflow(self, series: LogSeries, store: LakeStore, *, hold: bool) -> Inflow:
         state = store.manifest.sources.get(series.name)
-        made = self.inflows[series.name] = Inflow(series, state, self._given, hold=hold)
+        begin = None if state is not None else self._begins.get(series.name)
+        made = Inflow(series, state, self._given, hold=hold, begin=begin)
+        self.inflows[series.name] = made
         return made
 
 
