@@ -304,5 +304,19 @@ class UsageError(TailraceError):
     """A command or function was called with arguments that do not go together."""
 
 
+class MissingExtra(UsageError, ImportError):
+    """A package that is needed is not installed: the message has the extra that has it.
+
+    ``name`` is the package.
+    """
+
+    def __init__(self, message: str, *, name: str | None) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(type(self), name=self.name), (str(self),)
+
+
 class NoSuchTable(UserWarning):
     """A pattern for tables fits none of those in a log that was read to its end."""

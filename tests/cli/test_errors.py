@@ -185,5 +185,5 @@ def test_a_command_whose_extra_is_missing(run, monkeypatch):
     monkeypatch.setattr(tailrace.cli, "app", missing)
     assert_refused(
         run("mirror", "x"),
-        "this command needs pyspark, which is not installed: install tailrace[spark]",
+        "this command needs the package pyspark, which is not installed: pip install 'tailrace[spark]'",
     )

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from pymysql import _auth
 
+import tailrace
 from tailrace.errors import AccessDenied, ConnectionLost, ProtocolError, TlsError, UsageError
 from tailrace.live.connect import connect
 from tailrace.live.net import NetService
+from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tests.live.certificates import Authority
 
@@ -149,22 +152,39 @@ def test_mariadbs_way(server):
     refused(source(server, "auth"))
 
 
-def test_ed25519(mariadb118):
-    """PyMySQL does it with PyNaCl; without, it says so."""
-    mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
-    account(mariadb118, "auth", "VIA ed25519 USING PASSWORD(%s)")
-    given = source(mariadb118, "auth").with_password(PASSWORD)
-    try:
-        import nacl  # noqa: F401, PLC0415
-    except ModuleNotFoundError:
-        assert "pynacl" in str(refused(given))
-    else:
+@pytest.fixture(scope="module", params=["mariadb-11.8", "mariadb-10.11"])
+def with_ed25519(request, fresh_server):
+    return fresh_server(request.param, {"plugin_load_add": "auth_ed25519"})
+
+
+def test_ed25519(with_ed25519):
+    """MariaDB's own way, by PyMySQL and PyNaCl: the password itself is never sent."""
+    server = with_ed25519
+    account(server, "auth", "VIA ed25519 USING PASSWORD(%s)")
+    for options in ({"ssl_mode": "DISABLED"}, {}, {"compress": "zlib"}):
+        given = source(server, "auth", **options).with_password(PASSWORD)
         assert who(given) == "auth@127.0.0.1"
+        refused(given.with_password("s3cret-another"))
+        refused(source(server, "auth", **options))
+    server.execute("GRANT REPLICATION SLAVE ON *.* TO auth@'127.0.0.1'")
+    log = tailrace.open(ServerTransport(given))
+    assert next(iter(log)).name == "FORMAT_DESCRIPTION"
+    log.close()
+
+
+def test_ed25519_without_its_package(with_ed25519, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nacl", None)
+    monkeypatch.setattr(_auth, "_nacl_bindings", False)
+    account(with_ed25519, "auth", "VIA ed25519 USING PASSWORD(%s)")
+    error = refused(source(with_ed25519, "auth").with_password(PASSWORD))
+    assert "'pynacl' package is required" in str(error)
+    assert str(error).endswith("pip install 'tailrace[live]'")
 
 
 def test_another_connection_of_the_same_kind_has_the_same_errors(mariadb118, monkeypatch):
     """The one that KILL needs: its login fails where the first one's did not."""
     monkeypatch.setitem(sys.modules, "nacl", None)
+    monkeypatch.setattr(_auth, "_nacl_bindings", False)
     account(mariadb118, "auth", "BY %s")
     mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
     given = source(mariadb118, "auth").with_password(PASSWORD)

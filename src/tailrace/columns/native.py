@@ -37,6 +37,7 @@ from typing import Any, Final
 
 import llvmlite.binding as llvm
 
+from tailrace.extras import importing
 from tailrace.trust import who_else, who_else_wrote
 
 Function = Callable[..., int]
@@ -132,8 +133,9 @@ def _load(name: str) -> Function:
 
 
 def _compile(name: str) -> bytes:
-    from numba.core import config  # noqa: PLC0415 - only where nothing is cached
-    from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
+    with importing("columns", "compiling a kernel"):
+        from numba.core import config  # noqa: PLC0415 - only where nothing is cached
+        from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
     vars(config).update(LOOP_VECTORIZE=0, SLP_VECTORIZE=0)  # no gain here, and slow to do
 

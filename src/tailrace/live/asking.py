@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pymysql import err
-
 from tailrace.errors import AccessDenied, ConnectionLost, ServerError
 from tailrace.live.answers import Answer
 from tailrace.live.connect import connect
+from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
 
 if TYPE_CHECKING:

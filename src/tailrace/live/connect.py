@@ -21,23 +21,13 @@ from tailrace.errors import (
 )
 from tailrace.live.bounded import Incoming, Patience, dial, read_exactly, secure, send
 from tailrace.live.compressed import CompressedSocket
+from tailrace.live.driver import CLIENT, CR, Connection, FieldDescriptorPacket, MysqlPacket, err
+from tailrace.live.login import read_public_key, ways
 from tailrace.live.refusals import refusal
 from tailrace.live.tls import TlsMode
 from tailrace.printable import one_line
 from tailrace.wire.compressed import Algorithm
 from tailrace.wire.packets import HEADER_SIZE
-
-try:
-    from pymysql import err
-    from pymysql.connections import Connection
-    from pymysql.constants import CLIENT, CR
-    from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
-
-    from tailrace.live.login import read_public_key, ways
-except ModuleNotFoundError as error:
-    raise UsageError(
-        "servers are read by the package PyMySQL: pip install 'tailrace[live]'"
-    ) from error
 
 if TYPE_CHECKING:
     import socket
@@ -45,8 +35,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-    from pymysql.cursors import Cursor
 
+    from tailrace.live.driver import Cursor
     from tailrace.live.url import Host, Source
 
     class _Base(Connection[Cursor]):
@@ -210,7 +200,7 @@ class ServerConnection(_Base):
         except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
             raise AccessDenied(
                 f"{self.name}: the account's way of authentication needs a package that is not"
-                f" there: {error}"
+                f" there: {error}: pip install 'tailrace[live]'"
             ) from error
 
     def _refusal(self, error: TailraceError | err.MySQLError) -> TailraceError:

@@ -11,11 +11,10 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from pymysql.connections import Connection
-
 from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.live.bounded import read_exactly
+from tailrace.live.driver import Connection
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
 
 if TYPE_CHECKING:

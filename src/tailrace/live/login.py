@@ -25,10 +25,12 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
 from tailrace.errors import AccessDenied, MalformedPacket, UsageError
+from tailrace.extras import importing
+
+with importing("live", "logging in to a server"):
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection

@@ -7,19 +7,17 @@ from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pymysql import err
-
 from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
 from tailrace.live.bounded import Patience, send
+from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
 from tailrace.wire.packets import frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pymysql.connections import Connection
-
     from tailrace.live.compressed import Socket
+    from tailrace.live.driver import Connection
 
 _BUFFER: Final = 16 << 10
 """Bytes that are held before a flush sends them."""

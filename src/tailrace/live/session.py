@@ -9,8 +9,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pymysql import err
-
 from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import (
@@ -26,6 +24,7 @@ from tailrace.errors import (
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.answers import Answer
 from tailrace.live.connect import check_version, connect
+from tailrace.live.driver import err
 from tailrace.live.identity import free_server_id
 from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.stream import RPL_GTID, BinlogStream
@@ -36,10 +35,8 @@ from tailrace.wire.commands import DumpFlag, RegisterReplica
 if TYPE_CHECKING:
     import socket
 
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
-
     from tailrace.errors import TailraceError
+    from tailrace.live.driver import Connection, Cursor
     from tailrace.live.identity import Identity
     from tailrace.live.url import Host, Source
 

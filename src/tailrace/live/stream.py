@@ -24,10 +24,9 @@ from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pymysql.connections import Connection
-
     from tailrace.errors import TailraceError
     from tailrace.live.compressed import Socket
+    from tailrace.live.driver import Connection
 
 RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""

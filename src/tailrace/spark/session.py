@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import own_cache, passing_cache
 from tailrace.errors import PipelineError
+from tailrace.extras import missing
 from tailrace.printable import first_line
 from tailrace.spark.fit import is_submitted
 from tailrace.spark.java import java_home
@@ -128,7 +129,7 @@ def _environment() -> Iterator[None]:
     """What Spark takes from the environment, while it starts; afterwards it is as it was."""
     package = find_spec("pyspark")
     if package is None or package.origin is None:
-        raise PipelineError("pyspark is not installed: install tailrace[spark]")
+        raise missing("spark", "pyspark", "a Spark session")
     changes: dict[str, str | None] = {
         **dict.fromkeys(_FOREIGN),
         "JAVA_HOME": str(java_home()),

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pymysql.cursors import SSCursor
-
 from tailrace.errors import MalformedPacket, PipelineError
 from tailrace.live.answers import Answer
 from tailrace.live.asking import connected
+from tailrace.live.driver import SSCursor
 from tailrace.spark.verify_values import expression, from_server, quoted
 
 if TYPE_CHECKING:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pymysql.constants import ER
-from pymysql.cursors import SSCursor
-from pymysql.err import MySQLError
-
 from tailrace.live.answers import Answer
+from tailrace.live.driver import ER, SSCursor, err
 from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
@@ -77,7 +74,7 @@ def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candi
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - quoted
-    except MySQLError as error:
+    except err.MySQLError as error:
         if error.args and error.args[0] in _DENIED:
             reason = "the account lacks the privilege SELECT on it"
             return Candidate(name, state, reason=reason, compared=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import UsageError
+from tailrace.extras import missing
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.parquet_store import ParquetStore
 from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
@@ -45,13 +46,13 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
         case "parquet":
             return ParquetStore(lake_path(into).absolute())  # tasks may be in another folder
         case "delta":
-            _need("deltalake")
+            _need("delta", "deltalake")
             from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
 
             path = lake_path(into).absolute()
             return TableStore(path, format, DeltaTables(path), label=str(into))
         case "iceberg":
-            _need("pyiceberg")
+            _need("iceberg", "pyiceberg")
             from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
             from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415
 
@@ -61,6 +62,6 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
     raise UsageError(f"a lake's format is parquet, delta or iceberg, and not {format!r}")
 
 
-def _need(package: str) -> None:
+def _need(extra: str, package: str) -> None:
     if find_spec(package) is None:
-        raise PipelineError(f"{package} is not installed: install tailrace[spark,{package}]")
+        raise missing(extra, package, f"a lake of the format {extra}")

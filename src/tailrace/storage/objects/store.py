@@ -9,7 +9,8 @@ from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import StorageError
+from tailrace.extras import importing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,11 +94,6 @@ def _connect(url: ObjectUrl) -> ObjectStore:
     kind, name = ("fsspecs", "FsspecStore") if url.scheme == "memory" else (_CLOUD, "CloudStore")
     if kind == _CLOUD and not _USED_BY:
         _USED_BY.append(os.getpid())
-    try:
+    with importing("objects", f"{url.scheme}://"):
         module = import_module(_OURS + kind)
-    except ImportError as error:
-        raise UsageError(
-            f"{url.scheme}:// needs a library that is not installed ({error.name}):"
-            " pip install tailrace[objects]"
-        ) from None
     return cast("ObjectStore", getattr(module, name)(url))

@@ -1,0 +1,144 @@
+"""Without an extra's packages, what needs them says which extra to install."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tailrace.errors import MissingExtra, UsageError
+from tailrace.extras import EXTRAS, missing
+
+TOP = Path(__file__).resolve().parents[1]
+LOG = str(TOP / "examples" / "shop" / "mysql")
+SERVER = "mysql://u@127.0.0.1:1/?retry=0"
+HIDE = """
+import sys
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden!r}:
+            return None
+        return self.finder.find_spec(name, path, target)
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+"""As if packages were not installed: no finder finds them."""
+
+
+def without(hidden, code, *, cache=""):
+    """What a fresh interpreter prints, and its status, where packages are not there."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{HIDE.format(hidden=set(hidden.split()))}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": cache or str(TOP), "TAILRACE_CACHE": cache},
+    )
+
+
+CODE = """
+from tailrace.errors import TailraceError
+try:
+    {code}
+except TailraceError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hidden", "code", "extra"),
+    [
+        ("numpy", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
+        ("pyarrow", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
+        ("llvmlite", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
+        ("numba", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
+        ("numba numpy llvmlite pyarrow", "from tailrace.columns import changes", "columns"),
+        ("pyarrow", "from tailrace.columns.table import table", "columns"),
+        ("pymysql", f"import tailrace; next(iter(tailrace.open({SERVER!r})))", "live"),
+        ("pymysql", f"import tailrace; next(tailrace.changes({SERVER!r}))", "live"),
+        ("pymysql", f"import tailrace; tailrace.receive({SERVER!r}, 'copy')", "live"),
+        ("pymysql", "from tailrace.live.stream import BinlogStream", "live"),
+        ("cryptography", f"import tailrace; next(iter(tailrace.open({SERVER!r})))", "live"),
+        ("obstore", "import tailrace; tailrace.open('s3://bucket/logs')", "objects"),
+        ("pyspark", "import tailrace.spark", "spark"),
+        ("pyarrow", "import tailrace.spark", "spark"),
+        ("pymysql", "import tailrace.spark", "spark"),
+        (
+            "deltalake",
+            f"from tailrace.spark import mirror; mirror({LOG!r}, 'lake', format='delta')",
+            "delta",
+        ),
+        (
+            "pyiceberg",
+            f"from tailrace.spark import mirror; mirror({LOG!r}, 'lake', format='iceberg')",
+            "iceberg",
+        ),
+    ],
+)
+def test_a_function(hidden, code, extra, tmp_path):
+    """Kernels are not compiled yet: the cache is empty."""
+    ran = without(hidden, CODE.format(code=code), cache=str(tmp_path))
+    assert ran.stdout.startswith("MissingExtra "), ran.stdout + ran.stderr
+    assert ran.stdout.endswith(f"which is not installed: pip install 'tailrace[{extra}]'\n")
+    assert any(f"needs the package {package}," in ran.stdout for package in hidden.split())
+
+
+@pytest.mark.parametrize(
+    ("hidden", "command", "extra"),
+    [
+        ("pyspark", ["mirror", LOG, "--into", "lake"], "spark"),
+        ("numba pyarrow", ["mirror", LOG, "--into", "lake"], "spark"),
+        ("pymysql", ["log", SERVER], "live"),
+        ("pymysql", ["receive", SERVER, "--into", "copy"], "live"),
+        ("pymysql", ["stat", SERVER], "live"),
+        ("pyspark", ["verify", SERVER, "lake"], "spark"),
+    ],
+)
+def test_a_command(hidden, command, extra, tmp_path):
+    code = f"sys.argv[1:] = {command!r}\nfrom tailrace.__main__ import main\nmain()"
+    ran = without(hidden, code, cache=str(tmp_path))
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert line.endswith(f"which is not installed: pip install 'tailrace[{extra}]'")
+
+
+@pytest.mark.parametrize("command", ["log", "stat"])
+def test_files_are_read_without_any(command, tmp_path):
+    code = f"sys.argv[1:] = [{command!r}, {LOG!r}]\nfrom tailrace.__main__ import main\nmain()"
+    ran = without(" ".join(name for names in EXTRAS.values() for name in names), code)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
+
+
+def test_they_are_those_of_the_package():
+    """Each name stands in the extra's requirements, or in those of an extra that it includes."""
+    said = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def packages(extra):
+        for requirement in said[extra]:
+            name, _, rest = requirement.partition("[")
+            for each in rest.partition("]")[0].split(",") if name == "tailrace" else ():
+                yield from packages(each)
+            yield requirement.partition(">")[0].partition("[")[0]
+
+    own = {"cryptography": "live", "nacl": "live"}  # by PyMySQL's extras rsa and ed25519
+    assert said["live"][0].startswith("pymysql[ed25519,rsa]")
+    for extra, names in EXTRAS.items():
+        there = set(packages(extra))
+        missing = {name for name in names if name not in there and own.get(name) is None}
+        assert not missing, extra
+
+
+def test_the_error():
+    error = missing("columns", "numba", "this")
+    assert isinstance(error, (MissingExtra, UsageError))
+    assert isinstance(error, ImportError)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.name) == (str(error), "numba")
