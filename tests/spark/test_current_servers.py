@@ -44,6 +44,20 @@ STORIES = {
         INSERT INTO t VALUES (3, 3, 3);
         DELETE FROM t_old WHERE id = 2;
     """,
+    "fewer_digits": """
+        CREATE TABLE t (id INT PRIMARY KEY, d DATETIME(6), s TIMESTAMP(6) NULL, a TIME(6), x DOUBLE,
+            f FLOAT, y DOUBLE, k VARCHAR(20), e DATETIME);
+        INSERT INTO t VALUES (1, '2024-01-31 23:59:59.999999', '2024-01-31 23:59:59.4999',
+            '-00:00:01.5', 0.335, 0.1234567, -1.005, 'abc', '2024-01-01'),
+            (2, '1969-12-31 23:59:59.5', NULL, '23:59:59.05', 1234567.891, 1.005, 2.5, 'abc', NULL);
+        ALTER TABLE t MODIFY d DATETIME, MODIFY s TIMESTAMP(3) NULL, CHANGE a b TIME(1),
+            MODIFY x DOUBLE(20,2), MODIFY y FLOAT(9,2), MODIFY k VARCHAR(3),
+            MODIFY e DATETIME DEFAULT '2000-01-01';
+        ALTER TABLE t MODIFY d DATETIME(6);
+        INSERT INTO t VALUES (3, '2024-01-31 23:59:59.999999', NULL, '-00:00:01.5', 0.335, 0.1234567,
+            1.005, 'abc', '2024-01-01');
+        UPDATE t SET f = 7 WHERE id = 2;
+    """,
     "back_again": """
         CREATE TABLE t (id INT PRIMARY KEY, v INT);
         INSERT INTO t VALUES (1, 1), (2, 1), (3, 1);

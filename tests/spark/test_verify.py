@@ -293,6 +293,16 @@ def test_the_year_0(source, lake):
     }
 
 
+def test_a_float_that_is_printed_with_fewer_digits(source, lake):
+    """A FLOAT that is declared with decimals keeps its values, whatever SELECT prints of them."""
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, f FLOAT)")
+    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 0.1234567), (2, 123456.785)")
+    source.execute(f"ALTER TABLE {DATABASE}.t MODIFY f FLOAT(9,2)")
+    assert source.query(f"SELECT CAST(f AS CHAR) FROM {DATABASE}.t")[0][0] == "0.12"
+    land(source, lake)
+    assert check(source, lake).verdict == "equal"
+
+
 def test_text_that_is_not_utf8(source, lake):
     """Surrogates in keys and in values: rows are told apart by them, changed and deleted."""
     source.execute("SET SESSION sql_mode = ''")

@@ -114,6 +114,17 @@ def test_a_type_is_widened(tell):
     assert told.versions("id", "v") == rows
 
 
+def test_a_type_has_fewer_digits(tell):
+    """What the server rounds, or cuts, is what it was before until then."""
+    told = tell(
+        "CREATE TABLE t (id INT PRIMARY KEY, d DATETIME(6), x DOUBLE);"
+        "INSERT INTO t VALUES (1, '2024-01-01 00:00:00.123456', 0.126);"
+        "ALTER TABLE t MODIFY d DATETIME(3), MODIFY x DOUBLE(9,2)"
+    )
+    rows = [(x, d.microsecond, now) for x, d, now in told.versions("x", "d")]
+    assert rows == [(0.126, 123456, False), (0.13, 123000, True)]
+
+
 def test_a_type_is_changed_so_that_the_log_tells_the_values(tell):
     told = tell(f"{BEGIN} ALTER TABLE t MODIFY v VARCHAR(9); INSERT INTO t VALUES (3, 'x')")
     assert told.rows("current").schema.field("v").type == pa.string()

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
+from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
 from tailrace.schema.cursor import Cursor
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import Session
 from tailrace.schema.tokens import Kind, tokenize
-from tailrace.spark.current.conform import Source
+from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
@@ -45,11 +47,13 @@ class Alteration:
     dropped: frozenset[str]
     moves_rows: bool = False
     """Rows come or go with the statement: with a partition, or a tablespace."""
+    fits: Mapping[str, Fit] = field(default_factory=dict)
+    """What is to be done to values of columns that were declared anew, by their new names."""
 
     @property
     def matters(self) -> bool:
         """Whether rows written before are any different."""
-        return bool(self.renamed or self.added or self.dropped)
+        return bool(self.renamed or self.added or self.dropped or self.fits)
 
 
 def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
@@ -64,6 +68,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     renamed: dict[str, str] = {}
     added: dict[str, Source] = {}
     dropped: set[str] = set()
+    fits: dict[str, Fit] = {}
     if session is None:
         return {}
     tokens = tokenize(sql, session.flavour, session.sql_mode)
@@ -78,8 +83,11 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                     start, end = clause.tokens
                     written = Cursor([*tokens[start:end], tokens[-1]])
                     added[column.name] = _written_default(written, column, event.timestamp)
-                case PutColumn(column, old) if old != column.name:
-                    renamed[str(old)] = column.name
+                case PutColumn(column, old):
+                    if old != column.name:
+                        renamed[str(old)] = column.name
+                    if (fit := _fit(column, event, session)) is not None:
+                        fits[column.name] = fit
                 case RenameColumn(old, new):
                     renamed[old] = new
                 case DropColumn(name):
@@ -88,7 +96,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                     pass
     others = _exchanged(tokens, change.table.partition(".")[0])
     moves = bool(others) or _moves_rows(tokens)
-    done = {change.table: Alteration(renamed, added, frozenset(dropped), moves)}
+    done = {change.table: Alteration(renamed, added, frozenset(dropped), moves, fits)}
     return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}
 
 
@@ -131,6 +139,37 @@ def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
     raise EventDecodeError("the statement that stood here is gone", file=split.file, offset=offset)
 
 
+_FRACTIONS: Final = frozenset({"datetime", "timestamp", "time"})
+_REAL: Final = frozenset({"float", "double"})
+_SIZED: Final = frozenset({"char", "varchar", "binary", "varbinary", "bit"})
+_TRUNCATES: Final = 1 << 32
+"""MySQL's mode TIME_TRUNCATE_FRACTIONAL."""
+_ROUNDS: Final = 1 << 34
+"""MariaDB's mode TIME_ROUND_FRACTIONAL."""
+_STRICT: Final = 1 << 21 | 1 << 22
+"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES: text that does not fit is an error to the server."""
+
+
+def _fit(column: WrittenColumn, event: QueryEvent, session: Session) -> Fit | None:
+    """What a column that is declared anew may make of its values, where its type does not say."""
+    base, arguments = column.type.base, column.type.arguments
+    modes = event.status_value(StatusVariable.SQL_MODE) or 0
+    declared = f"{base}({','.join(map(str, arguments))})" if arguments else base
+    if base in _FRACTIONS:
+        digits = arguments[0] if arguments else 0
+        mysql = session.flavour is Flavour.MYSQL
+        rounds = not modes & _TRUNCATES if mysql else bool(modes & _ROUNDS)
+        return Fit(declared, digits, None, rounds) if digits < _MOST_DIGITS else None
+    if base in _REAL and len(arguments) == _WITH_DECIMALS:
+        return Fit(declared, arguments[1], arguments[0])
+    if base in _SIZED and not modes & _STRICT:
+        return Fit(declared, width=arguments[0] if arguments else 1)
+    return None
+
+
+_MOST_DIGITS: Final = 6
+_WITH_DECIMALS: Final = 2
+
 _COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
@@ -168,6 +207,8 @@ def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
         return Source(None, now.strftime("%Y-%m-%d %H:%M:%S"))
     if base == "year":  # two digits would be a year of this or the last century
         return Source(None, token.value) if re.fullmatch(r"\d{4}", token.value) else unknown
+    if _has_more_digits(token.value, column):
+        return Source(None, unknown="its default has more digits than its type")
     if token.kind is Kind.NUMBER and base not in {"date", "datetime", "timestamp", "time"}:
         return Source(None, sign + token.value)
     if token.kind is not Kind.STRING or sign:
@@ -185,6 +226,19 @@ def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
     if base in {"date", "datetime", "timestamp"}:
         return Source(None, _shown(text, base, column.type.arguments))
     return Source(None, text.rstrip(" ") if base == "char" else text)
+
+
+def _has_more_digits(text: str, column: WrittenColumn) -> bool:
+    """Whether the server rounds or cuts a default, in a way that the Arrow type does not tell."""
+    base, arguments = column.type.base, column.type.arguments
+    if base in _FRACTIONS:
+        digits = arguments[0] if arguments else 0
+    elif base in _REAL and len(arguments) == _WITH_DECIMALS:
+        digits = arguments[1]
+    else:
+        return False
+    fraction = text.partition(".")[2].rstrip("0")
+    return len(fraction) > digits or (base in _REAL and "e" in text.lower())
 
 
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")

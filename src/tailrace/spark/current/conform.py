@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,8 @@ from tailrace.rows.surrogates import escaped, has_surrogates
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Numbers = np.ndarray[Any, np.dtype[Any]]
+
 _Types = "Callable[[pa.DataType], bool]"
 
 
@@ -25,17 +28,33 @@ class RefusedError(PipelineError):
 
 
 @dataclass(frozen=True, slots=True)
+class Fit:
+    """What ALTER TABLE made of the values of a column whose type Arrow has no narrower one for.
+
+    ``declared`` is the type that was written. Of a moment or a TIME ``digits`` are those of its
+    seconds' fraction, which ``rounds`` or is cut; of a FLOAT or DOUBLE with ``width`` digits those
+    behind the point; of text, bytes and bits ``width`` is the most of them.
+    """
+
+    declared: str
+    digits: int = 0
+    width: int | None = None
+    rounds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where a column of the table as it is comes from, in rows written before.
 
     ``name`` is the column's name in those rows. Where it is None the column was added since, and
     they have ``text``, the default as SELECT prints it (None: NULL). ``unknown`` says why the log
-    does not tell what they have.
+    does not tell what they have. ``fits`` are to be done to their values, in order.
     """
 
     name: str | None
     text: str | None = None
     unknown: str | None = None
+    fits: tuple[Fit, ...] = ()
 
 
 def _number(arrow: pa.DataType) -> bool:
@@ -76,6 +95,103 @@ def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.Chunke
         f"its column {name} was changed from {old} to {arrow}, and what the server made of the "
         "older values is not in the log"
     )
+
+
+def carried(
+    column: pa.ChunkedArray, source: Source, field: pa.Field, *, key: bool = False
+) -> pa.ChunkedArray:
+    """The values that rows from before have in a column of the table as it is; see `conform`.
+
+    Those of a ``key`` that ALTER TABLE changed would be another row's.
+    """
+    if not source.fits:
+        return conform(column, field.type, field.name)
+    before = column.cast(column.type.value_type) if _is_dictionary(column.type) else column
+    found = before
+    for fit in source.fits:
+        found = fitted(found, fit, field.name)
+    if key and not found.equals(before):
+        raise RefusedError(_lost(field.name, source.fits[-1].declared))
+    return conform(found, field.type, field.name)
+
+
+def fitted(column: pa.ChunkedArray, fit: Fit, name: str) -> pa.ChunkedArray:
+    """The values as the server stores them in a column that was declared so.
+
+    Raises `RefusedError` where that is not sure.
+    """
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        numbers = column.cast(pa.int64())
+        return _each_chunk(numbers, lambda each: _fraction(each, fit, kind)).cast(kind)
+    if pa.types.is_floating(kind):
+        if fit.width is None or (pa.types.is_float32(kind) and fit.declared.startswith("float")):
+            return column  # of a FLOAT that is declared anew the servers change what is printed
+        made = _each_chunk(column.cast(pa.float64()), lambda each: _decimals(each, fit))
+        limit = 10.0 ** (fit.width - fit.digits)
+        if pc.any(pc.greater_equal(pc.abs(made), limit)).as_py():
+            raise RefusedError(_lost(name, fit.declared))
+        return made.cast(kind)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        measure = pc.utf8_length if pa.types.is_string(kind) else pc.binary_length
+        if fit.width is not None and pc.any(pc.greater(measure(column), fit.width)).as_py():
+            raise RefusedError(_lost(name, fit.declared))
+    elif fit.width is not None and (pc.max(column).as_py() or 0) >= 1 << fit.width:  # a BIT
+        raise RefusedError(_lost(name, fit.declared))
+    return column
+
+
+def fitted_texts(texts: pa.ChunkedArray, source: Source, name: str) -> pa.ChunkedArray:
+    """Texts that stand for values which no type holds (zero dates), as SELECT prints them then."""
+    for fit in source.fits:
+        made = [None if text is None else _cut(text, fit, name) for text in texts.to_pylist()]
+        texts = pa.chunked_array([pa.array(made, pa.string())])
+    return texts
+
+
+def _cut(text: str, fit: Fit, name: str) -> str:
+    whole, _, fraction = text.partition(".")
+    if fit.rounds and fraction[fit.digits :].strip("0"):
+        raise RefusedError(_lost(name, fit.declared))
+    return f"{whole}.{fraction[: fit.digits]}" if fit.digits and fraction else whole
+
+
+def _is_dictionary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _lost(name: str, declared: str) -> str:
+    return (
+        f"its column {name} was changed to {declared}, and what the server made of older values "
+        "that do not fit is not in the log"
+    )
+
+
+def _each_chunk(column: pa.ChunkedArray, make: Callable[[Numbers], Numbers]) -> pa.ChunkedArray:
+    """What is made of the numbers of a column; NULL stays NULL."""
+    chunks = []
+    for chunk in column.chunks:
+        there = chunk.is_valid().to_numpy(zero_copy_only=False)
+        made = make(chunk.fill_null(0).to_numpy(zero_copy_only=False))
+        chunks.append(pa.array(made, column.type, mask=~there))
+    return pa.chunked_array(chunks, column.type)
+
+
+def _fraction(micros: Numbers, fit: Fit, kind: pa.DataType) -> Numbers:
+    """Microseconds with so many digits; of a TIME it is the amount that is rounded, or cut."""
+    step = 10 ** (6 - fit.digits)
+    signs = np.where(pa.types.is_duration(kind) & (micros < 0), -1, 1)
+    amounts = micros * signs + (step // 2 if fit.rounds else 0)
+    made: Numbers = amounts // step * step * signs
+    return made
+
+
+def _decimals(values: Numbers, fit: Fit) -> Numbers:
+    """Numbers with so many decimals, as the servers round them: of what is behind the point."""
+    power = 10.0**fit.digits
+    floors = np.floor(values)
+    made: Numbers = floors + np.rint((values - floors) * power) / power
+    return made
 
 
 def _ascii(column: pa.ChunkedArray) -> bool:

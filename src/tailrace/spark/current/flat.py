@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.current import raw
-from tailrace.spark.current.conform import RefusedError, Source, conform, default
+from tailrace.spark.current.conform import RefusedError, Source, carried, default, fitted_texts
 from tailrace.spark.present import Bits, bits
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
             unknown = unknown or source.unknown is not None
         else:
             values, text = images.take("after", source.name)
-            values = conform(values, field.type, field.name)
+            values = carried(values, source, field, key=field.name in target.key)
+            text = text if text is None else fitted_texts(text, source, field.name)
         columns[field.name] = values
         if text is not None:
             columns[raw.beside(field.name)] = text
@@ -98,9 +99,9 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
             old[name] = pa.chunked_array([pa.nulls(changes.num_rows, columns[name].type)])
             continue
         values, text = images.take("before", before)
-        old[name] = conform(values, target.columns.field(name).type, name)
+        old[name] = carried(values, sources[name], target.columns.field(name), key=True)
         if text is not None:
-            old[raw.beside(name)] = text
+            old[raw.beside(name)] = fitted_texts(text, sources[name], name)
     columns[SEQ], columns[STAMP] = changes.column("_seq"), changes.column("_ts")
     if unknown:
         columns[UNKNOWN] = pa.chunked_array([pa.repeat(pa.scalar(True), changes.num_rows)])
@@ -164,7 +165,8 @@ def _with_absent(
         present[:, index] = has | kept
         if kept.any():
             values, text = images.take("before", name)
-            values = conform(values, field.type, field.name)
+            values = carried(values, sources[field.name], field)
+            text = text if text is None else fitted_texts(text, sources[field.name], field.name)
             rows = put(rows, field.name, kept, values)
             beside = raw.beside(field.name)
             if text is not None or beside in rows.schema.names:

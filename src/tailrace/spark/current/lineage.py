@@ -7,7 +7,7 @@ one source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -154,6 +154,9 @@ def sources_after(names: Sequence[str], alterations: Sequence[Alteration]) -> di
             for name, source in alteration.added.items()
             if name.casefold() not in there  # ADD COLUMN IF NOT EXISTS
         }
+        for written, fit in alteration.fits.items():
+            for name in [name for name in now if name.casefold() == written.casefold()]:
+                now[name] = replace(now[name], fits=(*now[name].fits, fit))
     return now
 
 

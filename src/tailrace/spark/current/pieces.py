@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.current import raw
-from tailrace.spark.current.conform import conform, default
+from tailrace.spark.current.conform import carried, default, fitted_texts
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
 from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.files import row_groups
@@ -101,8 +101,11 @@ def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:
             if source.unknown is not None:
                 columns[UNKNOWN] = pa.repeat(pa.scalar(True), rows.num_rows)
         else:
-            columns[column.name] = conform(rows.column(source.name), column.type, column.name)
+            key = column.name in target.key
+            columns[column.name] = carried(rows.column(source.name), source, column, key=key)
             text = texts.get(source.name)
+            if text is not None and source.fits:
+                text = fitted_texts(pa.chunked_array([text]), source, column.name)
         if text is not None:
             columns[raw.beside(column.name)] = text
     columns[SEQ], columns[STAMP] = rows.column("_seq"), rows.column(base.stamp)

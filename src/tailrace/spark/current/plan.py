@@ -102,7 +102,7 @@ def plan_table(
     base, reshaped = None, False
     if known is not None and not (found and not any(known[1])):  # no rows have no shape
         base = _base(life, known, target)
-        same = all(source.name == name for name, source in base.sources.items())
+        same = all(source == Source(name) for name, source in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
     partial = any(file.partial for _, file in found)
     one_key = all(each.key == target.key for each in (*pieces, *((base,) if base else ())))
@@ -181,7 +181,9 @@ def _shape(
 def _added_before(current: Current) -> Alteration:
     """The columns that earlier runs met no row of, as if they were added now."""
     return Alteration(
-        {}, {name: Source(None, *default) for name, *default in current.added}, frozenset()
+        {},
+        {name: Source(None, text, unknown) for name, text, unknown in current.added},
+        frozenset(),
     )
 
 
