@@ -1,8 +1,10 @@
 """Spark's Python worker daemon, started faster.
 
-Spark puts its own ``pyspark.zip`` before everything else on a worker's path; importing from a zip
-file compiles each module anew and costs a second. Where pyspark is installed as a package, as it is
-wherever this module can be imported beside it, the zip holds the same and is taken off the path.
+Spark puts archives of its own before everything else on a worker's path: ``pyspark.zip``, py4j's,
+and the jar of its core. Importing from a zip file compiles each module anew and costs a second; and
+each task begins with ``importlib.invalidate_caches()``, which reads the lists of all archives that
+were looked into, again: 50 to 150 ms. Where pyspark is installed as a package, as it is wherever
+this module can be imported beside it, the archives hold nothing else, and are taken off the path.
 `tailrace.spark.session` names this module in ``spark.python.daemon.module``. It stands outside of
 that package, whose import would bring pyspark in before the path is clean.
 """
@@ -14,17 +16,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+_ARCHIVES = {".zip": ("pyspark", "py4j-"), ".jar": ("spark-core_",)}
+
+
+def _is_archive(entry: str) -> bool:
+    """Whether an entry of the path is one of Spark's own archives."""
+    path = Path(entry)
+    return path.name.startswith(_ARCHIVES.get(path.suffix, ("\0",)))
+
 
 def main() -> None:
     """Run ``pyspark.daemon`` as Spark would, without the zip files on the path.
 
     What tasks need is imported first: workers are forked from here, and find it done.
     """
-    sys.path[:] = [
-        entry
-        for entry in sys.path
-        if not (entry.endswith(".zip") and Path(entry).name.startswith(("pyspark", "py4j-")))
-    ]
+    sys.path[:] = [entry for entry in sys.path if not _is_archive(entry)]
+    for entry in [entry for entry in sys.path_importer_cache if _is_archive(entry)]:
+        del sys.path_importer_cache[entry]
     import_module("tailrace.spark.splits")
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
 

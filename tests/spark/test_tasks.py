@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
+import zipimport
 
 import pyarrow as pa
 import pytest
@@ -33,6 +35,17 @@ def test_results_in_order_from_other_processes(spark, tmp_path):
     assert os.getpid() not in {process for _, process in results}
     assert told[-1] == 9
     assert told == sorted(told)
+
+
+def archives(_argument, _report):
+    """The archives that `importlib.invalidate_caches`, with which a task begins, reads again."""
+    finders = sys.path_importer_cache.items()
+    found = [entry for entry, finder in finders if isinstance(finder, zipimport.zipimporter)]
+    return [*found, *(entry for entry in sys.path if entry.endswith(".jar"))]
+
+
+def test_no_archives_of_sparks_on_the_workers_path(spark, tmp_path):
+    assert run(spark, archives, [0], tmp_path / "run") == [[]]
 
 
 def test_nothing_to_do(spark, tmp_path):
