@@ -10,6 +10,7 @@ import pytest
 import tailrace
 import tailrace.position
 from tailrace.errors import GtidError, StorageError, UsageError
+from tailrace.handlers import ByTable
 from tailrace.reader import Reader
 from tailrace.selection import Selection
 from tailrace.storage import find
@@ -212,3 +213,18 @@ def test_columns_that_no_table_has():
         list(tailrace.changes(SHOP / "mysql", tables="shop.orders", columns=["id", "nope"]))
     found = tailrace.changes(SHOP / "mysql", tables="shop.orders", columns="id")
     assert {name for batch in found for name in batch.schema.field("after").type.names} == {"id"}
+
+
+# --- one text in place of several ----------------------------------------------------------------
+
+
+def test_a_text_is_one_pattern():
+    one = list(tailrace.changes(SHOP / "mysql", tables="shop.orders"))
+    assert sum(batch.num_rows for batch in one) > 100
+    assert {name for batch in one for name in batch.column("_table").to_pylist()} == {"orders"}
+    rest = tailrace.changes(SHOP / "mysql", exclude="shop.orders")
+    assert "orders" not in {name for batch in rest for name in batch.column("_table").to_pylist()}
+    handler = ByTable("shop.orders")
+    events = tailrace.open(SHOP / "mysql", handlers=[handler])
+    maps = {event.table for event in events if event.name == "TABLE_MAP"}
+    assert maps == {"orders"}

@@ -44,7 +44,7 @@ def read_split(
     *,
     tables: str | Sequence[str] | TableFilter | None = None,
     exclude: str | Sequence[str] | None = None,
-    columns: Collection[str] | None = None,
+    columns: str | Collection[str] | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
@@ -59,7 +59,7 @@ def read_split(
     decoder = LogDecoder(
         split.source,
         wants=lambda database, table: wanted(database, table) and also(database, table),
-        columns=columns,
+        columns=[columns] if isinstance(columns, str) else columns,
         catalogue=split.catalogue.copy(),
         verify=verify_checksums,
         statements=statements,

@@ -55,8 +55,8 @@ def mirror(
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
-    keep: Sequence[str] | None = None,
-    keys: Mapping[str, Sequence[str]] | None = None,
+    keep: str | Sequence[str] | None = None,
+    keys: Mapping[str, str | Sequence[str]] | None = None,
     format: str | None = None,  # noqa: A002 - what Spark calls it
     statements: Literal["error", "skip"] = "error",
     shards: bool | None = None,

@@ -39,21 +39,24 @@ class Options:
     def of(
         cls,
         tables: TableFilter,
-        keep: Sequence[str] | None,
+        keep: str | Sequence[str] | None,
         statements: Literal["error", "skip"],
-        keys: Mapping[str, Sequence[str]] | None,
+        keys: Mapping[str, str | Sequence[str]] | None,
         *,
         shards: bool | None,
         update_mode: str | None = None,
         format: str | None = "parquet",  # noqa: A002 - as `mirror` calls it
     ) -> Options:
-        """Checked; raises UsageError."""
+        """Checked; a text in place of several is one. Raises UsageError."""
+        keep = [keep] if isinstance(keep, str) else keep
         if unknown := [each for each in keep or () if each not in KEEP]:
             known = f"{', '.join(KEEP[:-1])} and {KEEP[-1]}"
             raise UsageError(f"a lake keeps {known}, and no {unknown[0]!r}")
         if keep is not None and not keep:
             raise UsageError(f"give what the lake is to keep: {', '.join(KEEP)}")
-        given = sorted((keys or {}).items())
+        given = sorted(
+            (name, [key] if isinstance(key, str) else key) for name, key in (keys or {}).items()
+        )
         for name, columns in given:
             if "." not in name or not columns or not all(columns):
                 raise UsageError(

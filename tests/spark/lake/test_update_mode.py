@@ -33,6 +33,14 @@ def test_a_new_lake_has_its_formats_mode(kind, mode):
     assert plain.update_mode == "copy-on-write"
 
 
+def test_a_text_is_one_table_one_kind_and_one_column():
+    wanted = TableFilter.of("shop.orders")
+    found = Options.of(wanted, "current", "error", {"shop.orders": "id"}, shards=False)
+    assert found.tables.only == ("shop.orders",)
+    assert found.keep == ("current",)
+    assert found.keys == (("shop.orders", ("id",)),)
+
+
 def test_a_lake_keeps_its_mode():
     begun = Manifest(version=1, keep=("current",), update_mode="copy-on-write", format="delta")
     assert check_lake("lake", begun, options(), "delta").update_mode == "copy-on-write"
