@@ -276,6 +276,25 @@ def test_the_line(error, is_tables):
             failure(error)
 
 
+def test_in_tasks_of_spark(story, tmp_path, spark):
+    """A file that is cut off: the failure comes back from the task, and the others' results."""
+    lake = tmp_path / "lake"
+    mirror(story.logs, lake, spark=spark)
+    (path,) = (lake / BAD / "current").resolve().glob("part-*")
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[:-100])
+    story.change()
+    report = mirror(story.logs, lake, spark=spark)
+    assert path.name in report.set_aside[BAD].reason
+    story.check(lake, GOOD)
+    path = (lake / BAD / "current").resolve() / path.name
+    path.unlink()
+    path.write_bytes(content)
+    assert mirror(story.logs, lake, spark=spark, retry_tables=BAD).set_aside == {}
+    story.check(lake, GOOD, BAD)
+
+
 # --- what a person sees ---------------------------------------------------------------------------
 
 

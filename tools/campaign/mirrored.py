@@ -11,6 +11,9 @@ the load stops, the last mirror comes to the end of the log and is ended by SIGT
 - each history, at every moment that was noted, is what SELECT said then.
 
 ./run python -m tools.campaign mirrored --size full --format delta
+
+With ``--poison`` one table after another is poisoned instead (`tools.campaign.mirrored_aside`), and
+the others have to stay what SELECT says.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tools.campaign.mirrored_aside import HEADER as POISON_HEADER
+from tools.campaign.mirrored_aside import Poisoned, run_poisoned
 from tools.campaign.mirrored_checks import MARKS, Found, Moments, check
 from tools.campaign.mirrored_lake import Wrong
 from tools.campaign.mirrored_process import PLACES, Mirror
@@ -59,12 +64,14 @@ class Size:
     rate: float = 40
     large: float = 0.3
     all_servers: bool = True
+    poisoned: tuple[int, int, int] = (1, 1, 12)
+    """With ``--poison``: lakes of each, batches with poisoned tables, rows of a change."""
 
 
 SIZES: Final = {
     "small": Size(1, 2, rate=20, large=0, all_servers=False),
     "equal": Size(0, 20),
-    "full": Size(34, 20),
+    "full": Size(34, 20, poisoned=(2, 3, 200)),
 }
 """On three servers the full size is a hundred kills of each format; ``equal`` kills nothing."""
 
@@ -162,6 +169,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--kills", type=int, help="kills of each, whatever the size")
     parser.add_argument("--moments", type=int, help="moments of each, whatever the size")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--poison", action="store_true", help="poison tables, and kill nothing")
     parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this one")
 
@@ -182,6 +190,8 @@ def command(given: argparse.Namespace) -> int:
         size = replace(size, kills=given.kills)
     if given.moments is not None:
         size = replace(size, moments=given.moments)
+    if given.poison:
+        return _poison(given, size)
     began = time.monotonic()
     reports = []
     for name, format in pairs(size, given.server, given.format):  # noqa: A001 - the command's word
@@ -195,6 +205,27 @@ def command(given: argparse.Namespace) -> int:
         print(report.line())
     kills = sum(report.places.total() for report in reports)
     print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s")
+    return int(any(report.failures for report in reports))
+
+
+def _poison(given: argparse.Namespace, size: Size) -> int:
+    """Poison tables as the arguments say, and print what came of it."""
+    lakes, rounds, rows = size.poisoned
+    began = time.monotonic()
+    reports: list[Poisoned] = []
+    for name, format in pairs(size, given.server, given.format):  # noqa: A001 - the command's word
+        with Server(name, {"binlog_row_metadata": "FULL"}) as server:
+            for number in range(lakes):
+                rng = random.Random(f"{given.seed + number}/{name}/{format}")
+                reports.append(run_poisoned(server, format, rng, rounds=rounds, rows=rows))
+                print(reports[-1].line(), file=sys.stderr, flush=True)
+    print(POISON_HEADER)
+    for report in reports:
+        print(report.line())
+        for failure in report.failures:
+            print(f"FAILED {failure}", flush=True)
+    tables = sum(report.tables for report in reports)
+    print(f"seed {given.seed}: {tables} tables poisoned in {time.monotonic() - began:.0f} s")
     return int(any(report.failures for report in reports))
 
 

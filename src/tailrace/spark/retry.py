@@ -17,6 +17,7 @@ from tailrace.position import Position, file_number, sequence
 from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.inflow import Inflow
+from tailrace.spark.lake.paths import within
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
 
@@ -211,7 +212,8 @@ class _Retry:
                 raise _gone(group, name)
             yield LogSeries(group.source, ())
             return
-        copy = ServerLogs(logs.source, logs.folder.with_name(f"{logs.folder.name}{_AGAIN}"))
+        folder = logs.folder.with_name(f"{logs.folder.name}{_AGAIN}")
+        copy = ServerLogs(logs.source, within(self._store.sources, folder))
         try:
             shutil.rmtree(copy.folder, ignore_errors=True)
             start = replace(self._end, file=name)

@@ -17,7 +17,6 @@ from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.asides import Asides, points
 from tailrace.spark.lake.files import renamed
-from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.names import Folders
@@ -139,7 +138,10 @@ class _Table:
         """Let the files of the version before stay, under their names."""
         if self.known is None:
             return
-        folder = self._lake.path / INNER / "now" / self.known.folder
+        try:
+            folder = self._lake.folder(self.known.folder)
+        except (PipelineError, OSError):  # it leads elsewhere: nothing of it is the lake's
+            return
         current, history = self.known.current, self.known.history
         files = {
             "changelog": self.known.changelog,

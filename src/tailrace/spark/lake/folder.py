@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = ("versions", "batches", "staging", "sources")
+_INNER: Final = ("versions", "batches", "rest", "staging", "sources")
 _LOCK: Final = "lock"
 
 
