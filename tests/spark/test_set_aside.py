@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from tailrace.cli.mirror import mirror as command
 from tailrace.cli.mirror_live import _Lines
@@ -32,7 +34,7 @@ from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.status import SET_ASIDE, Status
 from tailrace.spark.workers import Workers
 from tests.spark.following import read, url_of
-from tests.spark.history.landing import land
+from tests.spark.history.landing import land, parquet_rows
 from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
 from tests.spark.lake.test_killed import crashing, seen
 from tests.spark.lake.test_tables import READERS, as_rows, expected
@@ -103,12 +105,12 @@ def story(mysql, tmp_path):
     return Story(mysql, tmp_path / "logs")
 
 
-def failing(error=None):
-    """Folds of the bad table fail."""
+def failing(error=None, shard=None):
+    """Folds of the bad table fail; with a ``shard`` only of that one."""
     real = jobs.fold
 
     def fold(job, report=None):
-        if "a_bad_column" in job.target.columns.names:
+        if "a_bad_column" in job.target.columns.names and shard in {None, job.target.shard}:
             raise error or ZeroDivisionError("so it goes")
         return real(job, report)
 
@@ -176,6 +178,20 @@ def test_a_table_that_is_new_fails(story, tmp_path):
     story.check(lake, GOOD, BAD)
 
 
+def test_a_lake_without_changelogs(story, tmp_path):
+    """What came since is read again all the same."""
+    lake = tmp_path / "lake"
+    with failing():
+        land(story.logs, lake, keep=["current"])
+        story.change()
+        assert list(land(story.logs, lake).set_aside) == [BAD]
+    assert land(story.logs, lake, retry_tables=BAD).set_aside == {}
+    story.check(lake, GOOD, BAD)
+    story.change()
+    land(story.logs, lake)
+    story.check(lake, GOOD, BAD)
+
+
 def test_the_log_is_no_longer_there(story, tmp_path):
     lake = tmp_path / "lake"
     land(story.logs, lake)
@@ -226,6 +242,39 @@ def run(url, lake, **options):
         mock.patch.object(Workers, "start", return_value=None),
     ):
         return mirror(url, lake, **options)
+
+
+@pytest.mark.parametrize("name", ["parquet", "delta"])
+def test_of_shards_one_stands_still(story, tmp_path, name):
+    """The rows that the other source has in the same table go on."""
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    options = {"shards": True, "keep": ["changelog", "current", "history"], "format": name}
+
+    def run_both(**more):
+        shutil.copytree(story.logs, other, dirs_exist_ok=True)
+        return land([story.logs, other], lake, **options, **more)
+
+    def counts():
+        rows = parquet_rows(lake, BAD, "current") if name == "parquet" else delta(lake)
+        return Counter(rows["_source"].to_pylist())
+
+    run_both()
+    before = counts()
+    story.change()
+    with failing(shard="other"):
+        assert list(run_both().set_aside) == [f"other/{BAD}"]
+    now = counts()
+    assert now["logs"] != before["logs"]
+    assert now["other"] == before["other"]
+    story.change()
+    assert list(run_both().set_aside) == [f"other/{BAD}"]
+    assert run_both(retry_tables=BAD).set_aside == {}
+    found = counts()
+    assert found["logs"] == found["other"] == dump_databases(story.server, DATABASE)[BAD]["count"]
+
+
+def delta(lake):
+    return pa.table(DeltaTable(str(lake / BAD)).to_pyarrow_table())
 
 
 def test_what_is_not_one_tables_stops_the_mirror(story, tmp_path):

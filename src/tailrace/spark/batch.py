@@ -220,7 +220,7 @@ class Batches:
         """The files that go to a table's changelog."""
         if asides.stands(key, "changelog") or not again.has(key):
             return ()
-        if again.keys is None or key in again.anew:
+        if again.keys is None or key in again.anew or "changelog" not in self._options.keep:
             return files
         return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
 
@@ -250,11 +250,17 @@ class Batches:
         asides.fail(key, database, table, source, cause, all=all)
 
     def _source_of(self, key: str, taken: Mapping[str, Taken]) -> str:
-        """The source of a table that the lake does not know, and of which there is no file."""
-        if self._options.shards:
-            return next(name for name in taken if key.startswith(f"{name}/"))
-        found = {**dict.fromkeys([key], next(iter(taken))), **self._renamed(taken)}
-        return found[key]
+        """The source of a table that the lake does not know, and of which there is no file.
+
+        It is known from a statement alone, then.
+        """
+        return next(
+            source
+            for source, each in taken.items()
+            for split in each.splits
+            for change in split.changes
+            if key in {self._key(source, change.table), self._key(source, change.renamed or "")}
+        )
 
     def _read(
         self, taken: Mapping[str, Taken], asides: Asides, again: Again

@@ -242,7 +242,7 @@ def _gone(group: _Group, name: str) -> PipelineError:
     tables = ", ".join(sorted(group.keys))
     return PipelineError(
         f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
-        "it was set aside: bring the files back, or create a new lake"
+        "it was set aside: bring the files back (and give this source), or create a new lake"
     )
 
 
