@@ -229,6 +229,25 @@ def test_a_server_is_asked_for_its_log_again(story, tmp_path):
     assert [each.name for each in sources.parent.iterdir()] == [sources.name]
 
 
+def test_a_lake_that_begins_in_the_middle(story, tmp_path):
+    """What was before is not read when a table is taken up from the begin."""
+    lake, server = tmp_path / "lake", story.server
+    for name in (BAD, GOOD):
+        server.execute(f"DELETE FROM {name} WHERE id > 1")
+    server.connection.commit()
+    end = server.binlogs()[-1]
+    place = f"{end.name}:{end.stat().st_size}"
+    story.change()
+    url = url_of(server, f"ssl_mode=DISABLED&position={place}")
+    options = {"tables": f"{DATABASE}.*"}
+    with failing():
+        assert run(url, lake, **options).set_aside.keys() == {BAD}
+    assert run(url_of(server), lake, retry_tables=BAD, **options).set_aside == {}
+    good, bad = read(lake, GOOD), read(lake, BAD)
+    assert sorted(bad["id"].to_pylist()) == sorted(good["id"].to_pylist())
+    assert read(lake, BAD, "changelog").num_rows == read(lake, GOOD, "changelog").num_rows
+
+
 def run(url, lake, **options):
     """One run, in this process."""
     real = Workers.__init__

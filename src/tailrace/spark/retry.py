@@ -18,6 +18,7 @@ from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.paths import within
+from tailrace.spark.server_start import load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
 
@@ -188,7 +189,9 @@ class _Retry:
         state: SourceState | None = None
         if place:
             state = self._store.manifest.points[self._group.source][place]
-        inflow = Inflow(series, state, self._sources.given, hold=False)
+        written = self._store.sources / f"{self._group.source}.begin.json"
+        begin = load(written) if state is None and written.exists() else None
+        inflow = Inflow(series, state, self._sources.given, hold=False, begin=begin)
         inflow.look(series)
         taken = inflow.take()
         found = []
