@@ -136,6 +136,28 @@ def test_an_observer_that_fails_ends_the_feed(server, where):
     for _ in range(2):
         with pytest.raises(ObserverError, match=f"failed in {where}: ValueError: no"):
             drain(feed, copy)
-    assert len(stops) == 1
-    feed.close()
-    assert len(stops) == 1
+    assert not stops
+    for _ in range(2):
+        feed.close()
+        assert len(stops) == 1
+
+
+def test_user_variables_of_the_session(server):
+    found = []
+
+    class Asks(RelayIoObserver):
+        def before_request_transmit(self, io, flags):
+            session = io.connection
+            session.query("SET @whole = 42, @`odd ``name` = 'text', @part = 1.5e0")
+            found.append(session.get_user_var_int("whole"))
+            found.append(session.get_user_var_real("part"))
+            found.append(session.get_user_var_str("odd `name"))
+            found.append(session.get_user_var_int("never_set"))
+            found.append(session.get_user_var_real("never_set"))
+            found.append(session.get_user_var_str("never_set"))
+            return flags
+
+    feed = Feed(source_of(server), start="now", delegate=RelayIoDelegate([Asks()]))
+    with feed:
+        feed.take(DEADLINE)
+    assert found == [42, 1.5, "text", None, None, None]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
@@ -302,6 +305,36 @@ def test_a_given_id_that_another_replica_has(source_server):
             with opened(given, Identity(uuid=other.uuid)) as restarted:
                 restarted.prepare(OLDEST)
     wait_for(lambda: not any(row[0] == 4712 for row in registered(source_server)))
+
+
+READER = """
+import sys
+from tailrace.live.feed import Feed
+from tailrace.live.url import Source
+
+feed = Feed(Source.parse(sys.argv[1]), start="now")
+feed.take()
+print("reads", flush=True)
+feed.take()
+"""
+
+
+def test_a_given_id_that_a_reader_had_who_was_killed(source_server):
+    """Its source takes the connection for one that lives until it has something to send."""
+    url = f"mysql://root@127.0.0.1:{source_server.port}/?server_id=4722&heartbeat=60"
+    argv = [sys.executable, "-c", READER, url]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout.readline() == b"reads\n"
+        given = Source.parse(url)
+        with opened(given) as session, pytest.raises(DuplicateServerId, match="4722"):
+            session.prepare(OLDEST)
+        reader.kill()
+    assert any(row[0] == 4722 for row in registered(source_server))
+    with opened(given) as session:
+        session.prepare(OLDEST)
+        assert session.identity.server_id == 4722
+    source_server.rotate()
+    wait_for(lambda: not any(row[0] == 4722 for row in registered(source_server)))
 
 
 def test_the_sources_own_id(source_server):

@@ -9,7 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 import tailrace
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import DuplicateServerId, StorageError, UsageError
+from tailrace.live.chunks import FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.url import Source
 from tailrace.observers import RelayFlag, RelayIoObserver
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
@@ -18,6 +21,8 @@ from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
 from tests.replication.conftest import end_of, insert, rotate, same, settle, url_of
 from tests.waiting import wait_for
+
+HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
 
 def test_all_that_is_there(source, folder):
@@ -328,3 +333,55 @@ def test_progress(source, folder, receiving):
     assert last.gtid == last_gtid(source)
     assert run.stop().received == reports[-1].received
     assert reports[-1].done
+
+
+class Calls(RelayIoObserver):
+    def __init__(self):
+        self.calls = []
+
+    def thread_stop(self, io):
+        self.calls.append("stop")
+
+    def after_queue_event(self, io, event, flags):
+        self.calls.append("queue")
+
+    def after_reset_replica(self, io):
+        self.calls.append("reset")
+
+
+def test_observers_are_told_of_the_end_behind_all_events(source, folder):
+    insert(source, [5])
+    seen = Calls()
+    Receiver(url_of(source), folder, follow=False, observers=[seen]).run()
+    assert seen.calls.count("queue") > 5
+    assert seen.calls.index("stop") == len(seen.calls) - 1
+
+
+def test_a_reset_begins_anew(source, folder):
+    insert(source, [5])
+    seen = Calls()
+    receiver = Receiver(url_of(source), folder, follow=False, observers=[seen])
+    receiver.run()
+    (folder / "notes.txt").write_text("mine")
+    receiver.reset()
+    assert seen.calls[-1] == "reset"
+    assert receiver.position is None
+    assert {path.name for path in folder.iterdir()} <= {"notes.txt", "receiver.lock"}
+    (folder / "notes.txt").unlink()
+    receiver.run()
+    same(source, folder)
+
+
+def test_a_server_id_that_another_reader_has(source, folder):
+    url = url_of(source, "?server_id=4721")
+    with Feed(Source.parse(url), start="oldest") as feed:
+        assert isinstance(feed.take(30), FileBegin)
+        with pytest.raises(DuplicateServerId, match="4721"):
+            Receiver(url, folder, follow=False).run()
+        rotate(source)
+        while not (feed.position.file, 4) >= (source.binlogs()[-1].name, 4):
+            assert feed.take(30) is not None
+        assert feed.reconnects == 0
+    wait_for(lambda: not any(row[0] == 4721 for row in source.query(HOSTS[source.flavour])))
+    Receiver(url, folder, follow=False).run()
+    same(source, folder)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tailrace.selection import Start
 
 _log: Final = logging.getLogger("tailrace.live")
+_LOOK_SECONDS: Final = 2.0
+"""A quiet source is asked where its log ends no more often than so, however fast its heartbeats."""
 
 
 class Feed(Closing):
@@ -116,6 +118,7 @@ class Feed(Closing):
         self._said = ""
         self._vanished_at: Position | None = None
         self._may_ask = True
+        self._next_look = monotonic() + _LOOK_SECONDS
         self._lock = RLock()
         self._closing = self._started = self._over = False
         self._failure: BaseException | None = None
@@ -208,14 +211,14 @@ class Feed(Closing):
                 item = self._take(deadline)
             except TailraceError as error:
                 self._failure = error
-                self._stop(error)
+                self._stop()
                 raise
-            except BaseException as error:  # an interrupt: what was about to be given is lost
+            except BaseException:  # an interrupt: what was about to be given is lost
                 self._failure = LocalProtocolError(
                     f"{self.source.name}: the feed was interrupted inside take: make another, to go"
                     " on behind what was taken"
                 )
-                self._stop(error)
+                self._stop()
                 raise
             if item is END or self._closing:
                 self._over = True
@@ -295,8 +298,9 @@ class Feed(Closing):
         """
         place = link.dump.place
         place.quiet = 0
-        if not self._may_ask:
+        if not self._may_ask or monotonic() < self._next_look:
             return
+        self._next_look = monotonic() + _LOOK_SECONDS
         try:
             with Session.open(
                 self.source, link.session.host, self.identity, wake=self._woken
@@ -353,24 +357,28 @@ class Feed(Closing):
             self._heard = (link.dump.place.heard, link.arrivals.heard_at)
             link.close()
 
-    def _stop(self, error: BaseException | None = None) -> None:
-        """The reader ends."""
+    def _stop(self) -> None:
+        """Nothing more is read."""
         self._drop()
         self._mode.close()
-        if not self._started or self._delegate is None:
-            return
+
+    def _tell_stop(self) -> None:
+        """Tell observers that the reader ended, once."""
         delegate, self._delegate = self._delegate, None
+        if not self._started or delegate is None:
+            return
         try:
             delegate.thread_stop(self.io)
         except TailraceError as second:
-            if error is None:
+            if self._failure is None:
                 raise
-            error.add_note(f"and then: {second}")
+            self._failure.add_note(f"and then: {second}")
 
     def close(self) -> None:
         """Close the connection; a take that waits gives END, and so does each later one.
 
-        From any thread. A connection that is being made is given up.
+        From any thread. A connection that is being made is given up. Observers are told here that
+        the reader ended: what was taken may have been queued until now.
         """
         self._closing = True
         with suppress(OSError):
@@ -381,3 +389,4 @@ class Feed(Closing):
                 self._stop()
             self._wake.close()
             self._woken.close()
+            self._tell_stop()

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, ServerError
 from tailrace.live.bounded import Patience, send
 from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
@@ -80,6 +80,28 @@ class NetService:
         """One statement's rows. Raises ServerError, ConnectionLost."""
         return _rows(self._connection, sql, self._name)
 
+    def get_user_var_int(self, name: str) -> int | None:
+        """A session's user variable as an integer."""
+        value = self._user_variable(f"CAST({_variable(name)} AS SIGNED)")
+        return None if value is None else int(value)
+
+    def get_user_var_real(self, name: str) -> float | None:
+        """A session's user variable as a number of double precision."""
+        value = self._user_variable(f"{_variable(name)} + 0e0")
+        return None if value is None else float(value)
+
+    def get_user_var_str(self, name: str) -> str | None:
+        """A session's user variable as text."""
+        value = self._user_variable(f"CAST({_variable(name)} AS CHAR)")
+        return None if value is None else str(value)
+
+    def _user_variable(self, expression: str) -> Any:
+        asked = f"SELECT {expression}"
+        rows = self.query(asked)
+        if len(rows) != 1 or len(rows[0]) != 1:
+            raise MalformedPacket(f"{self._name}: {asked} was not answered with one value")
+        return rows[0][0]
+
     def kill(self) -> None:
         """End the server's thread of this connection, over another one."""
         with _translated(self._name):
@@ -91,6 +113,10 @@ class NetService:
                 raise
         finally:
             self._other.close()
+
+
+def _variable(name: str) -> str:
+    return "@`" + name.replace("`", "``") + "`"
 
 
 def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:

@@ -25,7 +25,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.answers import Answer
 from tailrace.live.connect import check_version, connect
 from tailrace.live.driver import err
-from tailrace.live.identity import free_server_id
+from tailrace.live.identity import free_server_id, is_left_over, reported_host
 from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.log_name import LogName
@@ -298,18 +298,21 @@ class Session(Closing):
         end = len(record) - (CHECKSUM_SIZE if self.checksum == "CRC32" else 0)
         return LogName.given_by(self.name, bytes(record[_ROTATE_NAME:end]))
 
-    def _replicas(self) -> dict[int, str | None]:
-        """The replicas that the source knows: server id and UUID, as far as it has one and we may
-        see them.
+    def _replicas(self) -> dict[int, tuple[str, str | None]]:
+        """The replicas that the source knows: server id, the host that it reports, and its UUID, as
+        far as it has one and we may see them.
         """
         new = self.flavour is Flavour.MYSQL and self.version >= (8, 0, 22)
         try:
-            found = self.ask("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
+            found = self.ask("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", 2)
         except AccessDenied:
             return {}
         uuids = self.flavour is Flavour.MYSQL
         return {
-            found.whole(0, row): found.text_or_none(-1, row) if uuids else None
+            found.whole(0, row): (
+                found.text_or_none(1, row) or "",
+                found.text_or_none(-1, row) if uuids else None,
+            )
             for row in range(len(found))
         }
 
@@ -318,11 +321,12 @@ class Session(Closing):
         wanted = self.source.server_id
         if identity.server_id is None or wanted not in {None, identity.server_id}:
             taken = self._replicas()
-            if wanted in taken and taken[wanted] != identity.uuid:
+            host, uuid = taken.get(wanted, ("", identity.uuid)) if wanted else ("", identity.uuid)
+            if uuid != identity.uuid and not is_left_over(host):
                 raise DuplicateServerId(
                     f"{self.name}: another replica reads with the server id {wanted}: give another,"
                     " or leave it out for one that is free (a connection that was just broken off"
-                    " is known to the source for another heartbeat period)"
+                    " by another machine is known to the source for another heartbeat period)"
                 )
             identity.server_id = wanted or free_server_id({*taken, self.server_id})
         if identity.server_id == self.server_id:
@@ -362,7 +366,7 @@ class Session(Closing):
 
     def _register(self) -> None:
         assert self.identity.server_id is not None  # noqa: S101 - claimed before
-        payload = RegisterReplica(self.identity.server_id).encode()
+        payload = RegisterReplica(self.identity.server_id, reported_host()).encode()
         connection: Any = self.connection
         try:
             connection._execute_command(payload[0], payload[1:])  # noqa: SLF001 - no other way

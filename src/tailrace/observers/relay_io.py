@@ -60,7 +60,7 @@ class RelayIoObserver:
         """A reader begins; it has no connection yet."""
 
     def thread_stop(self, io: RelayIo) -> None:
-        """A reader ends, whatever the reason, after its connection was closed."""
+        """A reader ends, whatever the reason, after its connection was closed: the last call."""
 
     def before_request_transmit(self, io: RelayIo, flags: int) -> int:  # noqa: ARG002 - for subclasses
         """Connected and registered, before the dump is requested: at each connection anew.
@@ -83,4 +83,4 @@ class RelayIoObserver:
         """
 
     def after_reset_replica(self, io: RelayIo) -> None:
-        """The reader forgot its source and what it had read of it."""
+        """The reader forgot its source and what it had read of it (`Receiver.reset`)."""

@@ -35,6 +35,17 @@ class ConnectionService(Protocol):
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
         """Run one statement; its rows, none for one that has no result."""
 
+    def get_user_var_int(self, name: str) -> int | None:
+        """A user variable of this connection's session (``@name``) as an integer; None for NULL,
+        and where it was not set. As `query`.
+        """
+
+    def get_user_var_real(self, name: str) -> float | None:
+        """The same as a number of double precision."""
+
+    def get_user_var_str(self, name: str) -> str | None:
+        """The same as text."""
+
     def kill(self) -> None:
         """Have the server end this connection's thread, asked for over a second connection.
 

@@ -18,7 +18,8 @@ from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
 from tailrace.live.retry import Attempts
 from tailrace.live.url import Source
-from tailrace.observers import RelayIoDelegate
+from tailrace.log_name import LogName
+from tailrace.observers import RelayIo, RelayIoDelegate
 from tailrace.replication.copy import Copy
 from tailrace.replication.copy_folder import CopyFolder, open_folder
 from tailrace.replication.copy_writer import CopyWriter, SyncFirst
@@ -27,7 +28,7 @@ from tailrace.replication.meter import Meter
 from tailrace.replication.retain import Retention
 from tailrace.replication.source_end import SourceEnd
 from tailrace.replication.start import begin_of
-from tailrace.replication.state import ReceiverState
+from tailrace.replication.state import STATE_NAME, ReceiverState
 from tailrace.replication.syncing import SyncPolicy
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.chunks import Item
-    from tailrace.log_name import LogName
     from tailrace.observers import RelayIoObserver
     from tailrace.position import Position
     from tailrace.replication.progress import Progress
     from tailrace.storage.keyring.base import Keyring
 
 _log: Final = logging.getLogger("tailrace.receiver")
+_INDEX: Final = ".index"
 _LOOK_SECONDS: Final = 0.1
 """So often a receiver looks, while nothing comes, whether it is to stop."""
 _PATIENCE: Final = 10.0
@@ -150,15 +151,36 @@ class Receiver:
         self.state = "stopped"
         return done
 
+    def reset(self) -> None:
+        """Forget the source: remove the copy, its index, and whose it was, as RESET REPLICA does.
+
+        The next run begins a new copy. Observers are told (``after_reset_replica``). Raises
+        UsageError where this receiver runs, StorageError where another does.
+        """
+        if self.state == "running":
+            raise UsageError("this receiver runs: stop it before its copy is removed")
+        folder = self._open()
+        unlock = folder.lock()
+        try:
+            for name in folder.names():
+                log = LogName.parse(name.removesuffix(_INDEX) + ".000001")
+                if LogName.parse(name) or name == STATE_NAME or (name.endswith(_INDEX) and log):
+                    folder.remove(name)
+        finally:
+            unlock()
+        self.position = None
+        if self._delegate is not None:
+            self._delegate.after_reset_replica(RelayIo(user=self.source.user))
+
     def _receive(self, folder: CopyFolder) -> Progress:
-        state = ReceiverState.load(folder) or ReceiverState(server_id=self.source.server_id)
+        state = ReceiverState.load(folder) or ReceiverState()
         if state.encrypted and not folder.encrypting:
             folder.encrypt()
         copy = Copy(folder, state.base)
         copy.recover(state.mark)
         writer = CopyWriter(copy, self._policy, delegate=self._delegate, waiting=self._pending)
         self._first.writer = writer
-        identity = Identity(self.source.server_id or state.server_id, state.uuid)
+        identity = Identity(state.server_id, state.uuid)
         end = SourceEnd(self.source, identity)
         meter = Meter(self.source.name, writer, end, self._on_progress, self._every)
         try:
