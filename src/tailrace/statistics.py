@@ -8,12 +8,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tailrace.events import TransactionPayloadEvent
+from tailrace.reader import Step
 from tailrace.records import Changes
 from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from tailrace.position import Position
-    from tailrace.reader import Group, Reader, Step
+    from tailrace.reader import Group, Reader
     from tailrace.records import Change
 
 
@@ -79,11 +82,16 @@ class Statistics:
     _current: TransactionCounts | None = None
     _group: Group | None = None
 
-    def read(self, reader: Reader) -> None:
-        """Count all that a reader gives."""
+    def read(
+        self, reader: Reader, parts: Iterable[Step | Callable[[Statistics], None]] | None = None
+    ) -> None:
+        """Count all that a reader gives: its steps, or ``parts``: steps and what counts others."""
         changes = Changes(reader, statements="skip")
         ends: dict[str, int] = {}
-        for step in reader:
+        for step in reader if parts is None else parts:
+            if not isinstance(step, Step):
+                step(self)
+                continue
             event = step.event
             self._count_event(step)
             ends[event.file or ""] = event.end_offset or 0
@@ -99,6 +107,30 @@ class Statistics:
         self.statement_changes += changes.skipped_statements
         self.taken_back += changes.taken_back
         self.unfinished += changes.unfinished
+
+    def add_table(self, name: str, counts: Mapping[str, int]) -> None:
+        """Count more rows of a table, by operation, and ``bytes``."""
+        table = self.tables.setdefault(name, TableCounts())
+        for kind, number in counts.items():
+            setattr(table, kind, getattr(table, kind) + number)
+
+    def add_events(self, name: str, number: int, size: int) -> None:
+        """Count more events of a type."""
+        known = self.events.setdefault(name, EventCounts())
+        known.events += number
+        known.bytes += size
+
+    def add_time(self, first: int, last: int) -> None:
+        """Take in the seconds of events, 0 for none."""
+        self.first = min(self.first or first, first or self.first)
+        self.last = max(self.last, last)
+
+    def add_transaction(self, transaction: TransactionCounts) -> None:
+        """Take in a transaction, in the log's order: is it among the largest?"""
+        self._close()
+        self._group = None
+        self._current = transaction
+        self._close()
 
     @property
     def largest(self) -> list[TransactionCounts]:

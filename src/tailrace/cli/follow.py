@@ -6,6 +6,8 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from tailrace.cli.lines import write_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -73,17 +75,6 @@ class Lines:
             self._block.clear()
             self._size = 0
             self._write(text)
-
-
-def write_bytes(out: TextIO, data: memoryview) -> None:
-    """Write text that is UTF-8 already, past what the stream would do to encode it."""
-    buffer = getattr(out, "buffer", None)
-    if buffer is None:
-        out.write(str(data, "utf-8"))
-        return
-    out.flush()
-    while data:
-        data = data[buffer.write(data) :]
 
 
 class Ending:

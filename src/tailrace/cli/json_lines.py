@@ -51,6 +51,6 @@ def _lines(piece: Piece, file: str) -> list[Lines]:
     from tailrace.columns.record_json import record_lines  # noqa: PLC0415 - it needs pyarrow
 
     def made(schema: TableSchema, batch: pa.RecordBatch) -> Lines:
-        return record_lines(batch, schema, file).printable(printable_json)
+        return record_lines(batch, schema, file, piece.start).printable(printable_json)
 
     return [made(schema, batch) for schema, batch in piece.batches()]

@@ -6,6 +6,7 @@ So small logs are read as events; so are logs of servers and those that are foll
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -25,29 +26,40 @@ LEAST: Final = 1 << 20
 """Bytes of a log from which on kernels are faster."""
 LEAST_UNCOMPILED: Final = 64 << 20
 """The same where they have to be compiled first."""
+_READING: Final = ("plan_events", "decode_rows", "hash_bytes")
 _NEEDED: Final = ("numpy", "pyarrow", "llvmlite", "numba")
 
 
-def reader_for(log: LogSeries | Transport, *, follow: bool) -> type[Reader]:
-    """The class of the reader that is fastest for a log."""
-    if follow or not isinstance(log, LogSeries) or any(file.joined for file in log.files):
+JSON: Final = ("record_json", "odd_lines", "gather_lines")
+TEXT: Final = ("row_text", "transaction_lines", "list_events", "odd_lines", "gather_lines")
+COUNT: Final = ("list_events",)
+CHECK: Final = ("list_events", "json_text")
+
+
+def reader_for(log: LogSeries | Transport, kernels: tuple[str, ...]) -> Callable[..., Reader]:
+    """What makes the reader that is fastest for a log of which these kernels make an output."""
+    if not isinstance(log, LogSeries) or any(file.joined for file in log.files):
         return Reader
     size = sum(file.size for file in log.files)
     if size < LEAST or not all(map(find_spec, _NEEDED)):
         return Reader
     from tailrace.columns import native  # noqa: PLC0415 - only where it is of use
 
-    names = native.PRINTING | {"plan_events", "decode_rows", "hash_bytes"}
-    if size < LEAST_UNCOMPILED and not native.is_compiled(*names):
+    if size < LEAST_UNCOMPILED and not native.is_compiled(*_READING, *kernels):
         return Reader
     from tailrace.columns.stretches import StretchReader  # noqa: PLC0415 - it needs pyarrow
 
-    return StretchReader
+    return partial(StretchReader, columns=() if kernels is COUNT else None)
+
+
+def with_kernels(reader: Reader) -> bool:
+    """Whether a reader may give stretches."""
+    return hasattr(reader, "parts")
 
 
 def parts(reader: Reader) -> Iterator[Step | Stretch]:
     """What a reader gives: steps, and stretches where it has any."""
-    found = getattr(reader, "parts", None)
+    found: Callable[[], Iterator[Step | Stretch]] | None = getattr(reader, "parts", None)
     return iter(reader) if found is None else found()
 
 

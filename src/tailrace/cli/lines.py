@@ -59,8 +59,18 @@ class PlainOutput:
         self._stream = stream
         self._held: list[str] = []
         self._size = 0
+        self.skip = 0
+        """Lines that are left out next: they are written already."""
+
+    def bytes(self, data: memoryview) -> None:
+        """Write lines that are printable and in UTF-8."""
+        self.close()
+        write_bytes(self._stream, data)
 
     def line(self, *pieces: Piece) -> None:
+        if self.skip:
+            self.skip -= 1
+            return
         text = printable("".join(text for text, _ in pieces), keep="\t")
         self._held.append(text)
         self._size += len(text)
@@ -84,6 +94,17 @@ class PlainOutput:
             self._stream.write("\n".join(self._held) + "\n")
             self._held.clear()
             self._size = 0
+
+
+def write_bytes(out: TextIO, data: memoryview) -> None:
+    """Write text that is UTF-8 already, past what the stream would do to encode it."""
+    buffer = getattr(out, "buffer", None)
+    if buffer is None:
+        out.write(str(data, "utf-8"))
+        return
+    out.flush()
+    while data:
+        data = data[buffer.write(data) :]
 
 
 class TerminalOutput:

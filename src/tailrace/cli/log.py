@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from tailrace.cli.event_json import event_json
 from tailrace.cli.follow import Lines, until_stopped
 from tailrace.cli.json_lines import json_lines
+from tailrace.cli.kernels import JSON, TEXT
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     Exclude,
@@ -148,7 +149,7 @@ def log(
         gtids=not skip_gtids,
         names=None if as_ == "raw" else names,
         rows=as_ != "raw",
-        kernels=as_ == "json" and not events,
+        kernels=_kernels(as_, out, events=events, hexdump=hexdump),
     )
     if into is not None:
         read = list(chosen)
@@ -172,6 +173,15 @@ def log(
         read.append(reader)
     check_tables(wants, read, names)
     return status
+
+
+def _kernels(how: str, out: TextIO, *, events: bool, hexdump: bool) -> tuple[str, ...]:
+    """The kernels that write an output; none for what is made event by event, or has colours."""
+    if how == "json" and not events:
+        return JSON
+    if how == "text" and not hexdump and not out.isatty():
+        return TEXT
+    return ()
 
 
 def _raw(

@@ -230,7 +230,7 @@ def readers(
     skip_checksums: bool = False,
     names: Mapping[str, str] | None = None,
     rows: bool = True,
-    kernels: bool = False,
+    kernels: tuple[str, ...] = (),
     picks: Sequence[GroupFilter] = (),
     gtids: bool = True,
 ) -> Iterator[Reader]:
@@ -238,7 +238,8 @@ def readers(
 
     ``names`` are databases to rename; ``wants`` is then asked for the new names. Without ``rows``
     no table is resolved: events are all that is looked at. What is to be followed is one log.
-    With ``kernels`` the reader may be one that gives stretches, too (`tailrace.cli.kernels`).
+    With the names of ``kernels`` the reader may be one that gives stretches, too
+    (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
     logs = find_logs(sources, keyring, follow=follow)
@@ -254,7 +255,7 @@ def readers(
         )
     catalogue = known_tables(schema)
     for each in logs:
-        make = reader_for(each, follow=follow) if kernels else Reader
+        make = reader_for(each, kernels) if kernels and not follow else Reader
         yield (partial(RenamingReader, names=names) if names else make)(
             each,
             follow=follow,

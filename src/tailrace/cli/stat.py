@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from tailrace.cli.counted import counted_parts
+from tailrace.cli.kernels import COUNT, with_kernels
 from tailrace.cli.lines import output_to, size
 from tailrace.cli.options import (
     Exclude,
@@ -66,10 +68,11 @@ def stat(
         keyring=keyring,
         skip_checksums=skip_checksums,
         picks=picked_transactions(include_gtids, exclude_gtids, server_id),
+        kernels=COUNT,
     )
     for reader in chosen:
         found = Statistics()
-        found.read(reader)
+        found.read(reader, counted_parts(reader, found.most) if with_kernels(reader) else None)
         if as_ == "json":
             text = json.dumps(_record(reader.name, found), ensure_ascii=False)
             stream.write(printable_json(text) + "\n")

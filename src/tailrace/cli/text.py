@@ -5,10 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from tailrace.cli.kernels import parts, written
+from tailrace.cli.lines import PlainOutput
 from tailrace.cli.values import row_pieces, statement_lines
 from tailrace.constants import HEADER_SIZE, EventType
 from tailrace.events import (
     AnnotateRowsEvent,
+    DecodeContext,
     FormatDescription,
     FormatDescriptionEvent,
     IncidentEvent,
@@ -22,14 +25,21 @@ from tailrace.events import (
     UserVarEvent,
     XaPrepareEvent,
 )
+from tailrace.position import Position
+from tailrace.printable import printable
+from tailrace.reader import Group, Step
 from tailrace.rows.row import RowSet
 from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tailrace.cli.lines import Output
+    from tailrace.columns.lines import Lines
+    from tailrace.columns.stretches import Stretch
     from tailrace.events import Event
-    from tailrace.reader import Group, Reader, Step
+    from tailrace.reader import Reader
 
 _SILENT: Final = frozenset({b"BEGIN", b"COMMIT"})
 _ROWS_OF_OLD: Final = frozenset(
@@ -40,6 +50,14 @@ _ROWS_OF_OLD: Final = frozenset(
         EventType.PARTIAL_ROW_DATA,
     }
 )
+
+
+_SOME: Final = Group(Position("", 0), None, None, 0)
+"""A transaction of a stretch: what is shown last of it is not known one by one."""
+
+
+def _fit(lines: Lines) -> Lines:
+    return lines.printable(lambda line: printable(line, keep="\t"), keep="\t")
 
 
 class TextView:
@@ -62,12 +80,41 @@ class TextView:
 
     def show(self, reader: Reader) -> None:
         """Write all of a reader's steps."""
-        for step in reader:
-            self._step(step, reader)
+        for part in parts(reader):
+            if isinstance(part, Step):
+                self._step(part, reader)
+            else:
+                self._stretch(part, reader)
         if reader.inside and self._shown is not None:
             what = "stopped" if reader.stopped else "the log ends"
             self._note(f"{what} inside this transaction", "alarm")
         self._file = None
+
+    def _stretch(self, stretch: Stretch, reader: Reader) -> None:
+        """Write a stretch's lines; those that come again as steps' are left out then."""
+        from tailrace.columns.row_text import TransactionText  # noqa: PLC0415 - it needs pyarrow
+
+        out = self._out
+        if not isinstance(out, PlainOutput):
+            raise TypeError("lines that are made together have no colours")
+
+        def statement(raw: bytes, offset: int) -> list[str]:
+            context = DecodeContext(reader.format, reader.format.checksum_algorithm)
+            event = context.decode(raw, file=stretch.file, offset=offset, verify_checksum=False)
+            if not isinstance(event, RowsQueryEvent | AnnotateRowsEvent):
+                raise event.error("a statement's text was expected")
+            return [f"  --{line[1:]}" for line in statement_lines(event.sql)]
+
+        text = TransactionText(stretch.file, None if self._only_rows else statement)
+
+        def made() -> Iterator[memoryview]:
+            out.skip = yield from written(
+                stretch, lambda piece, _: [_fit(each) for each in text.lines(piece)]
+            )
+
+        for data in made():
+            self._shown = self._shown or _SOME
+            out.bytes(data)
 
     def _step(self, step: Step, reader: Reader) -> None:
         event = step.event

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailrace.cli.kernels import CHECK, parts, reader_for
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.printable import one_line
-from tailrace.reader import Reader
+from tailrace.reader import Reader, Step
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import Logical
 from tailrace.storage import LogSeries
@@ -17,8 +18,8 @@ from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Output
+    from tailrace.columns.stretches import Stretch
     from tailrace.position import Position
-    from tailrace.reader import Step
     from tailrace.rows.image import Image
     from tailrace.rows.schema import TableSchema
     from tailrace.schema import Catalogue
@@ -56,9 +57,13 @@ def _verify_series(
         alone = LogSeries(series.name, (file,))
         counts = _Counts()
         try:
-            reader = Reader(alone, catalogue=catalogue, verify_checksums=verify_checksums)
-            for step in reader:
-                _count(step, counts)
+            make = reader_for(alone, CHECK)
+            reader = make(alone, catalogue=catalogue, verify_checksums=verify_checksums)
+            for part in parts(reader):
+                if isinstance(part, Step):
+                    _count(part, counts)
+                else:
+                    _check(part, counts)
             catalogue = reader.catalogue
         except TailraceError as error:
             good = False
@@ -110,6 +115,20 @@ def _count(step: Step, counts: _Counts) -> None:
     elif isinstance(event, FormatDescriptionEvent):
         description = event.description
         counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
+
+
+def _check(stretch: Stretch, counts: _Counts) -> None:
+    """Check a stretch by kernels; what they cannot is checked event by event."""
+    from tailrace.columns.counts import check  # noqa: PLC0415 - it needs pyarrow
+
+    try:
+        found = check(stretch)
+    except (TailraceError, UnicodeError, MemoryError):
+        stretch.rejected = True
+        return
+    counts.events += sum(number for number, _ in found.events.values())
+    counts.transactions += found.transactions
+    counts.rows += found.rows
 
 
 def _judged(schema: TableSchema) -> list[int]:

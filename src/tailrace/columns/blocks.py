@@ -101,7 +101,7 @@ class Blocks(Closing):
 
     def check_magic(self) -> None:
         """Read the first four bytes; raises `BadMagic` where they are not a log's."""
-        magic = b"".join(self._pieces(0, len(MAGIC)))
+        magic = b"".join(self.read_some(0, len(MAGIC)))
         if magic != MAGIC:
             raise BadMagic("this is not a binary log", file=self.name, offset=0)
         self.offset = 4
@@ -162,13 +162,13 @@ class Blocks(Closing):
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Bytes of the file, in pieces. Raises `TruncatedEvent` where the file is shorter."""
-        for piece in self._pieces(start, end):
+        for piece in self.read_some(start, end):
             start += len(piece)
             yield piece
         if start < end:
             raise TruncatedEvent("the file ends inside the event")
 
-    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+    def read_some(self, start: int, end: int) -> Iterator[bytes]:
         """Bytes of the file; it ends where the file does. Others may read between the pieces."""
         while start < end:
             self._file.seek(start)

@@ -30,22 +30,34 @@ class Lines:
     """Lines with their ends, and the place of each in the log.
 
     ``text`` are the bytes, ``offsets`` (int32) where each line begins in them and where the last
-    ends; ``high`` and ``low`` (uint64) are the halves of ``_seq``.
+    ends; ``keys`` (int64) order the lines of a file: 32 bits of the event's offset from some
+    place on, and 32 of the row's number in it.
     """
 
     text: Array
     offsets: Array
-    high: Array
-    low: Array
+    keys: Array
 
     @classmethod
-    def of(cls, texts: pa.StringArray, batch: pa.RecordBatch) -> Lines:
-        """A batch's rows as a kernel wrote them, in texts without nulls."""
+    def of_rows(cls, texts: pa.StringArray, batch: pa.RecordBatch, start: int) -> Lines:
+        """A batch's rows as a kernel wrote them, in texts without nulls.
+
+        ``start`` is the offset from which on those in the keys count.
+        """
+        column = batch.column("_seq")
+        places = np.frombuffer(column.buffers()[1], np.int64, 2 * len(batch), 16 * column.offset)
+        low = places[::2]
+        offsets = (places[1::2] & 0xFFFFFFF) << 16 | (low >> 48 & 0xFFFF)
+        return cls.of(texts, (offsets - start) << 32 | (low & 0xFFFFFFFF))
+
+    @classmethod
+    def of(cls, texts: pa.StringArray, keys: Array) -> Lines:
+        """Texts as a kernel wrote them; nulls are no lines, and have no keys."""
         _, offsets, data = texts.buffers()
         bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
-        column = batch.column("_seq")
-        places = np.frombuffer(column.buffers()[1], np.uint64, 2 * len(batch), 16 * column.offset)
-        return cls(np.frombuffer(data, np.uint8), bounds, places[1::2], places[::2])
+        if texts.null_count:
+            bounds = np.append(bounds[:-1][np.asarray(texts.is_valid())], bounds[-1])
+        return cls(np.frombuffer(data, np.uint8), bounds, keys)
 
     def printable(self, escape: Callable[[str], str], keep: str = "") -> Lines:
         """The lines with those through ``escape`` that hold what must not be printed.
@@ -82,11 +94,12 @@ class Lines:
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
         text = np.frombuffer(b"".join(pieces), np.uint8)
-        return Lines(text, offsets.astype(np.int32), self.high, self.low)
+        return Lines(text, offsets.astype(np.int32), self.keys)
 
 
 def in_order(runs: Sequence[Lines]) -> Array:
     """The lines of several tables in the log's order; each run is in order already."""
+    runs = [run for run in runs if len(run.offsets) > 1]
     if len(runs) == 1:
         return runs[0].text[: int(runs[0].offsets[-1])]
     if not runs:
@@ -95,9 +108,7 @@ def in_order(runs: Sequence[Lines]) -> Array:
         [run.offsets[:-1].astype(np.int64) + run.text.ctypes.data for run in runs]
     )
     sizes = np.concatenate([np.diff(run.offsets) for run in runs]).astype(np.int64)
-    order = np.lexsort(
-        (np.concatenate([run.low for run in runs]), np.concatenate([run.high for run in runs]))
-    )
+    order = np.argsort(np.concatenate([run.keys for run in runs]), kind="stable")
     out = np.empty(int(sizes.sum()), np.uint8)
     frame = np.zeros(f.LINES_WORDS, np.int64)
     frame[f.L_ROWS] = len(order)

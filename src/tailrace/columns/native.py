@@ -51,6 +51,9 @@ KERNELS: dict[str, tuple[str, int]] = {
     "charset_text": ("charset", 1),
     "row_json": ("row_json", 1),
     "record_json": ("record_json", 1),
+    "row_text": ("row_text", 1),
+    "transaction_lines": ("transactions", 1),
+    "list_events": ("transactions", 1),
     "odd_lines": ("lines", 1),
     "gather_lines": ("lines", 1),
     "encode_rows": ("encode_rows", 1),
@@ -70,7 +73,9 @@ WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "chars
 LIVE: Final = frozenset({"unframe", "find_ends"})
 """The kernels that only those need who read from a running server."""
 
-PRINTING: Final = frozenset({"record_json", "odd_lines", "gather_lines"})
+PRINTING: Final = frozenset(
+    {"record_json", "row_text", "transaction_lines", "list_events", "odd_lines", "gather_lines"}
+)
 """The kernels that only the command line needs, to print rows."""
 
 _IMPORT = re.compile(

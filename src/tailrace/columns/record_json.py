@@ -11,10 +11,8 @@ from tailrace.columns import text_frames as f
 from tailrace.columns.arrays import strings
 from tailrace.columns.lines import Lines
 from tailrace.columns.native import kernel
-from tailrace.columns.row_json import ImageFrame, null_documents
-from tailrace.columns.text_output import bits, layout, write
-from tailrace.errors import EventDecodeError
-from tailrace.rows.schema import Logical
+from tailrace.columns.row_json import check_raw, images_of, null_documents
+from tailrace.columns.text_output import layout, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,12 +24,13 @@ _RECORD: Final = 250
 """Bytes of a record, about, without its images and names."""
 
 
-def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str) -> Lines:
+def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str, start: int = 0) -> Lines:
     """A batch of one table and one file as lines. Raises EventDecodeError for what JSON has not.
 
-    Text that UTF-8 cannot hold is such, too: those who count it read it in another way.
+    Text that UTF-8 cannot hold is such, too: those who count it read it in another way. ``start``
+    is that of `Lines.of_rows`.
     """
-    _check_raw(batch, schema)
+    check_raw(batch, schema)
     frame = np.zeros(f.RECORD_WORDS, np.int64)
     held: list[Any] = []  # as long as the kernel runs
 
@@ -63,46 +62,16 @@ def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str) -> Lines
     beside = _beside(batch, schema)
     if beside is not None:
         frame[f.R_BESIDE], _, frame[f.R_BESIDE + 1] = layout(beside)
-    images = _images(batch, schema, frame)
+    images = images_of(batch, schema, frame)
     expected = (_RECORD + len(name) + len(file)) * len(batch)
     expected += sum(each.expected for each in images)
     texts = write(kernel("record_json"), frame, batch.column("_pos"), expected, "records")
-    return Lines.of(texts, batch)
-
-
-def _images(batch: pa.RecordBatch, schema: TableSchema, frame: Any) -> list[ImageFrame]:
-    """Tell the frame of both images; what it points to lives as long as the result."""
-    images = []
-    for number, name in enumerate(("before", "after")):
-        column = batch.column(name)
-        if column.null_count == len(batch):
-            continue
-        image = ImageFrame(batch, schema, "before" if number == 0 else "after")
-        images.append(image)
-        word = f.R_IMAGES + 3 * number
-        frame[word] = image.words.ctypes.data
-        frame[word + 1 : word + 3] = bits(column)
-    return images
+    return Lines.of_rows(texts, batch, start)
 
 
 def _values(array: pa.Array, width: int) -> int:
     """The address of an array's first value."""
     return int(array.buffers()[1].address + width * array.offset)
-
-
-def _check_raw(batch: pa.RecordBatch, schema: TableSchema) -> None:
-    """Raise EventDecodeError where ``_raw`` holds other values than dates and times."""
-    raw = batch.column("_raw")
-    if raw.null_count == len(batch):
-        return
-    texts = {
-        f"{image}.{column.name}"
-        for column in schema.columns
-        for image in ("before", "after")
-        if column.logical in {Logical.TEXT, Logical.JSON} or column.members is not None
-    }
-    if not texts.isdisjoint(raw.keys.unique().to_pylist()):
-        raise EventDecodeError("text that UTF-8 cannot hold")
 
 
 def _beside(batch: pa.RecordBatch, schema: TableSchema) -> pa.StringArray | None:

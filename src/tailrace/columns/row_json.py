@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns import text_frames as f
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import Column, TableSchema
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
+Label = Callable[["Column"], str]
+
+
+def json_key(column: Column) -> str:
+    """A column's name as an object's key, behind a comma."""
+    return f",{encode_basestring(column.name)}:"
+
 
 _FIXED: Final = {
     pa.int8(): f.INT8,
@@ -41,6 +48,8 @@ _FIXED: Final = {
     pa.timestamp("us", "UTC"): f.MOMENT,
     pa.duration("us"): f.SPAN,
 }
+_BEFORE_NULL: Final = np.frombuffer(f"n{JSON_SPACE}".encode(), np.uint8)
+_BEHIND_NULL: Final = np.frombuffer(f"l{JSON_SPACE}".encode(), np.uint8)
 _FRACTIONAL: Final = OLD_TEMPORAL_TYPES | {
     ColumnType.TIME2,
     ColumnType.DATETIME2,
@@ -73,15 +82,19 @@ class ImageFrame:
     """What a kernel is told of a batch's images, before or after: ``words``, a frame of
     `text_frames`. It points into the batch and into this.
 
-    ``expected`` is a guess of the documents' bytes.
+    ``label`` gives what stands before a column's value. ``expected`` guesses the texts' bytes.
     """
 
     def __init__(
-        self, batch: pa.RecordBatch, schema: TableSchema, image: Literal["before", "after"]
+        self,
+        batch: pa.RecordBatch,
+        schema: TableSchema,
+        image: Literal["before", "after"],
+        label: Label = json_key,
     ) -> None:
         images = batch.column(image)
         self._columns = [
-            _Source(images.field(number), schema.columns[_index(schema, field.name)], image)
+            _Source(images.field(number), schema.columns[_index(schema, field.name)], image, label)
             for number, field in enumerate(images.type)
         ]
         words = self._column_words = np.zeros((len(self._columns), f.COLUMN_WORDS), np.int64)
@@ -111,6 +124,38 @@ class ImageFrame:
         return str(self._columns[self.words[f.BAD_COLUMN]].column.name)
 
 
+def images_of(
+    batch: pa.RecordBatch, schema: TableSchema, frame: Any, label: Label = json_key
+) -> list[ImageFrame]:
+    """Tell a record's frame of both images; what it points to lives as long as the result."""
+    images = []
+    for number, name in enumerate(("before", "after")):
+        column = batch.column(name)
+        if column.null_count == len(batch):
+            continue
+        image = ImageFrame(batch, schema, "before" if number == 0 else "after", label)
+        images.append(image)
+        word = f.R_IMAGES + 3 * number
+        frame[word] = image.words.ctypes.data
+        frame[word + 1 : word + 3] = bits(column)
+    return images
+
+
+def check_raw(batch: pa.RecordBatch, schema: TableSchema) -> None:
+    """Raise EventDecodeError where ``_raw`` holds other values than dates and times."""
+    raw = batch.column("_raw")
+    if raw.null_count == len(batch):
+        return
+    texts = {
+        f"{image}.{column.name}"
+        for column in schema.columns
+        for image in ("before", "after")
+        if column.logical in {Logical.TEXT, Logical.JSON} or column.members is not None
+    }
+    if not texts.isdisjoint(raw.keys.unique().to_pylist()):
+        raise EventDecodeError("text that UTF-8 cannot hold")
+
+
 def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
     """The JSON record's ``_raw``: which documents of each row are JSON's null, and not SQL's."""
     names: list[str] = []
@@ -124,12 +169,21 @@ def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
             declared = schema.columns[_index(schema, column)]
             if not is_document(declared):
                 continue
-            texts = images.field(place)
-            if declared.type is not ColumnType.JSON:
-                texts = pc.utf8_trim(texts, JSON_SPACE)
-            rows = pc.indices_nonzero(pc.fill_null(pc.equal(texts, "null"), False))
-            found += [OddText(row, number << 32 | place, "null") for row in rows.to_pylist()]
+            rows = _nulls_among(images.field(place))
+            found += [OddText(row, number << 32 | place, "null") for row in rows]
     return odd_values(np.zeros((0, ODD_WORDS), np.int64), found, len(batch), names, ())
+
+
+def _nulls_among(texts: pa.StringArray) -> list[int]:
+    """The rows whose text is ``null``, with blanks around it or without."""
+    ends = _offsets(texts)
+    rows = np.flatnonzero(np.diff(ends) >= len("null"))
+    if len(rows) == 0:
+        return []
+    data = np.frombuffer(texts.buffers()[2], np.uint8)
+    fits = np.isin(data[ends[rows]], _BEFORE_NULL) & np.isin(data[ends[rows + 1] - 1], _BEHIND_NULL)
+    values = ((row, texts[row].as_py()) for row in rows[fits].tolist())
+    return [row for row, text in values if text is not None and text.strip(JSON_SPACE) == "null"]
 
 
 def _index(schema: TableSchema, name: str) -> int:
@@ -146,11 +200,12 @@ class _Source:
     array: pa.Array
     column: Column
     image: str
+    label: Label
     key: Any = None
     name: Any = None
 
     def __post_init__(self) -> None:
-        text = f",{encode_basestring(self.column.name)}:".encode()
+        text = self.label(self.column).encode()
         self.key = np.frombuffer(text.ljust(len(text) + 8), np.uint8)[: len(text)]
         self.name = np.frombuffer(f"{self.image}.{self.column.name}".encode(), np.uint8)
 
@@ -159,6 +214,7 @@ class _Source:
         words[f.KEY : f.KEY + 2] = self.key.ctypes.data, self.key.size
         words[f.NAME : f.NAME + 2] = self.name.ctypes.data, self.name.size
         words[f.INDEX] = self.column.index
+        words[f.BARE] = self.column.type is ColumnType.NEWDECIMAL
         words[f.KIND] = self._kind(words)
         if words[f.KIND] == f.NULL:
             return

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tailrace.columns import layout as k
+from tailrace.columns import text_frames as f
 from tailrace.columns.blocks import Blocks
+from tailrace.columns.native import kernel
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.walk import Walker
-from tailrace.constants import ChecksumAlgorithm, EventFlag
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
+from tailrace.events.header import EventHeader
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.reader import Reader
@@ -204,12 +207,24 @@ class Piece:
         """
         return self._planner.batches()
 
+    def events(self) -> Array:
+        """All events: address, type, size, and seconds of each (int64)."""
+        most = len(self.data) // HEADER_SIZE + 1
+        found = np.empty((most, f.EVENT_WORDS), np.int64)
+        frame = np.zeros(f.EVENTS_WORDS, np.int64)
+        frame[f.E_BEGIN] = start = int(self.data.ctypes.data)
+        frame[f.E_END] = start + len(self.data)
+        frame[f.E_OUT], frame[f.E_ROOM] = found.ctypes.data, most
+        return found[: kernel("list_events")(frame.ctypes.data)]
+
     @property
     def transactions(self) -> Array:
         """The transactions, as the plan kernel notes them (``T_...`` of `columns.layout`); in
         front of them one word for what began before.
         """
-        return self._planner.transactions
+        found = self._planner.transactions
+        behind = np.flatnonzero(found[1:, k.T_START] >= self.end)
+        return found[: 1 + int(behind[0])] if len(behind) else found
 
     @property
     def entries(self) -> Array:
@@ -265,6 +280,16 @@ class _Open:
     log: LogFile
     blocks: Blocks
     tries: _Tries = field(default_factory=_Tries)
+
+
+def _can_go_on(blocks: Blocks, offset: int) -> bool:
+    """Whether a reader of events takes an offset for an event's begin: by its header's position."""
+    head = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
+    if len(head) < HEADER_SIZE:
+        return True
+    header = EventHeader.parse(head)
+    end = (offset + header.length) & 0xFFFFFFFF
+    return header.length >= HEADER_SIZE and header.log_pos in {0, end}
 
 
 def _is_between(step: Step) -> bool:
@@ -391,6 +416,8 @@ class StretchReader(Reader):
             while True:
                 stretch = self._next(now, planner, place, limit)
                 if stretch is None or (stretch.end - place < _LEAST and place == offset):
+                    break
+                if not _can_go_on(now.blocks, stretch.end):
                     break
                 yield stretch
                 if stretch.rejected:

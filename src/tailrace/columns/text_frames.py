@@ -131,6 +131,32 @@ R_LAST: Final = 28
 begins with up to the images, and how many of these bytes its ``_seq`` ends behind."""
 RECORD_WORDS: Final = 32
 
+R_TIES: Final = 10
+"""In lines for people, in the stamp's place: address of `TIES` bytes, by tenths: whether a number
+that lies in the middle between two tenths is printed as the upper one."""
+TIES: Final = 10_000
+R_KEY: Final = 11
+"""There, too: address of the numbers of the primary key's columns, 64 bits each, and in the next
+word how many there are; 0 where the table has none."""
+
+# --- lines of transactions: the frame behind the shared words -------------------------------------
+H_ENTRIES: Final = 8
+"""Address of transactions as the plan kernel has them."""
+H_FILE: Final = 9
+"""Address and, in the next word, size of the file's name."""
+H_WORDS: Final = 11
+
+# --- events: the frame ----------------------------------------------------------------------------
+E_BEGIN: Final = 0
+"""Address of the first event, and in the next word that behind the last."""
+E_END: Final = 1
+E_OUT: Final = 2
+"""Address of room for EVENT_WORDS words an event: address, type, size, seconds."""
+E_ROOM: Final = 3
+"""How many events it has room for."""
+EVENTS_WORDS: Final = 4
+EVENT_WORDS: Final = 4
+
 # --- lines of text --------------------------------------------------------------------------------
 L_TEXT: Final = 0
 """Address of the lines, and in the next word that behind them."""
@@ -170,7 +196,9 @@ ARGUMENT: Final = 11
 """DECIMAL's scale, or the digits of a fraction."""
 UNIT: Final = 12
 """10 to the scale, where that is below 2**63."""
-COLUMN_WORDS: Final = 13
+BARE: Final = 13
+"""1 for text that stands without quotes in text: a number of more digits than 38."""
+COLUMN_WORDS: Final = 14
 
 NULL: Final = 0
 INT8: Final = 1

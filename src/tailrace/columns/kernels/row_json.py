@@ -68,7 +68,7 @@ from tailrace.columns.text_frames import (
 
 
 @helper
-def _bit(bitmap: int, index: int) -> int:
+def bit_at(bitmap: int, index: int) -> int:
     return u8(bitmap + (index >> 3)) >> (index & 7) & 1
 
 
@@ -170,7 +170,7 @@ def _put_value(out: int, column: int, row: int, frame: int, limit: int) -> int:
 
 
 @helper
-def _odd_value(frame: int, column: int, row: int) -> int:
+def odd_value(frame: int, column: int, row: int) -> int:
     """Index of the odd value that stands for a NULL of this row and column; -1 if none does."""
     ranges = get(frame, ODD)
     if ranges == 0:
@@ -192,7 +192,7 @@ def _odd_value(frame: int, column: int, row: int) -> int:
 @helper
 def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
     """Write ``null``, or the odd value that it stands for."""
-    index = _odd_value(frame, column, row)
+    index = odd_value(frame, column, row)
     if index < 0:
         put32(out, 0x6C6C756E)
         return out + 4
@@ -226,7 +226,7 @@ def put_image(out: int, row: int, frame: int, limit: int) -> int:
     for number in range(get(frame, COLUMN_COUNT)):
         column = columns + number * 8 * COLUMN_WORDS
         index = get(column, INDEX)
-        if size >= 0 and (index >= 8 * size or _bit(bitmap, index) == 0):
+        if size >= 0 and (index >= 8 * size or bit_at(bitmap, index) == 0):
             continue
         key = get(column, KEY)
         key_size = get(column, KEY + 1)
@@ -239,7 +239,7 @@ def put_image(out: int, row: int, frame: int, limit: int) -> int:
         out += key_size
         valid = get(column, NOT_NULL)
         if get(column, KIND) == NULL or (
-            valid and _bit(valid, get(column, NOT_NULL + 1) + row) == 0
+            valid and bit_at(valid, get(column, NOT_NULL + 1) + row) == 0
         ):
             out = _put_null(out, column, row, frame, limit)
         else:
