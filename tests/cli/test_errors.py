@@ -187,3 +187,16 @@ def test_a_command_whose_extra_is_missing(run, monkeypatch):
         run("mirror", "x"),
         "this command needs the package pyspark, which is not installed: pip install 'tailrace[spark]'",
     )
+
+
+def test_a_fault_of_ours_is_no_difference(run, monkeypatch):
+    """Status 1 says that what was compared differs, and Python's own for a traceback is 1."""
+
+    def fail(*_arguments, **_options):
+        raise KeyError("nothing")
+
+    monkeypatch.setattr("tailrace.cli.app", fail)
+    ran = run("log", "somewhere")
+    assert ran.status == 2
+    assert ran.err.startswith("Traceback")
+    assert ran.err.endswith("KeyError: 'nothing'\n")

@@ -6,12 +6,15 @@ import os
 import pty
 import signal
 import threading
+import time
 from functools import partial
 
 import pytest
 
+from tailrace.cli.lines import size
 from tailrace.cli.mirror_live import _Lines, held, notes
 from tailrace.cli.mirror_options import check_cores, keys, seconds
+from tailrace.cli.mirror_progress import Steps
 from tailrace.errors import UsageError
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
 from tests.replication.conftest import DEADLINE, insert, url_of
@@ -108,6 +111,32 @@ def test_what_is_said_once(capsys):
     assert err.count("XA transaction is prepared at binlog.000001:400") == 1
     assert err.count("s: binlog.000001:9  up to date") == 1
     assert "starting Spark" in err
+
+
+def test_a_long_batch_is_told_again_and_again(capsys):
+    """Also where a step takes long of which nothing is heard; a wait between batches is not."""
+    steps, said = Steps(every=0.02), ""
+
+    def wait_for(text):
+        nonlocal said
+        end = time.monotonic() + DEADLINE
+        while text not in said:
+            assert time.monotonic() < end, said
+            said += capsys.readouterr().err
+
+    with steps.told():
+        steps.tell("start", 0, 1)
+        wait_for("starting Spark, for 0 s\ntailrace: starting Spark, for 0 s\n")
+        steps.tell("read", 1 << 20, 3 << 20)
+        wait_for(f"reading logs: {size(1 << 20)} of {size(3 << 20)}, for 0 s\n")
+        steps.tell("current", 2, 7)
+        wait_for("making current tables: 2 of 7, for 0 s\n")
+        steps.over()
+        steps.aloud = False
+        capsys.readouterr()
+        steps.tell("read", 0, 5)
+        steps.over()
+    assert "reading" not in capsys.readouterr().err
 
 
 def test_lines():

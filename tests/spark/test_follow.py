@@ -116,6 +116,32 @@ def test_the_servers_own_folder(source, tmp_path):
     assert check(lake, following.report, expected) == 1
 
 
+def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
+    """It is what the source has when the batch is done and the lake has not, received or not."""
+    mark(source)
+    grown = []
+    real = Batches.run
+
+    def run(self, taken, seconds=None):
+        report = real(self, taken, seconds)
+        if not grown:
+            log = source.binlogs()[-1]
+            before = log.stat().st_size
+            mark(source)
+            grown.append(log.stat().st_size - before)
+            (copy,) = (tmp_path / "lake" / "_tailrace" / "sources").glob(f"*/{log.name}")
+            wait_for(lambda: copy.stat().st_size == before + grown[0])
+        return report
+
+    monkeypatch.setattr(Batches, "run", run)
+    with Follow(url_of(source), tmp_path / "lake", tables="follow.*") as following:
+        following.wait_for(lambda: len(following.moments) > 1 and following.moments[-1].batches > 1)
+    first = next(each for each in following.moments if each.batches == 1)
+    assert first.sources[0].lag_bytes == grown[0] > 0
+    assert first.sources[0].lag_seconds > 0
+    assert following.moments[-1].sources[0].lag_bytes == 0
+
+
 def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
     lake = tmp_path / "lake"
     source.execute("CREATE DATABASE IF NOT EXISTS held")

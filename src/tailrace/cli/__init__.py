@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
@@ -46,8 +47,10 @@ app.command(
 def main() -> None:
     """Run the command line; the process ends with its status.
 
-    An error of the tree is a line on stderr and status 2, so is a command that is not understood.
-    A reader that goes away (``| head``) and Ctrl-C end it without a word.
+    0 is done, 1 what was compared differs (or stands still, where an option asks for that), 2 an
+    error, also one of ours, and 130 Ctrl-C. An error of the tree is a line on stderr, so is a
+    command that is not understood; a fault of ours is a traceback. A reader that goes away
+    (``| head``) and Ctrl-C end it without a word.
     """
     try:
         with warnings_said():
@@ -64,9 +67,7 @@ def main() -> None:
         status = USAGE_ERROR
     except ImportError as error:
         missing = _missing_extra(error)
-        if missing is None:
-            raise
-        say(missing)
+        say(missing) if missing is not None else traceback.print_exc()
         status = USAGE_ERROR
     except BrokenPipeError:
         status = 0
@@ -74,6 +75,10 @@ def main() -> None:
     except KeyboardInterrupt:
         flush_quietly()
         status = INTERRUPTED
+    except Exception:  # noqa: BLE001 - Python's own status for it is 1, which says "differs"
+        flush_quietly()
+        traceback.print_exc()
+        status = USAGE_ERROR
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.cli.lines import cut_to_width, lines_of, live_on_stderr, say, size
-from tailrace.cli.mirror_progress import PHASES
+from tailrace.cli.mirror_progress import LINE_SECONDS, PHASES, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.status import Status
     from tailrace.spark.report import Moment, SourceMoment, TableReport
 
-_LINE_SECONDS: Final = 10.0
-"""Where there is no terminal, a line of progress so often at most."""
 _MOST_TABLES: Final = 20
 """Tables that a terminal shows: those that changed last."""
 _MOST_NAMES: Final = 5
@@ -116,25 +114,22 @@ class _Lines:
     def __init__(self) -> None:
         self._next = 0.0
         self._told = _Told()
-        self._phase = ""
         self._changes = 0
-        self._batches = 0
+        self.steps = Steps()
 
     def progress(self, phase: str, done: int, total: int) -> None:
-        del done, total
-        if self._batches == 0 and phase != self._phase:
-            self._phase = phase
-            say(PHASES.get(phase, phase))
+        self.steps.tell(phase, done, total)
 
     def moment(self, moment: Moment) -> None:
+        self.steps.over()
+        self.steps.aloud = False  # of later batches, only those that take long
         for line in self._told.fresh(moment):
             say(line)
-        self._batches = max(moment.batches, 1)
         self._changes += moment.report.changes if moment.report is not None else 0
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + _LINE_SECONDS
+        self._next = now + LINE_SECONDS
         for source in moment.sources:
             say(f"{_line(source)}  {size(int(moment.rate))}/s  {self._changes:,} changes")
         if moment.set_aside:
@@ -219,7 +214,9 @@ class _Terminal:
 def display(into: str) -> Iterator[Display]:
     """The display that suits stderr."""
     if not sys.stderr.isatty():
-        yield _Lines()
+        lines = _Lines()
+        with lines.steps.told():
+            yield lines
         return
     with live_on_stderr() as live:
         yield _Terminal(into, live)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.lines import say, size
@@ -24,15 +25,17 @@ PHASES: Final = {
 }
 _COUNTED: Final = frozenset({"read", "receive"})
 """Phases that are counted in bytes of log."""
-_LINE_SECONDS: Final = 5.0
-"""Where there is no terminal, a line of progress so often at most."""
+LINE_SECONDS: Final = 10.0
+"""Where there is no terminal, a line of progress so often."""
 
 
 @contextmanager
 def progress_shown() -> Iterator[Progress]:
     """A progress bar on a terminal, lines elsewhere; both on stderr."""
     if not sys.stderr.isatty():
-        yield _Lines().tell
+        steps = Steps()
+        with steps.told():
+            yield steps.tell
         return
     from rich.console import Console  # noqa: PLC0415 - only terminals need rich
     from rich.progress import (  # noqa: PLC0415 - as above
@@ -63,20 +66,57 @@ def progress_shown() -> Iterator[Progress]:
         yield tell
 
 
-class _Lines:
-    """Progress as lines, for a file or a pipe."""
+class Steps:
+    """What a batch is doing, as lines for a file or a pipe; any thread may call.
 
-    def __init__(self) -> None:
-        self._phase = ""
-        self._next = 0.0
+    With ``aloud`` each step is said as it begins. `told` says how far a batch is that takes longer
+    than ``every`` seconds, as often as that, also where nothing comes of a step meanwhile.
+    """
+
+    def __init__(self, every: float = LINE_SECONDS) -> None:
+        self.aloud = True
+        self._every = every
+        self._lock = Lock()
+        self._now: tuple[str, int, int] | None = None
+        self._begun = 0.0
 
     def tell(self, phase: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if phase == self._phase and now < self._next:
-            return
-        fresh = phase != self._phase
-        self._phase, self._next = phase, now + _LINE_SECONDS
-        if phase in _COUNTED:
-            say(f"{PHASES[phase]}: {size(done)} of {size(total)}")
-        elif fresh:
-            say(PHASES.get(phase, phase))
+        """How far it is; see `tailrace.spark.mirror`."""
+        with self._lock:
+            if self._now is None:
+                self._begun = time.monotonic()
+            fresh = self._now is None or self._now[0] != phase
+            self._now = phase, done, total
+            if fresh and self.aloud:
+                say(_text(*self._now))
+
+    def over(self) -> None:
+        """The batch is done."""
+        with self._lock:
+            self._now = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Have a long batch told, by a thread."""
+        ended = Event()
+        thread = Thread(target=self._run, args=(ended,), name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _run(self, ended: Event) -> None:
+        while not ended.wait(self._every):
+            with self._lock:
+                seconds = time.monotonic() - self._begun
+                if self._now is not None and seconds >= self._every:
+                    say(f"{_text(*self._now)}, for {seconds:.0f} s")
+
+
+def _text(phase: str, done: int, total: int) -> str:
+    name = PHASES.get(phase, phase)
+    if phase in _COUNTED:
+        return f"{name}: {size(done)} of {size(total)}"
+    return f"{name}: {done:,} of {total:,}" if total > 1 else name

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged
+from tailrace.position import Position
 from tailrace.spark.memory import Tidy
 from tailrace.spark.report import Moment, SourceMoment, Totals, report_of
 
@@ -65,7 +66,10 @@ class Follower:
             begun = time.monotonic()
             sources.look(store, self._most)
             report = self._batch()
-            self._tell(report, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            if report is not None:  # what came while it was made is not in the lake
+                sources.look(store, self._most)
+            self._tell(report, seconds)
             tidy()
             if not any(inflow.waiting for inflow in sources.inflows.values()):
                 self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
@@ -115,19 +119,24 @@ class Follower:
         self._on_moment(Moment(self._count, report, moments, rate, seconds, aside))
 
     def _source(self, inflow: Inflow) -> SourceMoment:
+        """How far the lake has a source, measured against where the source is now."""
         state = self._store.manifest.sources.get(inflow.name)
         received = self._sources.received.get(inflow.name)
         far = received.far if received is not None else None
         lag = inflow.lag
-        seconds = lag.seconds
-        if not seconds and far is not None and far.lag_bytes:
-            seconds = far.lag_seconds or 0.0
+        seconds, behind, gtid = lag.seconds, lag.bytes, None
+        if far is not None:  # some of what the source was ahead by then may be here by now
+            behind = max(behind, inflow.behind(far.position) + (far.lag_bytes or 0))
+            if not seconds and behind and far.lag_bytes:
+                seconds = far.lag_seconds or 0.0
+            here = None if state is None else Position(state.file, state.offset)
+            gtid = far.gtid if far.position is not None and here == far.position else None
         return SourceMoment(
             inflow.name,
             None if state is None else f"{state.file}:{state.offset}",
-            lag.bytes + ((far.lag_bytes or 0) if far is not None else 0),
+            behind,
             seconds,
-            far.gtid if far is not None else None,
+            gtid,
             None if inflow.held is None else str(inflow.held),
             far is None or far.connected,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.planner import SplitPlanner
 from tailrace.errors import PipelineError, StorageError
+from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.batch import Taken
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns import Split
-    from tailrace.position import Position
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile, LogSeries
@@ -132,13 +132,7 @@ class Inflow:
     @property
     def lag(self) -> Lag:
         """How far the lake is behind what was seen of the log at the last look."""
-        state = self._state
-        behind = 0
-        for log in self._series.files:
-            if state is None or (log.name not in state.files and log.name != state.file):
-                behind += log.size
-            elif log.name == state.file:
-                behind += max(log.size - state.offset, 0)
+        behind = self.behind()
         if self._waiting:
             log, start = self._waiting[0].log, self._waiting[0].start
         elif (held := self.held) is not None:
@@ -147,6 +141,20 @@ class Inflow:
         else:
             return Lag(behind, 0.0)
         return Lag(behind, max(time.time() - _second(log, start), 0.0))
+
+    def behind(self, end: Position | None = None) -> int:
+        """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
+        state = self._state
+        count = 0
+        for log in self._series.files:
+            size = log.size
+            if end is not None and Position(log.name, size) > end:
+                size = end.offset if log.name == end.file else 0
+            if state is None or (log.name not in state.files and log.name != state.file):
+                count += size
+            elif log.name == state.file:
+                count += max(size - state.offset, 0)
+        return count
 
     def _check(self, series: LogSeries) -> None:
         """That the file in which the lake ends is the one that was read."""

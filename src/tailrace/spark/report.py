@@ -82,8 +82,9 @@ class MirrorReport:
 class SourceMoment:
     """How far the lake has a source's log, while it is followed.
 
-    ``lag_bytes`` counts what the source has and the lake has not, as far as that is known;
-    ``lag_seconds`` is the age of the first event that is not in the lake, 0 where there is none.
+    ``lag_bytes`` counts what the source has and the lake has not, as far as that is known, when the
+    batch is done; ``lag_seconds`` is the age of the first event that is not in the lake, 0 where
+    there is none. ``gtid`` is the last transaction in the lake, None where it is not known.
     ``held`` is where an XA transaction begins that is prepared and not decided.
     """
 
