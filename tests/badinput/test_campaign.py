@@ -10,7 +10,7 @@ from tools.campaign import badinput
 
 
 def test_random_mutations():
-    report = badinput.run(20261121, seconds=40, most=90)
+    report = badinput.run(20261121, seconds=600, most=50)
     assert not report.failures, "\n".join(report.failures)
-    assert report.tried == 90
-    assert sum(report.outcomes.values()) >= 90 * 5
+    assert report.tried == 50
+    assert sum(report.outcomes.values()) >= 50 * 5

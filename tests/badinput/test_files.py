@@ -86,13 +86,16 @@ def test_truncated_at_each_byte(tmp_path, flavour):
 @FLAVOURS
 @pytest.mark.parametrize("seal", [False, True], ids=["as it is", "with a new checksum"])
 def test_each_byte_flipped(tmp_path, flavour, seal):
-    """With the checksum as it was, no change is missed; with a new one, the error is ours."""
+    """With the checksum as it was, no change is missed; with a new one, the error is ours.
+
+    With a new one, a third of the bytes: the campaign flips others at random.
+    """
     whole = SMALL[flavour].read_bytes()
     path = tmp_path / "binlog.000001"
     sizes = [len(event) for event in Parsed.of(whole).events]
     missed = []
     for index, size in enumerate(sizes):
-        for place in range(size):
+        for place in range(index % 3, size, 3) if seal else range(size):
             parsed = Parsed.of(whole)
             parsed.events[index][place] ^= 0x41
             if seal:

@@ -164,7 +164,6 @@ def test_a_large_transaction_on_a_real_server(large):
         assert len(inside) >= least
         assert max(split.end - split.start for split in splits) < 2 * target + (33 << 20)
         assert len({split.inside.began for split in inside}) >= (3 if target < 24 << 20 else 1)
-        assert read_all(splits) == whole
-    del whole
-    planner = SplitPlanner(target_bytes=1)
-    assert read_all(planner.plan(series)) == tables(changes(series))
+        if target > 1:
+            assert read_all(splits) == whole
+    assert read_all(SplitPlanner(target_bytes=1).plan(series)) == whole

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.objects.conftest import Bucket
 
 ROOT = Path(__file__).parents[2]
-KILLS = 6
+KILLS = 4
 
 
 @pytest.mark.slow

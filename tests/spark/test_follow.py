@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -54,6 +55,8 @@ def test_under_load_stopped_and_gone_on_with(source, tmp_path):
         assert table.refused is None or any(each in table.refused for each in REASONS)
 
 
+KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
+"""The campaign `mirrored` kills by the hundred (test_mirrored.py)."""
 COMMAND = [sys.executable, "-m", "tailrace.cli", "mirror"]
 
 
@@ -65,7 +68,7 @@ def test_killed_under_load(source, tmp_path):
     command = [*COMMAND, url, "--into", lake, "--follow", "--trigger", "200ms"]
     command += ["--statements", "skip"]
     with Load(source, seed=2, **LOAD) as load:
-        for _ in range(3):
+        for _ in range(KILLS):
             now = lake / "_tailrace" / "now"
             before = now.readlink() if now.is_symlink() else None
             said = tmp_path / "said"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -23,8 +24,8 @@ from tools.servers import NAMES
 ROOT = Path(__file__).resolve().parents[2]
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 DEADLINE = 300.0
-KILLS = {"mysql-9.7": 3}
-"""One of the others: each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
+KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
+"""Each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -210,6 +211,7 @@ def test_a_log_that_is_reset_stops_it(stream, fresh_server, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", ["mysql-9.7", "mariadb-11.8"], indirect=True)
 def test_the_driver_is_killed_under_load(source, tmp_path):
     rng = random.Random(7)
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
@@ -219,7 +221,7 @@ def test_the_driver_is_killed_under_load(source, tmp_path):
     given = {"out": str(out), "checkpoint": str(checkpoint), "source": options}
     command = [sys.executable, "-m", "tests.spark.stream_driver"]
     with Load(source, seed=9, **LOAD) as load, (tmp_path / "said").open("w") as said:
-        for _ in range(KILLS.get(source.name, 1)):
+        for _ in range(KILLS):
             before = len(list(out.glob("*.parquet")))
             process = subprocess.Popen(
                 [*command, json.dumps({**given, "once": False})],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # a seed is as good as any other: no shrinking
