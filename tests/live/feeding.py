@@ -11,7 +11,7 @@ import numpy as np
 from tailrace.constants import MAGIC
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.url import Source
-from tests.waiting import wait_for
+from tests.waiting import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,15 +167,3 @@ def at_end(feed: Feed, server: Server) -> Callable[[], bool]:
 def catch_up(feed: Feed, copy: Copy, server: Server, *, seconds: float = DEADLINE) -> Copy:
     """Take until the copy is as the server's files (MariaDB writes on a little behind a commit)."""
     return take_until(feed, copy, lambda: copy.is_as(files_of(server)), seconds=seconds)
-
-
-def settle(server: Server) -> None:
-    """Wait for what MariaDB writes by itself, a little behind the begin of a file."""
-
-    def settled() -> bool:
-        file = end_of(server)[0]
-        events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
-        return any(row[2] == "Binlog_checkpoint" and row[5] == file for row in events)
-
-    if server.flavour == "mariadb":
-        wait_for(settled)

@@ -25,10 +25,10 @@ from tests.live.feeding import (
     events_of,
     files_of,
     fill,
-    settle,
     source_of,
     take_until,
 )
+from tests.waiting import settle
 
 
 @pytest.fixture(scope="module")

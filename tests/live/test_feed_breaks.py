@@ -23,11 +23,10 @@ from tests.live.feeding import (
     end_of,
     files_of,
     fill,
-    settle,
     source_of,
     take_until,
 )
-from tests.waiting import purge, wait_for
+from tests.waiting import purge, settle, wait_for
 from tools.proxy import Proxy
 from tools.servers import NAMES
 

@@ -18,10 +18,10 @@ from tests.live.feeding import (
     files_of,
     fill,
     plain,
-    settle,
     source_of,
     take_until,
 )
+from tests.waiting import settle
 from tools.proxy import Proxy
 
 START_ENCRYPTION = 164

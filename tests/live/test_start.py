@@ -12,7 +12,8 @@ import tailrace
 from tailrace.errors import LogReset
 from tailrace.live.feed import Feed
 from tailrace.position import Position
-from tests.live.feeding import drain, events_of, plain, settle, source_of
+from tests.live.feeding import drain, events_of, plain, source_of
+from tests.waiting import settle
 
 if TYPE_CHECKING:
     from tools.servers import Server

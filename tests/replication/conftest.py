@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.replication.receiver import Receiver
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, settle
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
@@ -27,23 +27,6 @@ def rotate(server):
     """Go on in a new file, at rest."""
     server.rotate()
     settle(server)
-
-
-def settle(server):
-    """Wait for what MariaDB writes by itself, a little behind the begin of a file."""
-    file = server.binlogs()[-1]
-    wait_for(lambda: server.flavour == "mysql" or checkpoint(file.read_bytes()) == file.name)
-
-
-def checkpoint(raw):
-    """The file that the last BINLOG_CHECKPOINT event of a MariaDB log names."""
-    found, at = "", 4
-    while at + 19 < len(raw):
-        length = int.from_bytes(raw[at + 9 : at + 13], "little")
-        if raw[at + 4] == 161:
-            found = raw[at + 23 : at + length - 4].decode("ascii", "replace")
-        at += length
-    return found
 
 
 def end_of(server):

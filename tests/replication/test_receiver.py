@@ -19,8 +19,8 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
-from tests.replication.conftest import end_of, insert, rotate, same, settle, url_of
-from tests.waiting import wait_for
+from tests.replication.conftest import end_of, insert, rotate, same, url_of
+from tests.waiting import settle, wait_for
 
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 

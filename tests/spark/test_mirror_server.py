@@ -13,7 +13,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.server_start import load
-from tests.waiting import purge
+from tests.waiting import purge, settle
 from tools.servers import NAMES
 
 WORK = (
@@ -103,6 +103,7 @@ def test_a_run_that_dies_keeps_what_it_received(spark, fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     for sql in sum(WORK, ()):
         server.execute(sql)
+    settle(server)
     url = f"mysql://root@127.0.0.1:{server.port}"
 
     def dies():

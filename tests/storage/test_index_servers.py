@@ -14,7 +14,7 @@ from tailrace.storage.output import LocalFolder
 from tailrace.storage.purge import purge
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed
-from tests.waiting import wait_for
+from tests.waiting import settle, wait_for
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -47,19 +47,8 @@ def some_files(server: Server, count: int, *, apart: bool = False) -> list[str]:
             before = int(time.time())
             wait_for(lambda before=before: int(time.time()) > before)
         server.execute("FLUSH BINARY LOGS")
-    files = logs(server)
-    if server.flavour == "mariadb":
-        wait_for(
-            lambda: checkpoint(server, files[-1]),
-            "no checkpoint: MariaDB keeps all files to recover by",
-        )
-    return files
-
-
-def checkpoint(server: Server, name: str) -> bool:
-    """Whether MariaDB's newest file says that no older one is needed."""
-    events = server.query(f"SHOW BINLOG EVENTS IN '{name}'")
-    return any(event[2] == "Binlog_checkpoint" and event[5] == name for event in events)
+    settle(server)
+    return logs(server)
 
 
 def there(folder: Path) -> list[str]:
