@@ -30,7 +30,7 @@ FreshServer = Callable[..., Server]
 
 _SERVERS = {
     *("mysql97", "mariadb118", "mariadb1011", "server", "own_server", "fresh_server"),
-    *("recorded", "release", "spark"),
+    *("recorded", "release"),
 }
 
 
@@ -82,7 +82,7 @@ def _marks(item: pytest.Function) -> Iterator[str]:
     """What a test needs, by its fixtures and by what its file or theirs imports.
 
     A file that imports what starts a server, or a server's own programs, is taken to use it; and so
-    is a test that asks for a fixture by a name that is computed. A Spark session is a server, too.
+    is a test that asks for a fixture by a name that is computed. Spark is a server, too.
     """
     closure = item._fixtureinfo.name2fixturedefs
     functions = [each.func for definitions in closure.values() for each in definitions]
@@ -92,11 +92,12 @@ def _marks(item: pytest.Function) -> Iterator[str]:
         for each in [item.function, *functions]
     )
     origins = _origins(item.module.__name__).union(*(_origins(f.__module__) for f in functions))
-    if by_name or _SERVERS & closure.keys() or _any_below(origins, "tools.servers", "tools.s3"):
-        yield "server"
     in_folder = Path(__file__).parent / "spark" in item.path.parents
-    if in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
+    if by_spark := in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
         yield "spark"
+    by_fixture = _SERVERS & closure.keys()
+    if by_spark or by_name or by_fixture or _any_below(origins, "tools.servers", "tools.s3"):
+        yield "server"
 
 
 @functools.cache
