@@ -167,3 +167,25 @@ def test_a_table_that_is_not_there():
 
 def test_name():
     assert BinlogDataSource.name() == "binlog"
+
+
+def test_tables_of_the_catalogue(spark, binlog):
+    """CREATE TABLE … USING binlog: Spark tells a Python source the options there, and never again."""
+    folder = SHOP / "mysql"
+    made = {
+        "by_path": f"OPTIONS (path '{folder}')",
+        "by_location": f"LOCATION '{folder}'",
+        "by_table": f"OPTIONS (path '{folder}', table 'shop.orders', columns 'id,status')",
+    }
+    try:
+        for name, options in made.items():
+            spark.sql(f"CREATE TABLE {name} USING binlog {options}")
+        changes = binlog(folder)
+        for name in ("by_path", "by_location"):
+            assert spark.table(name).count() == changes.count()
+        orders = spark.sql("SELECT id, status FROM by_table WHERE _op = 'insert'").collect()
+        wanted = binlog(folder, table="shop.orders").where("_op = 'insert'")
+        assert sorted(orders) == sorted(wanted.select("id", "status").collect())
+    finally:
+        for name in made:
+            spark.sql(f"DROP TABLE IF EXISTS {name}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 import tailrace
 from tailrace.spark import register
@@ -92,6 +92,19 @@ def test_a_server_directly(stream, spark, source, tmp_path):
     mark(source)
     again = run_now(frame, spark, tmp_path / "other", "again")
     assert again == expected(source.data) != found
+
+
+def test_a_batch_of_a_server(spark, source, tmp_path):
+    register(spark)
+    mark(source)
+    read = spark.read.format("binlog").option("statements", "skip")
+    with pytest.raises(PySparkException, match="a server is read through a copy of its log"):
+        read.load(url_of(source)).count()
+    for _ in range(2):  # the copy is there already the second time, and goes on
+        mark(source)
+        rows = read.option("spool", str(tmp_path / "spool")).load(url_of(source)).collect()
+        found = sorted((int(row["_seq"]), row["_op"], row["_table"]) for row in rows)
+        assert found == expected(source.data)
 
 
 def test_now_and_each_batch_once(stream, source, tmp_path):

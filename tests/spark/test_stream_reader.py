@@ -309,7 +309,8 @@ def test_options_that_make_no_sense(reader):
         reader("mysql://root@127.0.0.1:1/").initialOffset()
     with pytest.raises(UsageError, match="spool is for servers"):
         reader(SHOP / "mysql", spool="/x").initialOffset()
+    batch = BinlogDataSource({"path": str(SHOP), "start": "now"})
     with pytest.raises(UsageError, match=r"is for spark\.readStream"):
-        BinlogDataSource({"path": str(SHOP), "start": "now"}).reader(None)
+        batch.reader(batch.schema())
     with pytest.raises(PipelineError, match="none of format binlog"):
         reader(SHOP / "mysql").latestOffset({"n": 5})

@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -27,12 +29,13 @@ from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.arrays import table_of
 from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
-from tailrace.live.url import names_server
+from tailrace.live.url import Source, names_server
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
+from tailrace.spark.servers import ServerLogs
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.rows.schema import TableSchema
     from tailrace.spark.filters import Condition
+    from tailrace.storage import LogSeries
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(
@@ -66,6 +70,11 @@ _KNOWN: Final = frozenset(
     | {"split"}
 )
 _ALL_KNOWN: Final = _KNOWN | STREAMING
+_KEPT: Final = "tailrace.options"
+"""Metadata of the first column of a table in Spark's catalogue: its options.
+
+Spark tells them to a Python source when the table is created, and never again.
+"""
 
 
 def register(spark: SparkSession) -> None:
@@ -90,6 +99,7 @@ class Options:
     statements: Literal["error", "skip"]
     split_bytes: int
     keyring: str | None = None
+    spool: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -123,7 +133,21 @@ class Options:
             choice(options, "statements", ("error", "skip")),
             _bytes(options.get("split", str(64 << 20))),
             options.get("keyring"),
+            options.get("spool"),
         )
+
+
+def _of_catalogue(given: Mapping[str, str]) -> dict[str, str] | None:
+    """The options of a table that Spark's catalogue is about to create; None where it is not."""
+    options = {name.lower(): value for name, value in given.items()}
+    if "location" not in options:
+        return None
+    path = options.get("path", options["location"])
+    found = urlsplit(path)
+    if found.scheme == "file" and not found.netloc:  # Spark has made a URI of it
+        path = unquote(found.path)
+    ours = {name: value for name, value in options.items() if name in _ALL_KNOWN}
+    return ours | {"path": path}
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -147,8 +171,9 @@ def _bytes(text: str) -> int:
 class BinlogDataSource(DataSource):
     """Format ``binlog``, with options:
 
-    - ``path``: a log file, a folder of logs, a folder of such folders, or a URL of these
-      (``s3://bucket/logs``).
+    - ``path``: a log file, a folder of logs, a folder of such folders, a URL of these
+      (``s3://bucket/logs``), or a server's (``mysql://user@host``), whose log is copied into the
+      folder ``spool`` first, which driver and tasks share.
     - ``keyring``: a file with the keys of logs that are encrypted; the tasks read it, too.
     - ``table``: give this table's columns, typed; else all tables, with images as JSON text,
       and ``_raw`` that tells JSON's null in them from SQL's.
@@ -161,12 +186,12 @@ class BinlogDataSource(DataSource):
     - ``statements``: ``skip`` passes over changes that were logged as statements.
     - ``split``: bytes of log that a partition has, about (64 MiB).
 
-    And of ``spark.readStream``, where ``path`` may be a server's URL, too:
+    And of ``spark.readStream``:
 
     - ``start``: ``oldest`` (default), ``now``, a position (``binlog.000003:1234``), a set of GTIDs
       behind which it begins, or a time (``2026-11-21T12:00:00Z``).
     - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: what a batch takes at most.
-    - ``spool``: of a server, the folder for a copy of its log; one for each query.
+    - ``spool``: one for each query.
     - ``schemaChange``: of one table's stream, what happens once the table gets other columns than
       those that the query began with: ``error`` (default) ends the query, which is to be started
       again with the new ones; ``ignore`` goes on, without columns that came.
@@ -187,8 +212,21 @@ class BinlogDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All tables: the change record with JSON images. One table: its newest columns."""
-        schema, self._since = newest_schema(Options.of(self.options))
-        return spark_schema(schema)
+        kept = _of_catalogue(self.options)
+        found, self._since = newest_schema(Options.of(kept or self.options))
+        schema = spark_schema(found)
+        if kept is not None:
+            schema.fields[0].metadata = {_KEPT: json.dumps(kept)}
+        return schema
+
+    def _given(self, schema: StructType) -> Mapping[str, str]:
+        """The options; of a table in the catalogue those that it was created with, and others."""
+        kept = schema.fields[0].metadata.get(_KEPT) if schema.fields else None
+        if kept is None:
+            return _of_catalogue(self.options) or self.options
+        options: dict[str, str] = json.loads(kept)
+        asked = {name.lower(): value for name, value in self.options.items()}
+        return options | {name: value for name, value in asked.items() if name in _ALL_KNOWN}
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader; one that takes filters where Spark is about to push them.
@@ -196,9 +234,11 @@ class BinlogDataSource(DataSource):
         Spark refuses a reader that takes filters while the setting is off, and does not tell the
         source of the setting; but it plans with another module where it is on.
         """
-        refuse_streaming(self.options)
+        given = self._given(schema)
+        options = Options.of(given)
+        refuse_streaming(given, server=names_server(options.path))
         kind = PushingReader if _PUSHING in sys.modules or _is_main(_PUSHING) else BinlogReader
-        return kind(Options.of(self.options), wanted_schema(schema))
+        return kind(options, wanted_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a log; its options are those of `tailrace.spark.write`."""
@@ -210,8 +250,8 @@ class BinlogDataSource(DataSource):
         """The reader of a streaming query."""
         from tailrace.spark.stream import StreamReader  # noqa: PLC0415 - most read no stream
 
-        stream = StreamOptions.of(self.options)
-        options = Options.of(self.options)
+        given = self._given(schema)
+        stream, options = StreamOptions.of(given), Options.of(given)
         return StreamReader(options, stream, wanted_schema(schema), self._since)
 
 
@@ -220,13 +260,25 @@ def _is_main(module: str) -> bool:
     return spec is not None and spec.name == module
 
 
+def _found(options: Options) -> Sequence[LogSeries]:
+    """The logs; those of a server, up to its present end, copied first."""
+    if not names_server(options.path):
+        return find(options.path, options.keyring)
+    if options.spool is None:
+        raise UsageError(
+            "a server is read through a copy of its log: give a folder for it, which driver and"
+            ' tasks share, by option("spool", …), or read the folder of tailrace receive'
+        )
+    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive(None, None)]
+
+
 def _splits(options: Options) -> list[Split]:
     catalogue = Catalogue()
     if options.schema is not None:
         catalogue.given(load(options.schema))
     return [
         split
-        for series in find(options.path, options.keyring)
+        for series in _found(options)
         for split in plan_splits(series, target_bytes=options.split_bytes, catalogue=catalogue)
     ]
 

@@ -47,9 +47,10 @@ class StreamOptions:
         )
 
 
-def refuse_streaming(given: Mapping[str, str]) -> None:
-    """Raise UsageError where a batch read is given options of streams."""
-    if found := sorted(name for name in given if name.lower() in STREAMING):
+def refuse_streaming(given: Mapping[str, str], *, server: bool = False) -> None:
+    """Raise UsageError where a batch read is given options of streams; a ``server`` has a spool."""
+    streaming = STREAMING - {"spool"} if server else STREAMING
+    if found := sorted(name for name in given if name.lower() in streaming):
         raise UsageError(f"option {found[0]} is for spark.readStream: a batch reads all there is")
 
 
