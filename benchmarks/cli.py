@@ -19,24 +19,20 @@ if TYPE_CHECKING:
 _LOGS: Final = {"plain": 1_000_000, "bulk": 1_000_000, "single": 120_000}
 _LARGE: Final = {"plain": 6_000_000, "single": 600_000}
 _OUTPUTS: Final = {
-    "log": ["log"],
-    "log --as json": ["log", "--as", "json"],
-    "log --as sql": ["log", "--as", "sql"],
-    "log --as undo": ["log", "--as", "undo"],
-    "log --verify": ["log", "--verify"],
+    "text": ["log"],
+    "json": ["log", "--as", "json"],
+    "sql": ["log", "--as", "sql"],
+    "undo": ["log", "--as", "undo"],
+    "verify": ["log", "--verify"],
     "stat": ["stat"],
 }
 
 
 def command(arguments: list[str]) -> int:
-    """Print a table for each log. Words among the arguments are the outputs that are wanted."""
+    """Print a table for each log. Words among the arguments name the outputs wanted."""
     quick = "--quick" in arguments
-    chosen = {
-        name: given
-        for name, given in _OUTPUTS.items()
-        if not (words := [each for each in arguments if not each.startswith("--")])
-        or any(word in given or f"--{word}" in given for word in words)
-    }
+    wanted = [each for each in arguments if not each.startswith("--")] or _OUTPUTS
+    chosen = {name: given for name, given in _OUTPUTS.items() if name in wanted}
     sizes = _LARGE if "--large" in arguments else _LOGS
     for name, rows in sizes.items():
         _one(name, logs.log(name, rows=rows), rows, chosen, rounds=2 if quick else 5)
@@ -46,9 +42,9 @@ def command(arguments: list[str]) -> int:
 def _one(name: str, path: Path, rows: int, chosen: dict[str, list[str]], rounds: int) -> None:
     tool = [*binlog_tool("mysql-9.7"), "-v", "--base64-output=DECODE-ROWS", str(path)]
     contenders = {"mysqlbinlog -v": lambda: user_seconds(tool)}
-    for output, given in chosen.items():
+    for given in chosen.values():
         line = [sys.executable, "-m", "tailrace", *given, str(path)]
-        contenders[output] = lambda line=line: user_seconds(line)  # type: ignore[misc]
+        contenders[f"tailrace {' '.join(given)}"] = lambda line=line: user_seconds(line)  # type: ignore[misc]
     found = compare(contenders, rounds)
     size = path.stat().st_size
     print(f"\n{name}: {size / 1e6:.0f} MB, {rows:,} rows; user seconds, medians of {rounds} rounds")
@@ -56,6 +52,6 @@ def _one(name: str, path: Path, rows: int, chosen: dict[str, list[str]], rounds:
     for series in found.values():
         low, middle, high = ratio(reference, series)
         print(
-            f"  {series.name:16} {series.median:8.2f} s {series.peak_bytes / 1e6:6.0f} MB peak "
+            f"  {series.name:22} {series.median:8.2f} s {series.peak_bytes / 1e6:6.0f} MB peak "
             f"{middle:6.2f} x ({low:.2f} to {high:.2f})"
         )

@@ -20,6 +20,8 @@ Array = np.ndarray[Any, Any]
 
 _CODE_POINTS: Final = 0x110000
 _PAGE: Final = 256
+_FEW: Final = 16
+"""So many times as many lines has a run beside another that is put in between line by line."""
 _LONG_ESCAPES: Final = 0x10000
 """From here on `repr` gives `_ESCAPE` characters for each that is not printable."""
 _ESCAPE: Final = len(r"\U0010ffff")
@@ -51,13 +53,19 @@ class Lines:
         return cls.of(texts, (offsets - start) << 32 | (low & 0xFFFFFFFF))
 
     @classmethod
-    def of(cls, texts: pa.StringArray, keys: Array) -> Lines:
-        """Texts as a kernel wrote them; nulls are no lines, and have no keys."""
+    def of(cls, texts: pa.StringArray, keys: Array, shown: Array | None = None) -> Lines:
+        """Texts as a kernel wrote them: all, or those ``shown`` (bool); ``keys`` are only theirs.
+
+        The others have no text.
+        """
         _, offsets, data = texts.buffers()
         bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
-        if texts.null_count:
-            bounds = np.append(bounds[:-1][np.asarray(texts.is_valid())], bounds[-1])
+        if shown is not None:
+            bounds = np.append(bounds[:-1][shown], bounds[-1])
         return cls(np.frombuffer(data, np.uint8), bounds, keys)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
 
     def printable(self, escape: Callable[[str], str], keep: str = "") -> Lines:
         """The lines with those through ``escape`` that hold what must not be printed.
@@ -104,6 +112,8 @@ def in_order(runs: Sequence[Lines]) -> Array:
         return runs[0].text[: int(runs[0].offsets[-1])]
     if not runs:
         return np.empty(0, np.uint8)
+    if len(runs) == 2 and min(map(len, runs)) * _FEW < max(map(len, runs)):
+        return _mixed(*sorted(runs, key=len))
     starts = np.concatenate(
         [run.offsets[:-1].astype(np.int64) + run.text.ctypes.data for run in runs]
     )
@@ -117,6 +127,20 @@ def in_order(runs: Sequence[Lines]) -> Array:
     frame[f.L_OUT] = out.ctypes.data
     kernel("gather_lines")(frame.ctypes.data)
     return out
+
+
+def _mixed(few: Lines, many: Lines) -> Array:
+    """Two runs as one, of which one has so few lines that the other's stay together."""
+    places = many.offsets[np.searchsorted(many.keys, few.keys)].tolist()
+    view, other = memoryview(many.text), memoryview(few.text)  # type: ignore[arg-type]  # as above
+    begins = few.offsets.tolist()
+    pieces: list[memoryview] = []
+    at = 0
+    for place, begin, end in zip(places, begins, begins[1:], strict=False):
+        pieces += (view[at:place], other[begin:end])
+        at = place
+    pieces.append(view[at : int(many.offsets[-1])])
+    return np.frombuffer(b"".join(pieces), np.uint8)
 
 
 @functools.cache

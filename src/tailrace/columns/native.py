@@ -296,12 +296,18 @@ def _fingerprint(name: str) -> str:
 
 def _sources(module: str) -> list[bytes]:
     """The sources of a kernel's module and of all that it imports of this package."""
-    folder = Path(__file__).parent
     found: dict[str, bytes] = {}
     wanted = ["layout", f"kernels.{module}"]
     while wanted:
         name = wanted.pop()
         if name not in found:
-            found[name] = (folder / (name.replace(".", "/") + ".py")).read_bytes()
-            wanted += [(a or b).decode() for a, b in _IMPORT.findall(found[name])]
+            found[name], imports = _source(name)
+            wanted += imports
     return [found[name] for name in sorted(found)]
+
+
+@functools.cache
+def _source(name: str) -> tuple[bytes, tuple[str, ...]]:
+    """A module's source, and which of this package it imports."""
+    source = (Path(__file__).parent / (name.replace(".", "/") + ".py")).read_bytes()
+    return source, tuple((a or b).decode() for a, b in _IMPORT.findall(source))

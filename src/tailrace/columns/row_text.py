@@ -44,7 +44,8 @@ def row_lines(batch: pa.RecordBatch, schema: TableSchema, start: int) -> Lines:
     frame[f.R_HEADS] = heads.ctypes.data
     operations = batch.column("_op").indices
     frame[f.R_OP] = operations.buffers()[1].address + operations.offset
-    frame[f.R_TIES] = _ties().ctypes.data
+    if any(pa.types.is_binary(each.type) for each in batch.schema.field("after").type):
+        frame[f.R_TIES] = _ties().ctypes.data
     key = np.array(schema.primary_key, np.int64)
     if len(key):
         frame[f.R_KEY : f.R_KEY + 2] = key.ctypes.data, len(key)
@@ -103,7 +104,7 @@ class TransactionText:
         rows = pa.Array.from_buffers(pa.int8(), count, [valid, pa.py_buffer(bytes(count))])
         texts = write(kernel("transaction_lines"), frame, rows, _LINE * count, "transactions")
         keys = np.maximum(transactions[shown, k.T_START] - start, 0) << 32
-        return Lines.of(texts, keys)
+        return Lines.of(texts, keys, shown)
 
     def _statements(self, piece: Piece, transactions: Array, shown: Array) -> list[Lines]:
         """The statements' lines, and which transactions have any."""

@@ -61,6 +61,8 @@ def _printable(point, table):
     """Whether a character may be printed; -1 where only the table can tell, and there is none."""
     if point < 0x80:
         return int(0x20 <= point < 0x7F)
+    if point in (0x2026, 0x2192):  # what text for people has of its own
+        return 1
     if table == 0:
         return -1
     return u8(table + (point >> 3)) >> (point & 7) & 1
