@@ -138,11 +138,11 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Batches, "run", run)
     with Follow(url_of(source), tmp_path / "lake", tables="follow.*") as following:
-        following.wait_for(lambda: len(following.moments) > 1 and following.moments[-1].batches > 1)
+        following.wait_for(lambda: following.moments and following.moments[-1].batches > 1)
+        following.wait_for(lambda: following.moments[-1].sources[0].lag_bytes == 0)
     first = next(each for each in following.moments if each.batches == 1)
-    assert first.sources[0].lag_bytes == grown[0] > 0
+    assert first.sources[0].lag_bytes >= grown[0] > 0
     assert first.sources[0].lag_seconds > 0
-    assert following.moments[-1].sources[0].lag_bytes == 0
 
 
 def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
