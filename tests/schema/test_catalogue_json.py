@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copyreg
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from tailrace.schema import catalogue_json, catalogue_pickle
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.catalogue_pickle import from_pickle
+from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.given import parse
 from tailrace.schema.tables import TableState
 
@@ -28,25 +30,53 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture(scope="module")
 def catalogue():
-    """What the golden files are of: all that statements can make known."""
+    """What the golden files of version 1 are of: all that statements could make known."""
+    return catalogue_of("catalogue.statements.json")
+
+
+def catalogue_of(statements):
     made = Catalogue()
-    for sql, database in json.loads((GOLDEN / "catalogue.statements.json").read_text()):
+    for sql, database in json.loads((GOLDEN / statements).read_text()):
         made.apply(sql, database, flavour=Flavour.MARIADB, default_collation=45)
     given = "CREATE TABLE given.one (a SET('x','y') CHARACTER SET latin1, b VECTOR(3));"
     made.given(parse(given, Flavour.MARIADB))
     return made
 
 
+class ReleasedPickler(pickle.Pickler):
+    """As the releases that kept pickles did, whose tables had no foreign keys."""
+
+    def reducer_override(self, value):
+        if not isinstance(value, TableState):
+            return NotImplemented
+        members = [getattr(value, name) for name in TableState.__slots__ if name != "foreign_keys"]
+        return copyreg.__newobj__, (TableState,), members
+
+
+def pickled(value, kind=ReleasedPickler, protocol=None):
+    kept = io.BytesIO()
+    kind(kept, protocol).dump(value)
+    return kept.getvalue()
+
+
 def packed(value):
-    data = value if isinstance(value, bytes) else pickle.dumps(value)
+    data = value if isinstance(value, bytes) else pickled(value)
     return base64.b64encode(zlib.compress(data)).decode()
 
 
 def test_version_1(catalogue):
-    """The form is what the first release that wrote it made of these statements."""
+    """What the first release that wrote it made of these statements."""
     written = json.loads((GOLDEN / "catalogue.version-1.json").read_text())
-    assert to_json(catalogue) == written
+    assert to_json(catalogue) == {**written, "version": 2}
     assert vars(from_json(written)) == vars(catalogue)
+
+
+def test_version_2():
+    """The form is what the first release that wrote it made of these statements."""
+    written = json.loads((GOLDEN / "catalogue.version-2.json").read_text())
+    known = catalogue_of("catalogue.statements-2.json")
+    assert to_json(known) == written
+    assert vars(from_json(written)) == vars(known)
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
@@ -55,21 +85,23 @@ def test_a_pickle_of_an_earlier_release(protocol, catalogue):
     assert vars(from_pickle(kept)) == vars(catalogue)
 
 
-class OldPickler(pickle.Pickler):
+class OldPickler(ReleasedPickler):
     """As Python 3.11.0 to 3.11.3 pickles members of enumerations."""
 
     def reducer_override(self, value):
-        return (getattr, (Logical, value.name)) if isinstance(value, Logical) else NotImplemented
+        if isinstance(value, Logical):
+            return getattr, (Logical, value.name)
+        return super().reducer_override(value)
 
 
 def test_a_pickle_of_an_early_python_3_11(catalogue):
-    kept = io.BytesIO()
-    OldPickler(kept, 4).dump(from_pickle((GOLDEN / "catalogue.protocol4.txt").read_text()))
-    assert b"getattr" in kept.getvalue()
-    assert vars(from_pickle(packed(kept.getvalue()))) == vars(catalogue)
+    known = from_pickle((GOLDEN / "catalogue.protocol4.txt").read_text())
+    kept = pickled(known, OldPickler, 4)
+    assert b"getattr" in kept
+    assert vars(from_pickle(packed(kept))) == vars(catalogue)
     for member, other in ((b"\x05PLAIN", b"\x05value"), (b"\x07Logical", b"\x07Columns")):
         with pytest.raises(SchemaError, match="damaged"):
-            from_pickle(packed(kept.getvalue().replace(member, other)))
+            from_pickle(packed(kept.replace(member, other)))
 
 
 def test_every_member_has_a_place():
@@ -81,14 +113,16 @@ def test_every_member_has_a_place():
     column = ColumnDefinition("a", "int", True, 1, ("x",), Logical.UUID, False, False, True, True)
     definition = TableDefinition("d", "t", (column,), ("a",), (3,))
     made = Catalogue()
-    made.given([TableState(definition, 5, "a", 2)])
+    key = ForeignKey(("a",), "e", "u", ("b",), "CASCADE", "SET NULL", "k")
+    assert set(ForeignKey.__slots__) == set(catalogue_json._FOREIGN_KEY)
+    made.given([TableState(definition, 5, "a", 2, (key,))])
     assert from_json(json.loads(json.dumps(to_json(made)))).states() == made.states()
 
 
 @pytest.mark.parametrize(
     ("damage", "where"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3"),
         ({"version": True}, "catalogue.version"),
         ({"more": 1}, "'more'"),
         ({"tables": [{"database": "a", "table": "b"}]}, r"tables\[0\] has no columns"),
@@ -99,6 +133,10 @@ def test_every_member_has_a_place():
         (
             {"given": [{"database": "a", "table": "b", "columns": [], "hidden": -1}]},
             r"given\[0\].hidden",
+        ),
+        (
+            {"tables": [{"database": "a", "table": "b", "columns": [], "foreign_keys": [{}]}]},
+            r"foreign_keys\[0\] has no columns",
         ),
         ({"temporary": [["a"]]}, r"temporary\[0\]"),
         ({"databases": {"a": "b"}}, "databases.a"),
@@ -202,7 +240,7 @@ def test_what_is_no_pickle(text):
 
 
 def test_a_pickle_that_is_cut(catalogue):
-    data = pickle.dumps(catalogue)
+    data = pickled(catalogue)
     for end in range(0, len(data), 7):
         with pytest.raises(SchemaError, match="damaged"):
             from_pickle(packed(data[:end]))

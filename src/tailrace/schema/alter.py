@@ -14,6 +14,7 @@ from tailrace.schema.clauses import (
     Clause,
     Convert,
     DropColumn,
+    DropConstraint,
     PrimaryKey,
     PutColumn,
     RenameColumn,
@@ -22,11 +23,21 @@ from tailrace.schema.clauses import (
     Versioning,
 )
 from tailrace.schema.columns import as_binary, reinterpreted, widened
+from tailrace.schema.foreign_keys import ForeignKey, named
 from tailrace.schema.hidden import KeyPart, UniqueKey, prefixes_of
-from tailrace.schema.tables import Charset, TableState, count_hashes, merge, not_null
+from tailrace.schema.tables import (
+    Charset,
+    TableState,
+    count_hashes,
+    merge,
+    not_null,
+    references_of,
+)
 from tailrace.schema.tokens import NotUnderstoodError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.columns import WrittenColumn
     from tailrace.schema.session import Session
@@ -90,6 +101,7 @@ def apply_clauses(
         ),
         default,
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
+        foreign_keys=plan.foreign_keys(state, session),
     )
     if versioned:
         altered = altered.version((None, state.row_end) if own and state.row_end else None)
@@ -203,6 +215,34 @@ class _Plan:
             if clause.columns:
                 parts = list(starmap(KeyPart, zip_longest(clause.columns, clause.prefixes)))
         return tuple(part.column for part in parts), prefixes_of(parts)
+
+    def foreign_keys(self, old: TableState, session: Session) -> tuple[ForeignKey, ...]:
+        """The table's foreign keys afterwards; those to itself keep what they name there."""
+        dropped = {
+            each.name.casefold() for each in self.clauses if isinstance(each, DropConstraint)
+        }
+        names = renamed_columns(self.clauses)
+        kept = tuple(
+            key.renamed(names, {})
+            for key in old.foreign_keys
+            if key.name.casefold() not in dropped
+            and not self.dropped & {name.casefold() for name in key.columns}
+        )
+        new = [each for each in self.clauses if isinstance(each, ForeignKey)]
+        inline = references_of((put.column for put in self.puts), session)
+        definition = old.definition
+        return named(definition.database, definition.table, kept, (*inline, *new))
+
+
+def renamed_columns(clauses: Iterable[Clause]) -> dict[str, str]:
+    """The new names of columns that ALTER TABLE renames, by their case-folded old ones."""
+    found: dict[str, str] = {}
+    for each in clauses:
+        if isinstance(each, RenameColumn):
+            found[each.old.casefold()] = each.new
+        elif isinstance(each, PutColumn) and each.old is not None:
+            found[each.old.casefold()] = each.column.name
+    return found
 
 
 class _Columns:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.rows.schema import TableDefinition, TableSchema
-from tailrace.schema.alter import apply_clauses
+from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.classify import classify
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import (
@@ -25,16 +25,18 @@ from tailrace.schema.ddl import (
     Unclear,
     effects,
 )
+from tailrace.schema.foreign_keys import moved
 from tailrace.schema.hidden import with_hashes
 from tailrace.schema.session import Session
 from tailrace.schema.tables import TableState
 from tailrace.schema.tokens import SqlMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
+    from tailrace.schema.foreign_keys import ForeignKey
 
 Source = Literal["given", "ddl"]
 Key = tuple[str, str]
@@ -271,7 +273,7 @@ class Catalogue:
         if state is None:
             self.forget(*key, f"it was made LIKE {'.'.join(source)}, which is not known either")
         else:
-            self._put(key, _named(state, key))
+            self._put(key, replace(_named(state, key), foreign_keys=()))
 
     def _alter(self, effect: AlterTable, session: Session) -> None:
         key = _key(effect.name)
@@ -291,17 +293,34 @@ class Catalogue:
                 self.forget(*key, f"an ALTER TABLE was not understood: {error}")
             else:
                 self._put(key, state)
+                if names := renamed_columns(effect.clauses):
+                    self._change_references(
+                        key,
+                        lambda each: each.renamed({}, names),  # columns of this table
+                    )
         if renamed is not None:
             self._rename(effect.name, Name(renamed.database or effect.name.database, renamed.table))
 
     def _rename(self, old: Name, new: Name) -> None:
         before, after = _key(old), _key(new)
+        self._change_references(
+            before, lambda each: replace(each, database=after[0], table=after[1])
+        )
         state = self._tables.pop(before, None)
         reason = self._unknown.pop(before, None)
         if state is not None:
             self._put(after, _named(state, after))
         else:
             self.forget(*after, reason or f"it was renamed from {'.'.join(before)}, unknown too")
+
+    def _change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
+        """Change all foreign keys that refer to a table."""
+        for key, state in self._tables.items():
+            keys = tuple(
+                change(each) if each.refers_to(*to) else each for each in state.foreign_keys
+            )
+            if keys != state.foreign_keys:
+                self._tables[key] = replace(state, foreign_keys=keys)
 
     def _drop(self, key: Key) -> None:
         self._tables.pop(key, None)
@@ -341,4 +360,5 @@ def _key(name: Name) -> Key:
 
 def _named(state: TableState, key: Key) -> TableState:
     definition = replace(state.definition, database=key[0], table=key[1])
-    return replace(state, definition=definition)
+    keys = moved(state.foreign_keys, state.definition.table, key[1])
+    return replace(state, definition=definition, foreign_keys=keys)

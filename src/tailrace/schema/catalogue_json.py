@@ -1,15 +1,18 @@
 """A catalogue as JSON, the form in which it outlives a process.
 
-    {"version": 1,
+    {"version": 2,
      "tables": [{"database": "shop", "table": "orders", "collation": 45, "primary_key": ["id"],
                  "columns": [{"name": "id", "type": "bigint unsigned", "unsigned": true,
-                              "nullable": false}, ...]}],
+                              "nullable": false}, ...],
+                 "foreign_keys": [{"columns": ["customer"], "database": "shop",
+                                   "table": "customers", "referenced": ["id"],
+                                   "on_delete": "CASCADE", "name": "orders_ibfk_1"}]}],
      "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
      "databases": {"shop": 45}, "temporary": [["shop", "scratch"]]}
 
 Columns stand in the order of their positions. Members that have their default (see the classes)
-are left out, and so are empty lists. What is read is checked member by member: a file may have been
-altered by others.
+are left out, and so are empty lists. Version 1 had no foreign keys. What is read is checked member
+by member: a file may have been altered by others.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.errors import SchemaError
 from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
 from tailrace.schema.catalogue import Catalogue, Contents
+from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.tables import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Counted up when `from_json` of an earlier release could not read the form any more."""
+_READABLE: Final = (1, 2)
 _LARGEST: Final = 1 << 32
 
 _Read = dict[str, "Callable[[Any, str], Any]"]
@@ -53,10 +58,10 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
 def from_json(value: Any) -> Catalogue:
     """The catalogue that `to_json` described; raises `SchemaError` for anything else."""
     found = _members(value, _CATALOGUE, "catalogue", needs=("version",))
-    if found["version"] != VERSION:
+    if found["version"] not in _READABLE:
         raise SchemaError(
-            f"the schema history has version {found['version']}, and this Tailrace knows {VERSION}:"
-            " use the Tailrace that wrote it"
+            f"the schema history has version {found['version']}, and this Tailrace knows up to "
+            f"{VERSION}: use the Tailrace that wrote it"
         )
     return Catalogue.of(
         Contents(
@@ -84,6 +89,7 @@ def _table(state: TableState) -> dict[str, Any]:
             collation=state.collation,
             row_end=state.row_end,
             hidden=state.hidden,
+            foreign_keys=[_foreign_key(key) for key in state.foreign_keys],
         ),
     }
 
@@ -96,6 +102,15 @@ def _column(column: ColumnDefinition) -> dict[str, Any]:
         if (value := getattr(column, name)) != getattr(default, name)
     }
     return {"name": column.name, **members}
+
+
+def _foreign_key(key: ForeignKey) -> dict[str, Any]:
+    default = ForeignKey((), None, "", ())
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name in ForeignKey.__slots__
+        if (value := getattr(key, name)) != getattr(default, name)
+    }
 
 
 _CALLED: Final = {"declared": "type"}
@@ -192,8 +207,17 @@ def _table_of(value: Any, where: str) -> TableState:
         found.get("key_prefixes", ()),
     )
     return TableState(
-        definition, found.get("collation"), found.get("row_end"), found.get("hidden", 0)
+        definition,
+        found.get("collation"),
+        found.get("row_end"),
+        found.get("hidden", 0),
+        found.get("foreign_keys", ()),
     )
+
+
+def _foreign_key_of(value: Any, where: str) -> ForeignKey:
+    found = _members(value, _FOREIGN_KEY, where, needs=("columns", "table"))
+    return ForeignKey(**{"database": None, "referenced": (), **found})
 
 
 def _unknown_of(value: Any, where: str) -> dict[str, Any]:
@@ -213,6 +237,15 @@ _COLUMN: Final[_Read] = {
     "generated": _flag,
     "compressed": _flag,
 }
+_FOREIGN_KEY: Final[_Read] = {
+    "columns": _list(_text),
+    "database": _perhaps(_text),
+    "table": _text,
+    "referenced": _list(_text),
+    "on_delete": _text,
+    "on_update": _text,
+    "name": _text,
+}
 _TABLE: Final[_Read] = {
     "database": _text,
     "table": _text,
@@ -222,6 +255,7 @@ _TABLE: Final[_Read] = {
     "collation": _perhaps(_number),
     "row_end": _perhaps(_text),
     "hidden": _number,
+    "foreign_keys": _list(_foreign_key_of),
 }
 _CATALOGUE: Final[_Read] = {
     "version": _number,

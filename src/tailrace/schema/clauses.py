@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.columns import WrittenColumn, parse_column
+from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.hidden import UniqueKey, prefixes_of
 from tailrace.schema.tables import (
     MOST_COLUMNS,
@@ -69,6 +70,13 @@ class PrimaryKey:
 
 
 @dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """DROP FOREIGN KEY or DROP CONSTRAINT, which may be one of another kind."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Convert:
     """CONVERT TO CHARACTER SET: every text column and the table's default."""
 
@@ -95,6 +103,8 @@ Clause = (
     | ShowColumn
     | PrimaryKey
     | UniqueKey
+    | ForeignKey
+    | DropConstraint
     | Convert
     | Versioning
     | RenameTable
@@ -193,7 +203,7 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
     if cursor.token.key == "PARTITION":
         _pass_clause(cursor)
         return []
-    key = parse_key(cursor)
+    key = parse_key(cursor, session)
     if key is not None:
         return _keys(key)
     cursor.accept("COLUMN")
@@ -203,7 +213,7 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
     cursor.next()
     clauses: list[Clause] = []
     while True:
-        key = parse_key(cursor)
+        key = parse_key(cursor, session)
         if key is None:
             clauses.append(_put(cursor, session, lenient=lenient))
         else:
@@ -217,7 +227,7 @@ def _add(cursor: Cursor, session: Session) -> list[Clause]:
 def _keys(key: Key) -> list[Clause]:
     """A primary key on a period is taken for none: its columns may be of another statement."""
     if key.primary is None:
-        return [unique.on_columns() for unique in key.unique]
+        return [*(unique.on_columns() for unique in key.unique), *key.foreign]
     parts = key.primary.on_columns().parts
     return [PrimaryKey(tuple(part.column for part in parts), prefixes_of(parts))]
 
@@ -230,10 +240,16 @@ def _drop(cursor: Cursor) -> list[Clause]:
     if cursor.sees("PERIOD", "FOR") or cursor.token.key == "PARTITION":
         _pass_clause(cursor)
         return []
-    if cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
+    if cursor.accept("FOREIGN", "KEY"):
         cursor.accept("IF", "EXISTS")
-        return [PrimaryKey(())] if cursor.name().upper() == "PRIMARY" else []
-    if cursor.token.key in {"FOREIGN", "CHECK"}:
+        return [DropConstraint(cursor.name())]
+    if word := cursor.accept_any("INDEX", "KEY", "CONSTRAINT"):
+        cursor.accept("IF", "EXISTS")
+        name = cursor.name()
+        if name.upper() == "PRIMARY":
+            return [PrimaryKey(())]
+        return [DropConstraint(name)] if word == "CONSTRAINT" else []
+    if cursor.token.key == "CHECK":
         _pass_clause(cursor)
         return []
     cursor.accept("COLUMN")

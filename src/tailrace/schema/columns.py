@@ -9,6 +9,7 @@ from tailrace.constants import Flavour
 from tailrace.rows.charsets import holds
 from tailrace.rows.collations import BINARY, charset_of, longest_character
 from tailrace.rows.schema import ColumnDefinition, Logical
+from tailrace.schema.foreign_keys import parse_references
 from tailrace.schema.tokens import Kind
 from tailrace.schema.types import (
     BINARY_TYPES,
@@ -22,6 +23,7 @@ from tailrace.schema.types import (
 
 if TYPE_CHECKING:
     from tailrace.schema.cursor import Cursor
+    from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import Session
 
 
@@ -41,6 +43,8 @@ class WrittenColumn:
     stored: bool = False
     """STORED or PERSISTENT is written: a generated column that the table keeps."""
     compressed: bool = False
+    references: ForeignKey | None = None
+    """REFERENCES is written behind it, which MariaDB takes for a foreign key."""
 
     def define(self, outer: int | None, session: Session) -> ColumnDefinition:
         """The column in a table whose default collation is ``outer`` (None: unknown)."""
@@ -234,6 +238,8 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
             cursor.skip_parentheses()
             if type_.base in TEXTUAL:
                 return replace(column, type=replace(type_, logical=Logical.JSON))
+        case "REFERENCES":
+            return replace(column, references=parse_references(cursor, (column.name,)))
         case _ if key in _PLAIN_ATTRIBUTES:
             pass
         case _ if key in _ONE_VALUE:
@@ -277,8 +283,6 @@ def _clause(cursor: Cursor, key: str) -> None:
             cursor.skip_parentheses()
         case "WITHOUT":
             cursor.expect("SYSTEM", "VERSIONING")
-        case "REFERENCES":
-            skip_references(cursor)
         case _:
             cursor.at -= 1
             if cursor.ahead().key != "=":  # MariaDB's engines have attributes of their own
@@ -310,23 +314,6 @@ def charset_name(cursor: Cursor) -> str:
     """The name behind CHARACTER SET or COLLATE: a word, a quoted name or a string."""
     cursor.accept("=")
     return cursor.text() if cursor.token.kind is Kind.STRING else cursor.name()
-
-
-def skip_references(cursor: Cursor) -> None:
-    """Behind REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
-    cursor.qualified()
-    if cursor.token.key == "(":
-        cursor.skip_parentheses()
-    while True:
-        if cursor.accept("MATCH"):
-            cursor.next()
-        elif cursor.accept("ON", "DELETE") or cursor.accept("ON", "UPDATE"):
-            if cursor.accept_any("SET", "NO"):  # NULL, DEFAULT, ACTION
-                cursor.next()
-            elif not cursor.accept_any("RESTRICT", "CASCADE"):
-                cursor.fail("what happens to references is expected")
-        else:
-            return
 
 
 def skip_default(cursor: Cursor) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.rows.schema import TableDefinition
-from tailrace.schema.columns import WrittenColumn, charset_name, parse_column, skip_references
+from tailrace.schema.columns import WrittenColumn, charset_name, parse_column
+from tailrace.schema.foreign_keys import named, parse_foreign_key
 from tailrace.schema.hidden import (
     ROW_END,
     SYSTEM_PERIOD,
@@ -20,15 +21,18 @@ from tailrace.schema.hidden import (
 from tailrace.schema.tokens import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tailrace.rows.schema import ColumnDefinition
     from tailrace.schema.cursor import Cursor
+    from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import Session
 
 
 MOST_COLUMNS: Final = 4096
 """Columns that a table may have, in both servers."""
+_WITH_FOREIGN_KEYS: Final = frozenset({"", "INNODB", "NDB", "NDBCLUSTER"})
+"""Engines that do not pass over foreign keys; "" stands for the server's default, InnoDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,10 @@ class WrittenTable:
     sequence: bool = False
     filled: bool = False
     """A query follows: it may add columns of its own."""
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    """Those of table constraints."""
+    engine: str = ""
+    """ENGINE, in capitals, where it is written."""
 
     def define(self, database: str, table: str, outer: int | None, session: Session) -> TableState:
         """The table in a database whose default collation is ``outer`` (None: unknown)."""
@@ -66,8 +74,21 @@ class WrittenTable:
         hidden = count_hashes(self.uniques, (), columns, session)
         columns = not_null(columns, (*key, *self.period))
         definition = TableDefinition(database, table, columns, key, self.key_prefixes)
-        state = TableState(definition, collation, hidden=hidden)
+        keys: tuple[ForeignKey, ...] = ()
+        if self.engine in _WITH_FOREIGN_KEYS:
+            inline = references_of(self.columns, session)
+            keys = named(database, table, (), (*inline, *self.foreign_keys))
+        state = TableState(definition, collation, hidden=hidden, foreign_keys=keys)
         return state.version(self.system_period) if self.versioned else state
+
+
+def references_of(columns: Iterable[WrittenColumn], session: Session) -> Iterator[ForeignKey]:
+    """The foreign keys that stand behind columns: MySQL before 9.0 passes over them.
+
+    From 9.6 on it logs what foreign keys do, so what 9.0 to 9.5 make of these is not looked at.
+    """
+    if session.flavour is Flavour.MARIADB:
+        yield from (each.references for each in columns if each.references is not None)
 
 
 def not_null(
@@ -101,12 +122,14 @@ class TableState:
 
     ``collation`` is the default of columns to come. Of MariaDB: ``row_end`` is the column where a
     versioned table's rows end, ``hidden`` how many hash columns the log may have at the end.
+    ``foreign_keys`` are its own, not those that refer to it.
     """
 
     definition: TableDefinition
     collation: int | None = None
     row_end: str | None = None
     hidden: int = 0
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     def version(self, bounds: tuple[str | None, str] | None) -> TableState:
         """The same table WITH SYSTEM VERSIONING.
@@ -146,14 +169,16 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
     columns: list[WrittenColumn] = []
     primary = UniqueKey(())
     uniques: list[UniqueKey] = []
+    foreign: list[ForeignKey] = []
     periods: dict[str, tuple[str, str]] = {}
     system: tuple[str, str] | None = None
     cursor.expect("(")
     while True:
-        found = parse_key(cursor)
+        found = parse_key(cursor, session)
         if found is not None:
             primary = found.primary or primary
             uniques += found.unique
+            foreign += found.foreign
         elif cursor.accept("PERIOD", "FOR"):
             name = cursor.name()
             bounds = tuple(part.column for part in _key_parts(cursor).parts)
@@ -180,21 +205,24 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
         versioned=versioned,
         period=tuple(name for bounds in periods.values() for name in bounds),
         system_period=system,
+        foreign_keys=tuple(foreign),
     )
 
 
 class Key(NamedTuple):
-    """An index or constraint, as far as it matters: the primary key, a unique key or neither."""
+    """An index or constraint, as far as it matters: a primary, unique or foreign key, or none."""
 
     primary: UniqueKey | None = None
     unique: tuple[UniqueKey, ...] = ()
+    foreign: tuple[ForeignKey, ...] = ()
 
 
-def parse_key(cursor: Cursor) -> Key | None:
+def parse_key(cursor: Cursor, session: Session) -> Key | None:
     """An index, key or constraint; None, and no step, where something else stands."""
     start = cursor.at
+    constraint = ""
     if cursor.accept("CONSTRAINT") and cursor.token.key not in _CONSTRAINTS:
-        cursor.name()
+        constraint = cursor.name()
     match cursor.token.key:
         case "PRIMARY":
             cursor.expect("PRIMARY", "KEY")
@@ -213,12 +241,7 @@ def parse_key(cursor: Cursor) -> Key | None:
             _key_parts(cursor)
         case "FOREIGN":
             cursor.expect("FOREIGN", "KEY")
-            cursor.accept("IF", "NOT", "EXISTS")
-            if not cursor.sees("("):
-                cursor.name()
-            cursor.skip_parentheses()
-            cursor.expect("REFERENCES")
-            skip_references(cursor)
+            return Key(foreign=(parse_foreign_key(cursor, constraint, session.flavour),))
         case "CHECK":
             cursor.next()
             cursor.skip_parentheses()
@@ -290,8 +313,8 @@ def _key_options(cursor: Cursor) -> bool:
 def parse_options(cursor: Cursor, table: WrittenTable) -> WrittenTable:
     """The options and partitions behind the parentheses, up to the end or a query.
 
-    Only what changes columns is looked at: character set, collation, system versioning and
-    MariaDB's SEQUENCE.
+    Only what changes columns or foreign keys is looked at: character set, collation, system
+    versioning, the engine and MariaDB's SEQUENCE.
     """
     while not cursor.done:
         if cursor.query_begins():
@@ -303,6 +326,9 @@ def parse_options(cursor: Cursor, table: WrittenTable) -> WrittenTable:
             table = replace(table, versioned=True)
         elif cursor.token.key == "(":
             cursor.skip_parentheses()
+        elif cursor.accept("ENGINE"):
+            cursor.accept("=")
+            table = replace(table, engine=cursor.next().value.upper())
         elif cursor.accept("SEQUENCE", "="):
             table = replace(table, sequence=cursor.next().value not in {"0", ""})
         else:

@@ -1,0 +1,155 @@
+"""Foreign keys, as statements declare them and as ALTER and RENAME change them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import Flavour
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tailrace.schema.cursor import Cursor
+
+CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
+"""Actions by which a change of the referenced table changes rows of the table that has the key."""
+_GENERATED: Final = "_ibfk_"
+"""InnoDB calls the foreign keys of a table that have no name ``table_ibfk_1``, and so on."""
+_NO_ACTION: Final = "RESTRICT"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key. ``name`` is "" and ``database`` None until `named` completes them.
+
+    ``referenced`` are the columns of the other table, in the order of ``columns``; empty where the
+    statement names none, which stands for its primary key.
+    """
+
+    columns: tuple[str, ...]
+    database: str | None
+    table: str
+    referenced: tuple[str, ...]
+    on_delete: str = _NO_ACTION
+    on_update: str = _NO_ACTION
+    name: str = ""
+
+    @property
+    def cascades(self) -> bool:
+        """Whether a change of the referenced table may change rows of the one that has the key."""
+        return bool({self.on_delete, self.on_update} & CASCADING)
+
+    def __str__(self) -> str:
+        """As SQL, with the actions that change rows."""
+        actions = (("DELETE", self.on_delete), ("UPDATE", self.on_update))
+        does = "".join(f" ON {on} {action}" for on, action in actions if action in CASCADING)
+        where = f"{self.database}.{self.table}" if self.database else self.table
+        to = f" ({', '.join(self.referenced)})" if self.referenced else ""
+        return f"({', '.join(self.columns)}) REFERENCES {where}{to}{does}"
+
+    def refers_to(self, database: str, table: str) -> bool:
+        """Whether it refers to this table."""
+        return (self.database, self.table) == (database, table)
+
+    def renamed(self, columns: Mapping[str, str], referenced: Mapping[str, str]) -> Self:
+        """The same after columns were renamed; names by case-folded old ones."""
+        return replace(
+            self,
+            columns=tuple(columns.get(each.casefold(), each) for each in self.columns),
+            referenced=tuple(referenced.get(each.casefold(), each) for each in self.referenced),
+        )
+
+
+def named(
+    database: str, table: str, known: tuple[ForeignKey, ...], new: Iterable[ForeignKey]
+) -> tuple[ForeignKey, ...]:
+    """The keys of a table with new ones, each with the name that InnoDB gives it.
+
+    One that is there by its name stays as it is (``IF NOT EXISTS``).
+    """
+    found = list(known)
+    generated = re.compile(re.escape(table + _GENERATED) + r"(\d+)", re.IGNORECASE)
+    last = max((int(m[1]) for each in known if (m := generated.fullmatch(each.name))), default=0)
+    for each in new:
+        name = each.name
+        if not name:
+            last += 1
+            name = f"{table}{_GENERATED}{last}"
+        elif any(name.casefold() == other.name.casefold() for other in found):
+            continue
+        found.append(replace(each, name=name, database=each.database or database))
+    return tuple(found)
+
+
+def moved(keys: Iterable[ForeignKey], old: str, new: str) -> tuple[ForeignKey, ...]:
+    """The keys of a table that has another name now: names that InnoDB made follow it."""
+    prefix = old + _GENERATED
+    return tuple(
+        replace(key, name=f"{new}{_GENERATED}{key.name.removeprefix(prefix)}")
+        if key.name.startswith(prefix)
+        else key
+        for key in keys
+    )
+
+
+def parse_foreign_key(cursor: Cursor, constraint: str, flavour: Flavour) -> ForeignKey:
+    """Behind FOREIGN KEY; ``constraint`` is the name behind CONSTRAINT ("" for none).
+
+    Without that MariaDB calls it as its index, MySQL by a name of its own.
+    """
+    cursor.accept("IF", "NOT", "EXISTS")
+    index = "" if cursor.sees("(") else cursor.name()
+    columns = _names(cursor)
+    cursor.expect("REFERENCES")
+    return parse_references(
+        cursor, columns, constraint or (index if flavour is Flavour.MARIADB else "")
+    )
+
+
+def parse_references(cursor: Cursor, columns: tuple[str, ...], name: str = "") -> ForeignKey:
+    """Behind REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
+    database, table = cursor.qualified()
+    referenced = _names(cursor) if cursor.sees("(") else ()
+    actions = {"DELETE": _NO_ACTION, "UPDATE": _NO_ACTION}
+    while True:
+        if cursor.accept("MATCH"):
+            cursor.next()
+        elif cursor.accept("ON", "DELETE"):
+            actions["DELETE"] = _action(cursor)
+        elif cursor.accept("ON", "UPDATE"):
+            actions["UPDATE"] = _action(cursor)
+        else:
+            deleted, updated = actions["DELETE"], actions["UPDATE"]
+            return ForeignKey(columns, database, table, referenced, deleted, updated, name)
+
+
+def _action(cursor: Cursor) -> str:
+    """What happens to references; actions that change no row are one."""
+    if cursor.accept("SET", "NULL"):
+        return "SET NULL"
+    if cursor.accept("CASCADE"):
+        return "CASCADE"
+    if not (
+        cursor.accept("RESTRICT")
+        or cursor.accept("NO", "ACTION")
+        or cursor.accept("SET", "DEFAULT")
+    ):
+        cursor.fail("what happens to references is expected")
+    return _NO_ACTION
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    """``(a, b)``; what may stand behind a name in an index is passed over."""
+    cursor.expect("(")
+    names = []
+    while True:
+        names.append(cursor.name())
+        if cursor.sees("("):
+            cursor.skip_parentheses()
+        cursor.accept_any("ASC", "DESC")
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(names)
