@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tools.servers import Server
 
-DEADLINE: Final = 60.0
+DEADLINE: Final = 300.0
 """Seconds; a machine with much else to do takes long for what is soon done otherwise."""
 
 
