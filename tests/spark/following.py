@@ -9,9 +9,7 @@ import pyarrow.parquet as pq
 
 from tailrace.spark import mirror
 from tests.spark.replay import differences
-from tests.waiting import wait_for
-
-DEADLINE = 120.0
+from tests.waiting import DEADLINE, wait_for
 
 
 def url_of(server, options="ssl_mode=DISABLED"):

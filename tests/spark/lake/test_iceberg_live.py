@@ -32,7 +32,7 @@ def test_random_load(fresh_server, tmp_path, monkeypatch, name):
     with Follow(url_of(server), lake, format="iceberg", keep=keep, trigger=0.1) as following:
         with Load(server, seed=5, rate=60, large=0.0, huge=0) as load:
             following.wait_for(
-                lambda: load.counts.total() > 400 and following.moments[-1].batches > 10
+                lambda: load.counts.total() > 400 and following.moments[-1].batches > 5
             )
         wanted = dump_databases(server, "random_load")
         last = mark(server)
