@@ -102,12 +102,14 @@ def _marks(item: pytest.Function) -> Iterator[str]:
 
 @functools.cache
 def _origins(module: str) -> frozenset[Any]:
-    """Where a module has its functions, classes and modules from."""
-    return frozenset(
+    """Where a module has its functions, classes and modules from; and a campaign of its has them."""
+    found = {
         getattr(value, "__module__", None) or getattr(value, "__name__", "")
         for value in vars(sys.modules[module]).values()
         if callable(value) or isinstance(value, ModuleType)
-    )
+    }
+    campaigns = [each for each in found - {module} if str(each).startswith("tools.campaign.")]
+    return frozenset(found).union(*map(_origins, campaigns))
 
 
 def _any_below(origins: set[Any], *packages: str) -> bool:
