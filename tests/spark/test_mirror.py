@@ -157,9 +157,9 @@ def test_only_a_changelog(spark, tmp_path):
     assert (table.name, table.rows, table.dropped) == ("shop.reviews", None, False)
     assert [each.name for each in (tmp_path / "lake" / "shop.reviews").iterdir()] == ["changelog"]
     with pytest.raises(PipelineError, match="created with --keep changelog"):
-        mirror(SHOP / "mysql", tmp_path / "lake", tables=["reviews"])
+        mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog", "current"])
     with pytest.raises(PipelineError, match="created with --tables"):
-        mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog"])
+        mirror(SHOP / "mysql", tmp_path / "lake", tables=["orders"])
 
 
 @pytest.mark.parametrize("options", [{"keep": []}, {"keep": ["rows"]}, {"format": "orc"}], ids=str)

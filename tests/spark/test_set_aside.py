@@ -239,10 +239,13 @@ def test_a_lake_that_begins_in_the_middle(story, tmp_path):
     place = f"{end.name}:{end.stat().st_size}"
     story.change()
     url = url_of(server, f"ssl_mode=DISABLED&position={place}")
-    options = {"tables": f"{DATABASE}.*"}
+    options = {"tables": f"{DATABASE}.*", "incomplete": "accept"}
     with failing():
         assert run(url, lake, **options).set_aside.keys() == {BAD}
-    assert run(url_of(server), lake, retry_tables=BAD, **options).set_aside == {}
+    report = run(url_of(server), lake, retry_tables=BAD, **options)
+    assert report.set_aside == {}
+    kinds = {table.name: [each.kind for each in table.states] for table in report.tables}
+    assert kinds == {BAD: ["incomplete"], GOOD: ["incomplete"]}
     good, bad = read(lake, GOOD), read(lake, BAD)
     assert sorted(bad["id"].to_pylist()) == sorted(good["id"].to_pylist())
     assert read(lake, BAD, "changelog").num_rows == read(lake, GOOD, "changelog").num_rows

@@ -117,6 +117,14 @@ def mirror(
             help="End with status 1 where a table is set aside.",
         ),
     ] = False,
+    incomplete: Annotated[
+        Literal["error", "accept"],
+        Parameter(
+            name="--incomplete",
+            help="What to do about tables that have rows from before the log begins that is read: "
+            "``error`` (default), or ``accept`` them; they are marked as incomplete then.",
+        ),
+    ] = "error",
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     cores: Annotated[
@@ -171,6 +179,7 @@ def mirror(
         shards=shards,
         update_mode=update_mode,
         retry_tables=retry_table or None,
+        incomplete=incomplete,
     )
     status = 0
     if follow:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.cli.lines import Output
     from tailrace.spark.verify_report import RowDifference, TableVerdict, VerifyReport
 
-_STATUS = {"equal": 0, "differs": 1, "unsure": 2}
+_STATUS = {"equal": 0, "differs": 1, "incomplete": 1, "unsure": 2}
 
 
 def verify(
@@ -49,8 +49,8 @@ def verify(
 ) -> int:
     """Compare a lake's current tables with the server's, row by row.
 
-    Ends with status 0 where they are equal, 1 where they differ, 2 where that could not be found
-    out: the lake is behind, or a table cannot be compared.
+    Ends with status 0 where they are equal, 1 where they differ or a table is incomplete, 2 where
+    that could not be found out: the lake is behind, or a table cannot be compared.
     """
     if not names_server(source):
         raise UsageError(f"{source} is no server: give its URL, as mysql://user@host")
@@ -88,6 +88,7 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
     title = {
         "equal": "equal to the server",
         "differs": "differs from the server",
+        "incomplete": "has incomplete tables; the others are equal to the server",
         "unsure": "could not be found equal to the server",
     }[report.verdict]
     output.table(

@@ -243,8 +243,11 @@ class Scan:
     def _splits(self, end: int) -> Iterator[Split]:
         parts = self._joined(self.parts, end)
         ends = [*(part.start for part in parts[1:]), end] if parts else []
+        left = next((part for part in self.parts if part.start >= end), None)
+        after = [part.catalogue for part in parts[1:]]
+        after.append(self._catalogue if left is None else left.catalogue)
         opened = cache(lambda began: inside_of(self.log, began))
-        for part, behind in zip(parts, ends, strict=True):
+        for part, behind, known in zip(parts, ends, after, strict=False):
             yield Split(
                 self._source,
                 self.log,
@@ -253,6 +256,7 @@ class Scan:
                 part.catalogue,
                 tuple(change for change in part.changes if change.offset < end),
                 inside=None if part.began is None else opened(part.began),
+                whole=known.whole(),
             )
 
     def _drain(self) -> None:

@@ -44,6 +44,8 @@ class Split:
     """Ranges of offsets whose rows were taken back (see `tailrace.rollbacks`)."""
     inside: Inside | None = None
     """The transaction that the split before has the begin of; None where one begins here."""
+    whole: frozenset[tuple[str, str]] = frozenset()
+    """The tables that are whole where it ends (`tailrace.schema.catalogue.Catalogue`)."""
 
     @property
     def file(self) -> str:

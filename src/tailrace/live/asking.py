@@ -10,6 +10,7 @@ from tailrace.live.answers import Answer
 from tailrace.live.connect import connect
 from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
+from tailrace.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -83,16 +84,42 @@ def not_to_be_seen(
     return False
 
 
+def end_of_log(connection: ServerConnection) -> Position | None:
+    """Where the server's log ends now; None where its user must not know."""
+    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                rows: Any = cursor.fetchall()
+        except err.MySQLError as error:
+            if not isinstance(own := _own(error, connection.name), ServerError):
+                raise own from error
+            continue
+        found = Answer(rows, 2, server=connection.name, asked=statement)
+        return Position(found.text(0), found.whole(1)) if len(found) else None
+    return None
+
+
+def has_rows(connection: ServerConnection, table: TableName) -> bool:
+    """Whether a table has rows; also where its user must not read it, for it may have."""
+    return _selected(connection, table, 1) is not False
+
+
 def _is_known(connection: ServerConnection, table: TableName) -> bool:
     """Whether it is known if there is such a table: who may not read it is not told."""
+    return _selected(connection, table, 0) is not None
+
+
+def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool | None:
+    """Whether some rows were got; None where the user must not read the table."""
     database, name = (part.replace("`", "``") for part in table)
     try:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT 1 FROM `{database}`.`{name}` LIMIT 0")  # noqa: S608 - quoted
+            return bool(cursor.execute(f"SELECT 1 FROM `{database}`.`{name}` LIMIT {rows}"))  # noqa: S608
     except err.MySQLError as error:
         own = _own(error, connection.name)
         if isinstance(own, AccessDenied):
-            return False
+            return None
         if not isinstance(own, ServerError) or own.code not in {_NO_DATABASE, _NO_TABLE}:
             raise own from error
-    return True
+    return False

@@ -22,6 +22,7 @@ from tailrace.schema.ddl import (
     PutDatabase,
     RenameTo,
     Temporary,
+    Truncate,
     Unclear,
     effects,
 )
@@ -52,6 +53,8 @@ class Contents:
     unknown: dict[Key, str]
     databases: dict[str, int | None]
     temporary: frozenset[Key]
+    whole: frozenset[Key] = frozenset()
+    from_first: bool = False
 
 
 class Catalogue:
@@ -61,19 +64,28 @@ class Catalogue:
     the log's order, by `apply` or `apply_event`. A table whose definition cannot be told is
     *unknown*, with the reason. Names of databases and tables compare as written. It pickles, and
     `copy` is cheap: definitions are shared and never changed in place.
+
+    A table is *whole* where it was seen to be without rows, created or emptied by a statement: all
+    rows that it has since were logged. ``CREATE TABLE IF NOT EXISTS`` says so only of a database
+    that was created in what was shown, or with ``from_first``: the first statements shown are the
+    first that the server ever logged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_first: bool = False) -> None:
+        self.from_first = from_first
         self._given: dict[Key, TableState] = {}
         self._tables: dict[Key, TableState] = {}
         self._unknown: dict[Key, str] = {}
         self._databases: dict[str, int | None] = {}
         self._temporary: set[Key] = set()
+        self._whole: set[Key] = set()
 
     def copy(self) -> Self:
         """A catalogue of its own, as this one is now."""
         other = type(self)()
-        vars(other).update({name: known.copy() for name, known in vars(self).items()})
+        other.from_first = self.from_first
+        collections = {name: each for name, each in vars(self).items() if name.startswith("_")}
+        vars(other).update({name: known.copy() for name, known in collections.items()})
         return other
 
     def contents(self) -> Contents:
@@ -84,18 +96,21 @@ class Catalogue:
             dict(self._unknown),
             dict(self._databases),
             frozenset(self._temporary),
+            self.whole(),
+            self.from_first,
         )
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
         """A catalogue that holds just this."""
-        made = cls()
+        made = cls(from_first=contents.from_first)
         made.given(contents.given)
         for state in contents.tables:
             made._tables[state.definition.database, state.definition.table] = state
         made._unknown.update(contents.unknown)
         made._databases.update(contents.databases)
         made._temporary.update(contents.temporary)
+        made._whole.update(contents.whole)
         return made
 
     def given(self, definitions: Iterable[TableDefinition | TableState]) -> None:
@@ -176,6 +191,10 @@ class Catalogue:
         states = self._tables | self._given
         return [states[key] for key in sorted(states)]
 
+    def whole(self) -> frozenset[Key]:
+        """The tables of which all rows were logged; (name, "") where a database was created."""
+        return frozenset(self._whole)
+
     def names(self) -> set[Key]:
         """The tables that statements in the log told of, understood or not."""
         return {*self._tables, *self._unknown}
@@ -247,7 +266,10 @@ class Catalogue:
                 change(_key(effect.name))
             case PutDatabase():
                 self._put_database(effect, session)
+            case Truncate():
+                self._whole.add(_key(effect.name))
             case DropDatabase():
+                self._whole = {key for key in self._whole if key[0] != effect.database}
                 self._databases.pop(effect.database, None)
                 for known in (self._tables, self._unknown):
                     for key in [key for key in known if key[0] == effect.database]:
@@ -255,10 +277,16 @@ class Catalogue:
             case Unclear():
                 self._unclear(effect)
 
+    def _begin(self, key: Key, *, unless_exists: bool) -> None:
+        """A table, or a database, comes to be, with ``unless_exists`` perhaps."""
+        if not unless_exists or self.from_first or (key[0], "") in self._whole:
+            self._whole.add(key)
+
     def _create(self, effect: CreateTable, session: Session) -> None:
         key = _key(effect.name)
         if effect.unless_exists and key in self._tables:
             return
+        self._begin(key, unless_exists=effect.unless_exists)
         outer = self._databases.get(key[0], session.default_collation)
         try:
             self._put(key, effect.table.define(*key, outer, session))
@@ -269,6 +297,7 @@ class Catalogue:
         key, source = _key(effect.name), _key(effect.source)
         if effect.unless_exists and key in self._tables:
             return
+        self._begin(key, unless_exists=effect.unless_exists)
         state = self._tables.get(source)
         if state is None:
             self.forget(*key, f"it was made LIKE {'.'.join(source)}, which is not known either")
@@ -308,6 +337,10 @@ class Catalogue:
         )
         state = self._tables.pop(before, None)
         reason = self._unknown.pop(before, None)
+        self._whole.discard(after)
+        if before in self._whole:
+            self._whole.remove(before)
+            self._whole.add(after)
         if state is not None:
             self._put(after, _named(state, after))
         else:
@@ -325,12 +358,15 @@ class Catalogue:
     def _drop(self, key: Key) -> None:
         self._tables.pop(key, None)
         self._unknown.pop(key, None)
+        self._whole.discard(key)
 
     def _put(self, key: Key, state: TableState) -> None:
         self._tables[key] = state
         self._unknown.pop(key, None)
 
     def _put_database(self, effect: PutDatabase, session: Session) -> None:
+        if effect.made:
+            self._begin((effect.database, ""), unless_exists=effect.unless_exists)
         written = effect.charset
         outer = session.default_collation
         if not effect.made:

@@ -8,7 +8,10 @@
                                    "table": "customers", "referenced": ["id"],
                                    "on_delete": "CASCADE", "name": "orders_ibfk_1"}]}],
      "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
-     "databases": {"shop": 45}, "temporary": [["shop", "scratch"]]}
+     "databases": {"shop": 45}, "temporary": [["shop", "scratch"]],
+     "whole": [["shop", ""], ["shop", "orders"]], "from_first": true}
+
+Version 1 had no ``whole``: the tables with a definition are taken to be.
 
 Columns stand in the order of their positions. Members that have their default (see the classes)
 are left out, and so are empty lists. Version 1 had no foreign keys. What is read is checked member
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
 
 VERSION: Final = 2
 """Counted up when `from_json` of an earlier release could not read the form any more."""
-_READABLE: Final = (1, 2)
+FIRST_VERSION: Final = 1
+"""Without ``whole``; what was pickled before is read as this."""
 _LARGEST: Final = 1 << 32
 
 _Read = dict[str, "Callable[[Any, str], Any]"]
@@ -51,6 +55,8 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
             ],
             databases=dict(sorted(contents.databases.items())),
             temporary=[list(key) for key in sorted(contents.temporary)],
+            whole=[list(key) for key in sorted(contents.whole)],
+            from_first=contents.from_first,
         ),
     }
 
@@ -58,14 +64,18 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
 def from_json(value: Any) -> Catalogue:
     """The catalogue that `to_json` described; raises `SchemaError` for anything else."""
     found = _members(value, _CATALOGUE, "catalogue", needs=("version",))
-    if found["version"] not in _READABLE:
+    if found["version"] not in {FIRST_VERSION, VERSION}:
         raise SchemaError(
             f"the schema history has version {found['version']}, and this Tailrace knows up to "
             f"{VERSION}: use the Tailrace that wrote it"
         )
+    tables: tuple[TableState, ...] = found.get("tables", ())
+    whole = frozenset(found.get("whole", ()))
+    if found["version"] == FIRST_VERSION:
+        whole = frozenset((each.definition.database, each.definition.table) for each in tables)
     return Catalogue.of(
         Contents(
-            found.get("tables", ()),
+            tables,
             found.get("given", ()),
             {
                 (each["database"], each["table"]): each["reason"]
@@ -73,6 +83,8 @@ def from_json(value: Any) -> Catalogue:
             },
             found.get("databases", {}),
             frozenset(found.get("temporary", ())),
+            whole,
+            found.get("from_first", False),
         )
     )
 
@@ -118,7 +130,7 @@ _CALLED: Final = {"declared": "type"}
 
 def _filled(**members: Any) -> dict[str, Any]:
     """The members that say something; 0 is a collation's number nowhere."""
-    return {name: value for name, value in members.items() if value not in (None, 0, [], {})}
+    return {name: value for name, value in members.items() if value not in (None, 0, [], {}, False)}
 
 
 # --- reading: every kind of value has a function that checks it ----------------------------------
@@ -264,4 +276,6 @@ _CATALOGUE: Final[_Read] = {
     "unknown": _list(_unknown_of),
     "databases": _collations,
     "temporary": _list(_key),
+    "whole": _list(_key),
+    "from_first": _flag,
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import SchemaError
 from tailrace.rows.schema import Logical
-from tailrace.schema.catalogue_json import VERSION, from_json
+from tailrace.schema.catalogue_json import FIRST_VERSION, from_json
 
 if TYPE_CHECKING:
     from tailrace.schema.catalogue import Catalogue
@@ -242,7 +242,7 @@ class _Plain:
             raise TypeError("it is no catalogue")
         known = value.state
         return {
-            "version": VERSION,
+            "version": FIRST_VERSION,
             "tables": [self._table(each) for each in known["_tables"].values()],
             "given": [self._table(each) for each in known["_given"].values()],
             "unknown": [

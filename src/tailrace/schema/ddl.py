@@ -82,11 +82,12 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class PutDatabase:
-    """CREATE or ALTER DATABASE."""
+    """CREATE or ALTER DATABASE; ``unless_exists`` where it may have been there."""
 
     database: str
     charset: Charset
     made: bool
+    unless_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +166,23 @@ class _Parser:
         cursor.accept("OR", "REPLACE")
         temporary = cursor.accept("TEMPORARY")
         if cursor.accept_any("DATABASE", "SCHEMA"):
-            cursor.accept("IF", "NOT", "EXISTS")
-            yield PutDatabase(cursor.name(), _charset(cursor), made=True)
+            unless_exists = cursor.accept("IF", "NOT", "EXISTS")
+            name = cursor.name()
+            yield PutDatabase(name, _charset(cursor), made=True, unless_exists=unless_exists)
             return
         what = cursor.accept_any("TABLE", "SEQUENCE")
         if not what:
             return
         unless_exists = cursor.accept("IF", "NOT", "EXISTS")
-        name = self._name(cursor)
+        table = self._name(cursor)
         if temporary:
-            yield Temporary(name, made=True)
+            yield Temporary(table, made=True)
             return
-        self.name = name
+        self.name = table
         if what == "SEQUENCE":
-            yield CreateTable(name, parse_sequence(cursor, self.session), unless_exists)
+            yield CreateTable(table, parse_sequence(cursor, self.session), unless_exists)
             return
-        yield self._create_table(cursor, name, unless_exists)
+        yield self._create_table(cursor, table, unless_exists)
 
     def _create_table(self, cursor: Cursor, name: Name, unless_exists: bool) -> Effect:
         if cursor.accept("LIKE") or cursor.accept("(", "LIKE"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.spark.complete import statuses
 from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
 from tailrace.spark.failure import check_writable, failure
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.selection import TableName
     from tailrace.spark.changelog import ChangeFile
+    from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.lake.status import Status
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.tasks import Report
@@ -89,7 +92,7 @@ class Batches:
 
     ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
     ``patches`` are other limits of merge-on-read than the usual ones, where that is the mode.
-    ``wanted`` looks at the tables of the first batch of a new lake.
+    ``wanted`` and ``complete`` look at the tables of a new lake.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Batches:
         tell: Progress,
         patches: Patches | None = None,
         wanted: WantedTables | None = None,
+        complete: CompleteTables | None = None,
     ) -> None:
         self._store = store
         self._options = options
@@ -109,6 +113,7 @@ class Batches:
         self._patches = (patches or patching.DEFAULT_PATCHES) if beside else None
         self._jobs = 0
         self._asked = wanted
+        self._complete = complete
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
@@ -153,6 +158,8 @@ class Batches:
             laps.lap("read")
             with reading(f"what the lake {store.label} has"):
                 made = self._made(taken, files, asides, again, laps)
+                if again.keys is None:
+                    made = replace(made, incomplete=self._incomplete(taken, made))
                 self._tell("commit", 0, 1)
                 manifest = store.commit(made)
         except BaseException:
@@ -213,6 +220,30 @@ class Batches:
             asides=asides,
             anew=again.anew - asides.tables.keys(),
         )
+
+    def _incomplete(self, taken: Mapping[str, Taken], made: Made) -> dict[str, Status | None]:
+        """The tables that become incomplete by what was taken, or are so no more."""
+        if not {"current", "history"} & set(self._options.keep):
+            return {}
+        tables = {
+            key: (files[0].source, files[0].database, files[0].table)
+            for key, files in made.files.items()
+        }
+        for key, source in made.origins.items():
+            if key in tables or key in self._store.manifest.tables:
+                continue
+            database, _, table = self._name(key, source).partition(".")
+            tables[key] = (source, database, table)
+        aside = {} if made.asides is None else made.asides.tables
+        for key, each in aside.items():
+            tables.setdefault(key, (each.source, each.database, each.table))
+        kept = made.built if "current" in self._options.keep else made.histories
+        alive = kept.keys() | aside.keys()  # others were dropped
+        tables = {key: each for key, each in tables.items() if key in alive}
+        found = statuses(self._store.manifest, taken, tables)
+        if self._complete is not None:
+            self._complete.check(self._store.manifest, found, tables, taken)
+        return found
 
     def _landing(
         self, key: str, files: Sequence[ChangeFile], asides: Asides, again: Again

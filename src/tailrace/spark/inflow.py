@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.planner import SplitPlanner
+from tailrace.constants import MAGIC
 from tailrace.errors import PipelineError, StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.batch import Taken
+from tailrace.spark.complete import is_first
 from tailrace.spark.lake.manifest import SourceState
 from tailrace.spark.lake.resume import digests, resume
 from tailrace.spark.server_start import check_begin
@@ -63,9 +65,12 @@ class Inflow:
         self.name = series.name
         self._state = state
         self._series = series
-        catalogue = Catalogue()
         after: Position | None = None
-        if state is not None:
+        if state is None:
+            first = series.files[0]
+            at_head = begin is None or begin == Position(first.name, len(MAGIC))
+            catalogue = Catalogue(from_first=at_head and is_first(first))
+        else:
             _, after, catalogue = resume(series, state)
         catalogue.given(given)
         self._begun: SourceState | None = None

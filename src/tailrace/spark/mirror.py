@@ -18,6 +18,7 @@ from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches, Taken
+from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.lake.resume import grown
@@ -62,6 +63,7 @@ def mirror(
     shards: bool | None = None,
     update_mode: Literal["merge-on-read", "copy-on-write"] | None = None,
     retry_tables: str | Sequence[str] | None = None,
+    incomplete: Literal["error", "accept"] = "error",
     progress: Progress | None = None,
     follow: bool = False,
     trigger: float = TRIGGER_SECONDS,
@@ -98,6 +100,10 @@ def mirror(
     it and the reason, at every run. ``retry_tables`` are patterns of such tables that are taken up
     again first, by reading the log from there on: one that fails again stays set aside.
 
+    A table is incomplete whose CREATE TABLE is not in the log that is read: rows from before it may
+    be missing (`tailrace.spark.complete`). A new lake begins with such tables only where
+    ``incomplete`` is ``accept``; they are marked then, in the report and for `verify`.
+
     ``progress`` is told, also from other threads, a phase (``receive`` in bytes of a server's log;
     ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables; or a text to
     show), how much of it is done, and of how much.
@@ -124,6 +130,8 @@ def mirror(
     )
     if not trigger >= 0:
         raise UsageError(f"a trigger of {trigger} seconds: give a number from 0 on")
+    if incomplete not in {"error", "accept"}:
+        raise UsageError(f"incomplete is 'accept' or 'error', and not {incomplete!r}")
     if batch_bytes < 1:
         raise UsageError(f"batches of {batch_bytes} bytes: give a number from 1 on")
     files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
@@ -136,10 +144,20 @@ def mirror(
     ):
         options = check_lake(store.label, store.manifest, options, kind)
         wanted: WantedTables | None = None
+        say = notice or _no_notice
         if not store.manifest.version:
-            wanted = WantedTables(options.tables, follow=follow, notice=notice or _no_notice)
+            wanted = WantedTables(options.tables, follow=follow, notice=say)
             wanted.ask(servers, files=bool(files))
-        batches = Batches(store, options, workers, tell, wanted=wanted)
+        complete: CompleteTables | None = None
+        if not store.manifest.version and {"current", "history"} & set(options.keep):
+            complete = CompleteTables(
+                options.tables,
+                inputs.named(store),
+                accept=incomplete == "accept",
+                follow=follow,
+                notice=say,
+            )
+        batches = Batches(store, options, workers, tell, wanted=wanted, complete=complete)
         if retry_tables is not None:
             take_up(store, inputs, batches, retry_tables, tell)
         if not follow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tailrace.spark.lake.status import SET_ASIDE
+from tailrace.spark.lake.status import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,6 +192,8 @@ def report_of(
 def _notes(table: TableState, good: Sequence[Current | History], *, gaps: bool) -> tuple[str, ...]:
     """What is to be said of a table's states, with ``gaps`` of what its history lacks too."""
     notes: dict[str, None] = {}
+    if (status := table.status(INCOMPLETE)) is not None and not table.dropped:
+        notes[f"incomplete: {status.reason}"] = None
     for state in () if table.dropped else good:
         notes |= dict.fromkeys(state.notes)
         if state.unseen:

@@ -170,6 +170,10 @@ class Sources(Closing):
         self.inflows[series.name] = made
         return made
 
+    def named(self, store: LakeStore) -> dict[str, Source]:
+        """The servers, by what they are called in the lake."""
+        return {ServerLogs.below(store.sources, each).name: each for each in self._servers}
+
 
 def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:
     by_name: dict[str, LogSeries] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Verdict = Literal["equal", "differs", "unsure"]
+Verdict = Literal["equal", "differs", "incomplete", "unsure"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class TableVerdict:
     only, ``extra`` in the lake only, ``changed`` on both sides with other values; ``doubled`` keys
     are more than once in the lake. ``undecided`` of these were different each time, and changed all
     the while. ``first`` are the first of the rows that differ. ``reason`` says why it could not be
-    compared, or what makes tables unlike as wholes; ``notes`` what was left out.
+    compared, or what makes tables unlike as wholes; ``notes`` what was left out. An ``incomplete``
+    one, of which the lake lacks older rows, is not compared.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TableVerdict:
     ranges: tuple[RangeCount, ...] = ()
     first: tuple[RowDifference, ...] = ()
     notes: tuple[str, ...] = ()
+    incomplete: bool = False
 
     @property
     def differing(self) -> int:
@@ -92,6 +94,7 @@ class VerifyReport:
     def verdict(self) -> Verdict:
         """``equal``; ``differs`` where some row does; ``unsure`` where that could not be found out.
 
+        ``incomplete`` where no row differs in tables that are complete, and others are not.
         Differences are not certain while the lake is behind the server.
         """
         compared = [table for table in self.tables if table.compared]
@@ -99,4 +102,6 @@ class VerifyReport:
         wrong = [table for table in compared if table.differing or table.reason]
         if any(table.differing > table.undecided or table.reason for table in wrong) and certain:
             return "differs"
+        if any(table.incomplete for table in self.tables):
+            return "incomplete"
         return "unsure" if wrong or len(compared) < len(self.tables) else "equal"

@@ -294,6 +294,7 @@ class Rounds:
             counted,
             rows,
             state.candidate.notes,
+            state.candidate.incomplete,
         )
 
     def _named(self, first: int) -> dict[str, list[RowDifference]]:

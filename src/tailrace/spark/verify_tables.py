@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.live.answers import Answer
+from tailrace.live.asking import has_rows
 from tailrace.live.driver import ER, SSCursor, err
+from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Candidate:
     reason: str | None = None
     compared: bool = True
     notes: tuple[str, ...] = ()
+    incomplete: bool = False
 
 
 def candidates(
@@ -57,7 +60,7 @@ def candidates(
         name = f"{database}.{table}"
         if name in states:
             found.append(_candidate(connection, states[name]))
-        elif _has_rows(connection, database, table):
+        elif has_rows(connection, (database, table)):
             found.append(Candidate(name, reason="it is not in the lake"))
     names = {f"{database}.{table}" for database, table in there}
     found += [
@@ -101,6 +104,9 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
     if current.refused is not None:
         reason = f"the lake has no current state of it: {current.refused}"
         return Candidate(name, state, reason=reason, compared=False)
+    if (status := state.status(INCOMPLETE)) is not None:
+        reason = f"it is incomplete in the lake: {status.reason}"
+        return Candidate(name, state, reason=reason, compared=False, incomplete=True)
     server = {each.name: each for each in columns_of(connection, state.database, state.table)}
     lake = current.columns
     left_out = [each for each in current.unlogged if each in server]
@@ -133,9 +139,3 @@ def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
     found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
     names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
     return [name for name in names if name[0].lower() not in _SYSTEM]
-
-
-def _has_rows(connection: ServerConnection, database: str, table: str) -> bool:
-    name = ServerTable(database, table, (), (), ()).name
-    with connection.cursor() as cursor:
-        return bool(cursor.execute(f"SELECT 1 FROM {name} LIMIT 1"))  # noqa: S608 - quoted

@@ -271,6 +271,11 @@ def test_what_a_format_keeps_is_damaged(lake):
     assert re.search(r"warehouse\.stock in .* cannot be read", state.set_aside.reason)
 
 
+def without_whole(known):
+    """What a catalogue has, but for what version 1 of it did not."""
+    return {name: each for name, each in to_json(known).items() if name != "whole"}
+
+
 def test_an_index_of_layout_2(tmp_path):
     (series,) = find(SHOP / "mariadb")
     log = series.files[0]
@@ -282,8 +287,8 @@ def test_an_index_of_layout_2(tmp_path):
     for _ in range(2):
         found = kept.load(log)
         assert found is not None
-        assert [(at, to_json(known)) for at, known in found.tables] == [
-            (at, to_json(known)) for at, known in made.tables
+        assert [(at, without_whole(known)) for at, known in found.tables] == [
+            (at, without_whole(known)) for at, known in made.tables
         ]
         assert found.begins.tolist() == made.begins.tolist()
         assert (found.end, found.undone, found.tagged) == (made.end, made.undone, made.tagged)

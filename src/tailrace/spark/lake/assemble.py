@@ -21,6 +21,7 @@ from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.names import Folders
 from tailrace.spark.lake.shapes import as_arrow, merged, plain_schema
+from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.lake.store import TableFiles
 from tailrace.spark.parquet import with_spark_types
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tailrace.spark.current.build import Built
     from tailrace.spark.history.build import BuiltHistory
     from tailrace.spark.lake.manifest import SourceState
+    from tailrace.spark.lake.status import Status
     from tailrace.spark.lake.store import Lake
 
 COMMON_METADATA: Final = "_common_metadata"
@@ -60,6 +62,8 @@ class Made:
     update_mode: str = "copy-on-write"
     asides: Asides | None = None
     anew: frozenset[str] = frozenset()
+    incomplete: Mapping[str, Status | None] = field(default_factory=dict)
+    """The tables that are incomplete from now on, and with None those that are so no more."""
 
     def asides_of(self, before: Manifest) -> Asides:
         """The tables that are set aside; by default those of the version before."""
@@ -160,6 +164,8 @@ def next_manifest(
     before: Manifest, made: Made, tables: dict[str, TableState], name: str
 ) -> Manifest:
     """The manifest of the version behind ``before``, of a lake of the format ``name``."""
+    for key in made.incomplete.keys() & tables.keys():
+        tables[key] = tables[key].with_status(INCOMPLETE, made.incomplete[key])
     sources = {**before.sources, **made.sources}
     return Manifest(
         before.version + 1,

@@ -1,0 +1,199 @@
+"""Which tables have all their rows in the lake: the one rule, and what a new lake begins with.
+
+A table is complete where a statement that was read says that it was without rows: CREATE TABLE, or
+TRUNCATE TABLE later (`tailrace.schema.catalogue.Catalogue`). All else cannot be determined from a
+log: such a table may have rows that are older, and is *incomplete*. It is marked so as it comes
+into the lake, until it is created or emptied anew.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import ConnectionLost, PipelineError, StorageError
+from tailrace.live.asking import connected, end_of_log, has_rows, tables_of
+from tailrace.position import Position, file_number
+from tailrace.printable import printable
+from tailrace.spark.lake.status import INCOMPLETE, Status
+from tailrace.storage.search import gtids_before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from tailrace.columns import Split
+    from tailrace.live.url import Source
+    from tailrace.selection import TableFilter, TableName
+    from tailrace.spark.batch import Taken
+    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.storage import LogFile
+
+_LISTED: Final = 10
+_NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
+
+
+def is_first(log: LogFile) -> bool:
+    """Whether a file is the first that its server wrote: number 1, and no GTIDs before it."""
+    if file_number(log.name) != 1:
+        return False
+    try:
+        return not gtids_before(log)[1]
+    except StorageError:
+        return False
+
+
+def statuses(
+    manifest: Manifest,
+    taken: Mapping[str, Taken],
+    fresh: Mapping[str, tuple[str, str, str]],
+) -> dict[str, Status | None]:
+    """What a batch makes of tables: that they are incomplete, or with None that they are no more.
+
+    ``fresh`` are the tables with changes, and those that got names from others, by the lake's key:
+    source, database, table. What the lake had as complete stays so.
+    """
+    whole = {source: each.splits[-1].whole for source, each in taken.items() if each.splits}
+    emptied = {source: _emptied(each) for source, each in taken.items()}
+    found: dict[str, Status | None] = {}
+    for key, (source, database, table) in fresh.items():
+        known = manifest.tables.get(key)
+        fresh_here = source in whole and (known is None or known.dropped)
+        if fresh_here and (database, table) not in whole[source]:
+            found[key] = _incomplete(manifest, taken, source)
+    for key, known in manifest.tables.items():
+        name = (known.database, known.table)
+        if known.source not in whole or name not in whole[known.source]:
+            continue
+        if known.status(INCOMPLETE) is not None and f"{name[0]}.{name[1]}" in emptied[known.source]:
+            found[key] = None
+    return found
+
+
+def _emptied(taken: Taken) -> set[str]:
+    """The tables that statements created or emptied, also under their later names."""
+    found: set[str] = set()
+    for change in (change for split in taken.splits for change in split.changes):
+        if change.kind in {"create", "truncate"}:
+            found.add(change.table)
+        elif change.kind == "rename" and change.table in found and change.renamed is not None:
+            found.add(change.renamed)
+    return found
+
+
+def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:
+    state = manifest.sources.get(source)
+    if state is None:
+        first = taken[source].splits[0]
+        since = f"{first.file}:{first.start}"
+    else:
+        since = f"{next(iter(state.files), state.file)}:4"
+    return Status(
+        INCOMPLETE,
+        f"its CREATE TABLE is not in the log from {since} on, so rows from before are missing",
+        since,
+        _NEEDS,
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The tables that a server had, where its log ended then (None: unknown)."""
+
+    source: Source
+    tables: Collection[TableName]
+    end: Position | None
+
+
+class CompleteTables:
+    """Lets a new lake begin with incomplete tables only where that is accepted.
+
+    Servers (``servers``, by what they are called in the lake) are asked for tables that have rows
+    of which nothing is in the log, once the log is read up to where it ended when they were asked.
+    With ``follow`` this may be after the first batch: then it is told, as the lake has begun.
+    """
+
+    def __init__(
+        self,
+        tables: TableFilter,
+        servers: Mapping[str, Source],
+        *,
+        accept: bool,
+        follow: bool,
+        notice: Callable[[str], None],
+    ) -> None:
+        self._tables = tables
+        self._accept = accept
+        self._follow = follow
+        self._notice = notice
+        self._asked: dict[str, _Asked] = {}
+        for name, source in servers.items():
+            with suppress(ConnectionLost), connected(source) as connection:
+                end = end_of_log(connection) if follow else None
+                self._asked[name] = _Asked(source, tables_of(connection), end)
+
+    def check(
+        self,
+        manifest: Manifest,
+        found: Mapping[str, Status | None],
+        fresh: Mapping[str, tuple[str, str, str]],
+        taken: Mapping[str, Taken],
+    ) -> None:
+        """Look at a batch before it is committed: at what `statuses` ``found``, and at servers.
+
+        Raises `PipelineError` where the lake is not to begin so.
+        """
+        names = [".".join(fresh[key][1:]) for key in found] if not manifest.version else []
+        for source in self._reached(taken):
+            seen = {each[1:] for each in fresh.values() if each[0] == source}
+            seen |= {
+                (each.database, each.table)
+                for each in manifest.tables.values()
+                if each.source == source
+            }
+            names += self._untouched(source, seen | taken[source].splits[-1].whole)
+        if names:
+            splits = [each.splits[0] for each in taken.values()]
+            self._decide(names, splits[0] if not manifest.version else None)
+        for source in self._reached(taken):
+            del self._asked[source]
+
+    def _reached(self, taken: Mapping[str, Taken]) -> list[str]:
+        """The servers whose logs are read up to where they ended when they were asked."""
+        found = []
+        for source in self._asked.keys() & taken.keys():
+            last, end = taken[source].splits[-1], self._asked[source].end
+            at = Position(last.file, last.end)
+            if not self._follow or (end is not None and not at < end):
+                found.append(source)
+        return found
+
+    def _decide(self, names: Sequence[str], first: Split | None) -> None:
+        begin = "the log begins" if first is None else f"{first.file}:{first.start}"
+        text = (
+            f"{_listed(sorted(set(names)))} incomplete: rows from before {begin}"
+            f"{'' if first is None else ', where the log that is read begins,'} are not in it"
+        )
+        if self._accept or first is None:
+            self._notice(text)
+            return
+        raise PipelineError(
+            f"{text}. --incomplete accept creates the lake with what the log has; else leave them "
+            "out by --exclude, or give all logs since their CREATE TABLE"
+        )
+
+    def _untouched(self, source: str, known: Collection[TableName]) -> list[str]:
+        """The tables of a server that have rows, or may have, and that are not in the log."""
+        asked = self._asked[source]
+        left = [each for each in sorted(set(asked.tables) - set(known)) if self._tables(*each)]
+        if not left:
+            return []
+        with connected(asked.source) as connection:
+            return [".".join(each) for each in left if has_rows(connection, each)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    text = ", ".join(map(printable, names[:_LISTED]))
+    if len(names) > _LISTED:
+        text += f" and {len(names) - _LISTED:,} more"
+    return f"{text} {'is' if len(names) == 1 else 'are'}"

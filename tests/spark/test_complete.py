@@ -1,0 +1,147 @@
+"""A lake does not call current what lacks rows from before the log that was read."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tailrace.errors import PipelineError
+from tailrace.spark import mirror
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.verify import verify
+from tests.spark.following import Follow, url_of, values
+from tests.spark.test_mirror_server import purge
+from tools.servers import NAMES
+
+ROWS = (
+    "INSERT INTO shop.{} SELECT seq.n, 0 FROM (WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL "
+    "SELECT n + 1 FROM seq WHERE n < 500) SELECT n FROM seq) AS seq"
+)
+
+
+def begin(server):
+    """Three tables with rows whose logs are gone, and one that is created after."""
+    server.execute("CREATE DATABASE shop")
+    for name in ("orders", "emptied", "untouched", "vacant"):
+        server.execute(f"CREATE TABLE shop.{name} (a INT PRIMARY KEY, b INT)")
+        if name != "vacant":
+            server.execute(ROWS.format(name))
+    server.execute("FLUSH BINARY LOGS")
+    last = server.binlogs()[-1].name
+    purge(server, last)
+    server.execute("UPDATE shop.orders SET b = 1 WHERE a = 7")
+    server.execute("DELETE FROM shop.emptied WHERE a = 7")
+    server.execute("TRUNCATE TABLE shop.emptied")
+    server.execute("INSERT INTO shop.emptied VALUES (1, 1)")
+    server.execute("CREATE TABLE shop.later (a INT PRIMARY KEY, b INT)")
+    server.execute("INSERT INTO shop.later VALUES (1, 1)")
+
+
+def states(lake):
+    tables = LakeView.open(lake).manifest.tables
+    return {name: [each.kind for each in table.states] for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
+    server = fresh_server(name, {"binlog_row_metadata": "FULL"})
+    begin(server)
+    url, lake = url_of(server), tmp_path / "lake"
+    wrong = (
+        r"shop\.orders, shop\.untouched are incomplete: rows from before binlog\.\d+:4, .*"
+        "--incomplete accept"
+    )
+    with pytest.raises(PipelineError, match=wrong):
+        mirror(url, lake, spark=spark)
+    assert not LakeView.is_there(lake)
+    told = []
+    report = mirror(url, lake, spark=spark, incomplete="accept", notice=told.append)
+    assert [text.partition(":")[0] for text in told] == [
+        "shop.orders, shop.untouched are incomplete"
+    ]
+    assert states(lake) == {
+        "shop.emptied": [],
+        "shop.later": [],
+        "shop.orders": ["incomplete"],
+    }
+    notes = {table.name: table.notes for table in report.tables}
+    assert any(
+        "incomplete: its CREATE TABLE is not in the log" in each for each in notes["shop.orders"]
+    )
+    assert not notes["shop.emptied"]
+
+    found = verify(url, lake, spark=spark, tables=["shop.orders", "shop.emptied", "shop.later"])
+    assert found.verdict == "incomplete"
+    (orders,) = (each for each in found.tables if each.name == "shop.orders")
+    assert orders.incomplete
+    assert orders.reason.startswith("it is incomplete in the lake: its CREATE TABLE is not in")
+    assert verify(url, lake, spark=spark, tables=["shop.emptied", "shop.later"]).verdict == "equal"
+
+    # touched later it comes into the lake, and is marked; emptied it is complete
+    server.execute("UPDATE shop.untouched SET b = 2 WHERE a = 1")
+    server.execute("INSERT INTO shop.vacant VALUES (1, 1)")
+    server.execute("RENAME TABLE shop.orders TO shop.old")
+    mirror(url, lake, spark=spark)
+    assert {key: each for key, each in states(lake).items() if each} == {
+        "shop.untouched": ["incomplete"],
+        "shop.vacant": ["incomplete"],
+        "shop.old": ["incomplete"],
+        "shop.orders": ["incomplete"],  # dropped in the lake, as it was
+    }
+    server.execute("TRUNCATE TABLE shop.untouched")
+    server.execute("DROP TABLE shop.old")
+    server.execute("CREATE TABLE shop.old (a INT PRIMARY KEY, b INT)")
+    server.execute("INSERT INTO shop.old VALUES (3, 3)")
+    mirror(url, lake, spark=spark)
+    marked = states(lake)
+    assert (marked["shop.untouched"], marked["shop.old"]) == ([], [])
+    assert values(lake, "shop.old", "a") == [3]
+    assert verify(url, lake, spark=spark, tables=["shop.untouched", "shop.old"]).verdict == "equal"
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_formats_keep_the_mark(kind, spark, fresh_server, tmp_path):
+    server = fresh_server("mariadb-11.8")
+    begin(server)
+    with Follow(
+        url_of(server), tmp_path / "lake", spark=spark, format=kind, incomplete="accept"
+    ) as follow:
+        follow.wait_for(lambda: LakeView.is_there(tmp_path / "lake"))
+    assert states(tmp_path / "lake")["shop.orders"] == ["incomplete"]
+
+
+def test_what_files_tell(spark, fresh_server, tmp_path):
+    """The first log has all; a part of the logs has what its statements create."""
+    server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
+    for sql in (
+        "CREATE DATABASE IF NOT EXISTS shop",
+        "CREATE TABLE IF NOT EXISTS shop.orders (a INT PRIMARY KEY)",
+        "INSERT INTO shop.orders VALUES (1)",
+        "FLUSH BINARY LOGS",
+        "INSERT INTO shop.orders VALUES (2)",
+        "CREATE TABLE IF NOT EXISTS shop.orders (a INT PRIMARY KEY)",
+        "CREATE TABLE shop.lines (a INT PRIMARY KEY)",
+        "INSERT INTO shop.lines VALUES (1)",
+        "CREATE DATABASE crm",
+        "CREATE TABLE IF NOT EXISTS crm.people (a INT PRIMARY KEY)",
+        "INSERT INTO crm.people VALUES (1)",
+    ):
+        server.execute(sql)
+    mirror(server.data, tmp_path / "all", spark=spark)
+    assert set(map(tuple, states(tmp_path / "all").values())) == {()}
+    part = tmp_path / "part"
+    part.mkdir()
+    shutil.copy(server.data / "binlog.000002", part)
+    with pytest.raises(PipelineError, match=r"shop\.orders is incomplete.* binlog\.000002:4"):
+        mirror(part, tmp_path / "lake", spark=spark)
+    assert not (tmp_path / "lake").exists()
+    mirror(part, tmp_path / "lake", spark=spark, exclude="shop.orders")
+    assert set(map(tuple, states(tmp_path / "lake").values())) == {()}
+    mirror(part, tmp_path / "changes", spark=spark, keep=["changelog"])
+    mirror(part, tmp_path / "accepted", spark=spark, incomplete="accept")
+    assert states(tmp_path / "accepted") == {
+        "crm.people": [],
+        "shop.lines": [],
+        "shop.orders": ["incomplete"],
+    }
