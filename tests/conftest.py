@@ -28,6 +28,7 @@ from tools.servers import NAMES, Server, available
 
 FreshServer = Callable[..., Server]
 
+_STARTERS = ("tools.servers", "tools.s3", "tests.encryption.conftest", "tests.encryption.servers")
 _SERVERS = {
     *("mysql97", "mariadb118", "mariadb1011", "server", "own_server", "fresh_server"),
     *("recorded", "release"),
@@ -96,7 +97,7 @@ def _marks(item: pytest.Function) -> Iterator[str]:
     if by_spark := in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
         yield "spark"
     by_fixture = _SERVERS & closure.keys()
-    if by_spark or by_name or by_fixture or _any_below(origins, "tools.servers", "tools.s3"):
+    if by_spark or by_name or by_fixture or _any_below(origins, *_STARTERS):
         yield "server"
 
 
