@@ -192,6 +192,37 @@ def test_a_lake_without_changelogs(story, tmp_path):
     story.check(lake, GOOD, BAD)
 
 
+@pytest.mark.parametrize("rename", [True, False])
+def test_tables_that_stand_since_different_places(story, tmp_path, rename):
+    """RENAME TABLE gives the bad table the good one's name: neither gets rows that it has."""
+    lake, whole = tmp_path / "lake", tmp_path / "whole"
+    keep = ["changelog", "current", "history"]
+    land(story.logs, lake, keep=keep)
+    with failing():
+        for _ in range(2):
+            story.change()
+            assert list(land(story.logs, lake).set_aside) == [BAD]
+        if rename:
+            story.server.execute(f"RENAME TABLE {GOOD} TO {DATABASE}.was, {BAD} TO {GOOD}")
+        else:
+            story.server.execute(f"DROP TABLE {GOOD}")
+            story.server.execute(f"RENAME TABLE {BAD} TO {GOOD}")
+        log = story.server.rotate()
+        shutil.copy(log, story.logs / log.name)
+        found = land(story.logs, lake).set_aside
+    assert found[GOOD].origins == (BAD,)
+    assert found[GOOD].since != found[BAD].since
+    assert land(story.logs, lake, retry_tables=f"{DATABASE}.*").set_aside == {}
+    assert LakeView.open(lake).manifest.points == {}
+    land(story.logs, whole, keep=keep)
+    for name in LakeView.open(whole).manifest.tables:
+        for part in keep:
+            if (whole / name / part).exists():
+                wanted, rows = (parquet_rows(each, name, part) for each in (whole, lake))
+                assert rows.num_rows == wanted.num_rows, (name, part)
+    story.check(lake, GOOD)
+
+
 def test_the_log_is_no_longer_there(story, tmp_path):
     lake = tmp_path / "lake"
     land(story.logs, lake)

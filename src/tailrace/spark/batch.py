@@ -66,7 +66,8 @@ class Again:
 
     ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
-    from nothing. What needs rows of ``strangers``, by table's name, fails.
+    from nothing. What needs rows of ``strangers``, by table's name, fails. The tables are taken to
+    the position ``reached``, from which on they are still set aside; where it is empty, to the end.
     """
 
     keys: frozenset[str] | None = None
@@ -74,6 +75,7 @@ class Again:
     changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
+    reached: str = ""
 
     def has(self, key: str) -> bool:
         """Whether the batch works on a table."""
@@ -150,7 +152,8 @@ class Batches:
         laps = _Laps(dict(seconds or {}))
         try:
             unusable = store.refresh()
-            asides = Asides(store.manifest, self._options.keep, again.keys or frozenset())
+            retried = again.keys or frozenset()
+            asides = Asides(store.manifest, self._options.keep, retried, again.reached)
             for key, cause in unusable.items():
                 if key not in again.anew:
                     asides.fail_state(key, store.manifest.tables[key], cause)

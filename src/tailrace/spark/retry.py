@@ -1,8 +1,9 @@
 """Tables that were set aside are taken up again, by reading their source's log from there on.
 
 The log is read from where a table stands still up to where the lake has its source, its rows alone,
-and put upon what the lake has of the table; all of it in one commit of its own. Where that fails,
-and the log is there from where the lake began, the table is made again from nothing.
+and put upon what the lake has of the table, in a commit of its own. Tables that RENAME TABLE linked
+may stand since different places: there is a commit for each of these then. Where that fails, and
+the log is there from where the lake began, the table is made again from nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tailrace.position import Position, file_number, sequence
 from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.inflow import Inflow
+from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.paths import within
 from tailrace.spark.server_start import load
 from tailrace.spark.servers import ServerLogs
@@ -81,7 +83,7 @@ def _groups(manifest: Manifest, wanted: TableFilter) -> list[_Group]:
         chosen |= more
     found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
     for key in chosen:
-        places = sorted(set(asides[key].parts.values()), key=_order)
+        places = sorted(set(asides[key].parts.values()), key=in_order)
         found.setdefault((manifest.tables[key].source, tuple(places)), set()).add(key)
     for key in chosen:  # linked tables are taken up at once, from the first of their places
         for other in chosen:
@@ -101,16 +103,9 @@ def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: s
     two = next(place for place, keys in found.items() if other in keys)
     if one == two:
         return
-    both = one[0], tuple(sorted({*one[1], *two[1]}, key=_order))
+    both = one[0], tuple(sorted({*one[1], *two[1]}, key=in_order))
     keys = found.pop(one) | found.pop(two)
     found.setdefault(both, set()).update(keys)
-
-
-def _order(since: str) -> tuple[int, str, int]:
-    if not since:
-        return -1, "", 0
-    at = Position.parse(since)
-    return file_number(at.file) or 0, at.file, at.offset
 
 
 class _Retry:
@@ -137,12 +132,12 @@ class _Retry:
         rest = group.keys - self._store.take_rest(group.keys).keys()
         if rest:
             with self._log(group.places[0]) as series:
-                self._again(series, rest, group.places, anew=False)
+                self._forward(series, rest)
         left = {key for key in group.keys if self._state(key).set_aside is not None}
         if left and group.places[0]:
             with self._log("", needed=False) as series:
                 if series.files and series.files[0].name == first:
-                    self._again(series, frozenset(left), ("",), anew=True)
+                    self._again(series, frozenset(left), "", anew=True)
 
     @property
     def _first(self) -> str:
@@ -152,13 +147,35 @@ class _Retry:
     def _state(self, key: str) -> TableState:
         return self._store.manifest.tables[key]
 
+    def _forward(self, series: LogSeries, keys: frozenset[str]) -> None:
+        """Take the tables to the end, from place to place.
+
+        What a table has is of its own place: it must not be given what was before. So tables that
+        stand since an earlier one are first brought to the next.
+        """
+        places = self._group.places
+        for place, reached in zip(places, (*places[1:], ""), strict=True):
+            here = frozenset(key for key in keys if self._stands_at(key, place))
+            if here:
+                self._again(series, here, place, reached=reached)
+
+    def _stands_at(self, key: str, place: str) -> bool:
+        """Whether a table has nothing past a place: one that failed before it stays there."""
+        status = self._state(key).set_aside
+        return status is not None and min(status.parts.values(), key=in_order) == place
+
     def _again(
-        self, series: LogSeries, keys: frozenset[str], places: Sequence[str], *, anew: bool
+        self,
+        series: LogSeries,
+        keys: frozenset[str],
+        place: str,
+        *,
+        reached: str = "",
+        anew: bool = False,
     ) -> None:
-        splits: list[Split] = []
-        ends = (*places[1:], f"{self._end.file}:{self._end.offset}")
-        for place, end in zip(places, ends, strict=True):
-            splits += self._splits(series, place, Position.parse(end))
+        """Take tables from a place to the one to be ``reached``; by default to the end."""
+        end = Position.parse(reached) if reached else Position(self._end.file, self._end.offset)
+        splits = self._splits(series, place, end)
         names = _lineage(
             splits, {f"{each.database}.{each.table}" for each in map(self._state, keys)}
         )
@@ -173,6 +190,7 @@ class _Retry:
             changelog,
             keys if anew else frozenset(),
             frozenset() if anew else self._strangers(splits, names, keys),
+            reached,
         )
         self._batches.take_up({self._group.source: Taken(series, splits)}, again)
 

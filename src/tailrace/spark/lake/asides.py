@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tailrace.position import Position, file_number
 from tailrace.spark.lake.status import SET_ASIDE, Status
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ def since(state: SourceState | None) -> str:
     return "" if state is None else f"{state.file}:{state.offset}"
 
 
+def in_order(since: str) -> tuple[int, str, int]:
+    """What sorts positions as text (`since`)."""
+    if not since:
+        return -1, "", 0
+    at = Position.parse(since)
+    return file_number(at.file) or 0, at.file, at.offset
+
+
 def needs(name: str) -> str:
     """What a table that is set aside needs."""
     return f"mend the cause, then: tailrace mirror ... --retry-table {name}"
@@ -44,12 +53,14 @@ def needs(name: str) -> str:
 class Asides:
     """The tables that are set aside, by key; ``keep`` is what the lake has of each table.
 
-    ``before`` is the lake's manifest, whose tables stay set aside but for ``retried`` ones.
+    ``before`` is the lake's manifest, whose tables stay set aside but for ``retried`` ones; these
+    still are afterwards, from the position ``reached`` on, if that is not the source's last one.
     """
 
     before: Manifest
     keep: tuple[str, ...]
     retried: frozenset[str] = frozenset()
+    reached: str = ""
     tables: dict[str, Aside] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,8 +124,13 @@ class Asides:
 
     def marked(self, key: str, state: TableState) -> TableState:
         """A table's state, with whether it is set aside."""
-        found = self.tables.get(key)
-        return state.with_status(SET_ASIDE, None if found is None else found.status)
+        if (found := self.tables.get(key)) is not None:
+            return state.with_status(SET_ASIDE, found.status)
+        old = self.before.tables[key].set_aside if key in self.retried else None
+        if old is None or not self.reached:
+            return state.with_status(SET_ASIDE, None)
+        parts = {part: max(at, self.reached, key=in_order) for part, at in old.parts.items()}
+        return state.with_status(SET_ASIDE, replace(old, since=self.reached, parts=parts, batch=0))
 
 
 def points(
