@@ -6,7 +6,14 @@ import shutil
 
 import pytest
 
-from tailrace.errors import AccessDenied, ConnectionLost, LogPurged, PipelineError, UsageError
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    GtidsAhead,
+    LogPurged,
+    PipelineError,
+    UsageError,
+)
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.url import Source
@@ -128,8 +135,8 @@ def test_what_a_server_refuses(mariadb118, tmp_path):
         mirror(f"mysql://nobody:s3cret@127.0.0.1:{port}", tmp_path / "a", spark=None)
     with pytest.raises(ConnectionLost):
         mirror("mysql://nobody:s3cret@127.0.0.1:1", tmp_path / "b", spark=None)
-    with pytest.raises(UsageError, match="begins with a file, not behind GTIDs"):
-        mirror(f"mysql://root@127.0.0.1:{port}/?gtid=0-1-1", tmp_path / "c", spark=None)
+    with pytest.raises(GtidsAhead, match="does not hold GTIDs"):
+        mirror(f"mysql://root@127.0.0.1:{port}/?gtid=0-1-999999999", tmp_path / "c", spark=None)
     with pytest.raises(UsageError, match="decrypted"):
         mirror(f"mysql://root@127.0.0.1:{port}", tmp_path / "d", keyring="keys.json")
     assert not (tmp_path / "d").exists()
@@ -194,10 +201,45 @@ def _begins(spark, server, tmp_path):
         mirror(f"{url}?position={place.file}:{place.offset + 30}", tmp_path / "no", spark=spark)
 
 
+OTHER = "bbbbbbbb-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "back"),
+    [
+        ("mysql-9.7", f"SET gtid_next = '{OTHER}:1'", "SET gtid_next = 'AUTOMATIC'"),
+        ("mariadb-11.8", "SET gtid_domain_id = 7", "SET gtid_domain_id = 0"),
+    ],
+)
+def test_gtids_that_come_after_the_place(fresh_server, tmp_path, name, other, back):
+    """A lake that begins at the first transaction that was not read would take later ones again."""
+    settings = {"binlog_row_metadata": "FULL"}
+    server = fresh_server(name, settings | (GTIDS if name.startswith("mysql") else {}))
+    server.execute("CREATE DATABASE shop")
+    server.execute("CREATE TABLE shop.t (a INT PRIMARY KEY)")
+    for number, before in enumerate(("DO 0", other, back)):
+        server.execute(before)
+        server.execute(f"INSERT INTO shop.t VALUES ({number})")
+        server.execute("COMMIT")
+    held = "@@gtid_executed" if name.startswith("mysql") else "@@gtid_binlog_pos"
+    ((gtids,),) = server.query(f"SELECT {held}")
+    mine = [each.strip() for each in gtids.split(",")]
+    mine = [each for each in mine if not each.startswith((OTHER, "7-"))]
+    url = f"mysql://root@127.0.0.1:{server.port}/?gtid={','.join(mine)}"
+    with pytest.raises(UsageError, match="the GTIDs to begin after have a gap"):
+        mirror(url, tmp_path / "lake", spark=None)
+
+
 def test_where_a_lake_begins_as_an_earlier_release_wrote_it(tmp_path):
     path = tmp_path / "db.begin.json"
     path.write_text('{"version": 1, "file": "binlog.000003", "offset": 1234}\n', encoding="utf-8")
     assert load(path) == Position("binlog.000003", 1234)
-    path.write_text('{"version": 9}', encoding="utf-8")
-    with pytest.raises(PipelineError, match="create a new lake"):
-        load(path)
+    for text in (
+        '{"version": 9, "file": "binlog.000003", "offset": 1234}',
+        '{"version": 1, "file": "binlog.000003", "offset": Infinity}',
+        '{"version": 1, "file": 3, "offset": 4}',
+        "[]",
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(PipelineError, match="create a new lake"):
+            load(path)

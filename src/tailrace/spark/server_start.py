@@ -13,15 +13,21 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.since import find_time
-from tailrace.live.transport import ServerStream
+from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.position import Position
-from tailrace.selection import Time, start_text
+from tailrace.printable import printable
+from tailrace.reader import gtids_before
+from tailrace.selection import Time
+from tailrace.spark.lake.damage import reading_file
+from tailrace.spark.lake.json_file import read_json
+from tailrace.spark.lake.on_disk import write_file
 from tailrace.storage.search import Beginnings
+from tailrace.transports.gtids import Awaited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,30 +42,27 @@ def begin_of(source: Source, path: Path) -> Position | None:
     """Where a new lake begins in a server's log; None: at its oldest. ``path`` is where that is
     written down, or was.
 
-    Raises UsageError for GTIDs with gaps, PipelineError for a file that is not ours, and what
-    asking the server raises.
+    Raises UsageError for GTIDs of which some come after the place, PipelineError for a file that
+    is not ours, and what asking the server raises.
     """
     if path.exists():
         return load(path)
     place = _found(source)
     if place is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"version": _VERSION, "file": place.file, "offset": place.offset})
-        new = path.with_suffix(".new")
-        new.write_text(f"{text}\n", encoding="utf-8")
-        new.replace(path)
+        content = {"version": _VERSION, "file": place.file, "offset": place.offset}
+        write_file(path, json.JSONEncoder().iterencode(content))
     return place
 
 
 def load(path: Path) -> Position:
     """What was written down. Raises PipelineError."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["version"] == _VERSION:
-            return Position(str(found["file"]), int(found["offset"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise PipelineError(f"{path}: it does not say where this lake begins: create a new lake")
+    with reading_file(path, "where this lake begins (create a new lake)"):
+        found = read_json(path)
+        file, offset = found["file"], found["offset"]
+        if found["version"] != _VERSION or type(file) is not str or type(offset) is not int:
+            raise ValueError("its version or its values are not ours")
+        return Position(file, offset)
 
 
 def _found(source: Source) -> Position | None:
@@ -72,18 +75,23 @@ def _found(source: Source) -> Position | None:
             return end
         if isinstance(start, Time):
             return find_time(session, start.microseconds)
-    if isinstance(start, GtidSet) and any(
-        len(runs) > 1 or runs[0][0] != 1 for runs in start.sources.values()
-    ):
-        raise UsageError(
-            f"{source.name}: the GTIDs to begin after have gaps ({start_text(start)[:200]}), and a"
-            " mirror begins at one place: give ?position=FILE:OFFSET"
-        )
+        executed = session.executed()
     alone = replace(source, start=None, server_id=None)
+    place = end
     with closing(iter(ServerStream(alone, start, follow=False))) as records:
         for first in Beginnings(records, end):
-            return Position(first.file or "", first.offset or 0)
-    return end
+            place = Position(first.file or "", first.offset or 0)
+            break
+    both = isinstance(start, GtidSet) and isinstance(executed, GtidSet)
+    later = Awaited(start & executed if both else start)  # others never come from this server
+    later.without(gtids_before(ServerTransport(alone), place))
+    if later.left:
+        raise UsageError(
+            f"{source.name}: the GTIDs to begin after have a gap: the first transaction that is not"
+            f" among them begins at {place}, and {printable(later.left)[:200]} come after it, which"
+            " a lake that begins there would take again: give ?position=FILE:OFFSET"
+        )
+    return place
 
 
 def check_begin(log: LogFile, place: Position) -> None:
