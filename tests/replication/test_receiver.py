@@ -113,6 +113,14 @@ def test_another_start_is_the_begin_of_a_file(source, folder, start):
     same(source, folder, first=len(source.binlogs()) - 2)
 
 
+def test_a_time_is_the_begin_of_the_file_that_has_it(source, folder):
+    insert(source, [1])
+    rotate(source)
+    insert(source, [2])
+    Receiver(url_of(source, "?start=2001-01-01T00:00:00"), folder, follow=False).run()
+    same(source, folder)
+
+
 class Watcher(RelayIoObserver):
     """Notes what it is told, and what was synced then."""
 

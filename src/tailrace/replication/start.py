@@ -8,7 +8,9 @@ from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.session import Session
+from tailrace.live.since import find_time
 from tailrace.position import Position
+from tailrace.selection import Time
 
 if TYPE_CHECKING:
     import socket
@@ -24,7 +26,8 @@ def begin_of(
 
     A description event that a server makes up for who enters a file in its midst is not that of
     the file: such a copy could never be what the source has. So a position means the begin of its
-    file, ``now`` that of the file that the source writes. Raises UsageError for GTIDs: files and
+    file, a time the begin of the one that has the first transaction since, ``now`` that of the file
+    that the source writes. Raises UsageError for GTIDs: files and
     not transactions are copied; what `Session.open` raises, ConnectionLost where it was woken.
     """
     start = source.start
@@ -39,6 +42,7 @@ def begin_of(
         return Position(start.file, len(MAGIC))
     session = Session.open(source, source.hosts[0], identity, wake=wake)
     try:
-        return Position(session.end().file, len(MAGIC))
+        at = find_time(session, start.microseconds) if isinstance(start, Time) else session.end()
+        return Position(at.file, len(MAGIC))
     finally:
         session.close()
