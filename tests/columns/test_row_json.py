@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tailrace.columns.record_json import _beside
 from tailrace.columns.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError, UnsupportedType
@@ -368,3 +369,20 @@ def test_declared_json_damaged(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
     text = text[:at] + data.draw(st.sampled_from('{}[]",:\\ \n01-.eEtrue\x01')) + text[at + 1 :]
     assert one(DECLARED, text) == [f'{{"c":{DECLARED.expected(text)}}}']
+
+
+def test_kernels_may_read_past_the_last_text() -> None:
+    """They copy 32 bytes at a time: what is made for them alone has room for the last step."""
+    images = pa.StructArray.from_arrays([pa.array(["null", "1", None, "null"])], ["c"])
+    kind = Kind(T.JSON, 4, pa.string(), st.none(), logical=Logical.JSON)
+    texts = _beside(batch_of(images), schema_of(column(0, "c", kind)))
+    assert texts is not None
+    assert texts.to_pylist()[:4] == [
+        '"_raw":{"after.c":"null"},',
+        "",
+        "",
+        '"_raw":{"after.c":"null"},',
+    ]
+    _, offsets, data = texts.buffers()
+    end = struct.unpack_from("<5i", offsets)[4]
+    assert data.size - end >= 31
