@@ -236,6 +236,22 @@ def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
         fails(following, ConnectionLost, "cannot be reached")
 
 
+def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog):
+    """Where the lake has some of it, and ``retry`` says nothing."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    lake, url = tmp_path / "lake", url_of(server)
+    with Follow(url, lake, tables=["follow.*"]) as following:
+        following.wait_for_mark(server)
+    server.stop()
+    with Follow(url, lake, tables=["follow.*"]) as following:
+        following.wait_for(lambda: "trying again" in caplog.text)
+        server.start()
+        following.wait_for_mark(server)
+    server.stop()
+    with Follow(url, lake, tables=["follow.*"]) as following:
+        following.wait_for(lambda: caplog.text.count("trying again") > 1)
+
+
 def test_a_folder_whose_log_is_gone(tmp_path):
     logs = shutil.copytree(SHOP / "mysql", tmp_path / "mysql")
     lake = tmp_path / "lake"

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
-from tailrace.errors import ConnectionLost
-from tailrace.live.resume import Pauses
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
@@ -102,20 +100,25 @@ class Received:
     """A server's log, received by a thread of its own until `close`.
 
     A broken connection is made again, as long as the source's ``retry`` says; where the lake has
-    something of the source already, so is one that could not be made at first.
+    something of the source already and ``retry`` is not said, so is one that was never made.
     """
 
     def __init__(self, logs: ServerLogs, state: SourceState | None) -> None:
+        if state is not None and logs.source.retry is None:
+            logs = replace(logs, source=replace(logs.source, retry_first=True))
         self.logs = logs
         self.far: Far | None = None
         """The receiver's last report."""
         self._kept = _Kept()
-        self._stop = threading.Event()
         self._failed: Exception | None = None
-        self._patient = state is not None
         logs.folder.mkdir(parents=True, exist_ok=True)
-        self._receiver = self._new(state)
-        self._state = state
+        self._receiver = Receiver(
+            logs.begin(state),
+            logs.folder,
+            retain=self._kept,
+            on_progress=self._note,
+            every=_REPORT_SECONDS,
+        )
         self._thread = threading.Thread(target=self._run, name=f"receive-{logs.name}", daemon=True)
         self._thread.start()
 
@@ -129,47 +132,24 @@ class Received:
 
     def committed(self, state: SourceState) -> None:
         """The lake has the log up to there: files before are deleted as the next is begun."""
-        self._state = state
         self._kept.place[:] = [state.file]
 
     def close(self) -> None:
         """End at a transaction's end, or at once where that does not come."""
-        self._stop.set()
         self._receiver.stop()
         self._thread.join(_END_SECONDS)
         if self._thread.is_alive():
             self._receiver.stop(at_once=True)
             self._thread.join()
 
-    def _new(self, state: SourceState | None) -> Receiver:
-        return Receiver(
-            self.logs.begin(state),
-            self.logs.folder,
-            retain=self._kept,
-            on_progress=self._note,
-            every=_REPORT_SECONDS,
-        )
-
     def _note(self, far: Far) -> None:
         self.far = far
 
     def _run(self) -> None:
-        pauses = Pauses()
-        while not self._stop.is_set():
-            try:
-                self._receiver.run()
-            except ConnectionLost as error:
-                if not self._patient or self.logs.source.retry is not None:
-                    self._failed = error
-                    return
-                self._stop.wait(pauses.next())
-                if not self._stop.is_set():
-                    self._receiver = self._new(self._state)
-            except Exception as error:  # noqa: BLE001 - the main thread raises it
-                self._failed = error
-                return
-            else:
-                return
+        try:
+            self._receiver.run()
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self._failed = error
 
 
 @dataclass(frozen=True)
