@@ -61,10 +61,12 @@ class TableFilter:
     def of(cls, tables: Patterns | TableFilter = None, exclude: Patterns = None) -> TableFilter:
         """From what a caller gave: one pattern as a text, or several; None where nothing.
 
-        A filter is what it is. Raises UsageError for what is no pattern.
+        A filter is what it is; what is to be excluded, too, goes with it. Raises UsageError for
+        what is no pattern.
         """
         if isinstance(tables, TableFilter):
-            return tables
+            more = _patterns("exclude", exclude) or ()
+            return replace(tables, exclude=(*tables.exclude, *more)) if more else tables
         return cls(_patterns("tables", tables), _patterns("exclude", exclude) or ())
 
     @property

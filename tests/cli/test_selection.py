@@ -100,6 +100,7 @@ def test_patterns():
     assert [some(*name) for name in (("shop", "x"), ("any", "orders"), ("a", "b1"), ("a", "b12"), ("Shop", "x"))] == [
         True, True, True, False, False,
     ]  # fmt: skip
+    assert TableFilter.of(some, "shop.log") == TableFilter(some.only, ("shop.log",))
 
 
 def heads(ran):
