@@ -75,16 +75,18 @@ def _found(source: Source) -> Position | None:
             return end
         if isinstance(start, Time):
             return find_time(session, start.microseconds)
-        executed = session.executed()
     alone = replace(source, start=None, server_id=None)
     place = end
     with closing(iter(ServerStream(alone, start, follow=False))) as records:
         for first in Beginnings(records, end):
             place = Position(first.file or "", first.offset or 0)
             break
-    both = isinstance(start, GtidSet) and isinstance(executed, GtidSet)
-    later = Awaited(start & executed if both else start)  # others never come from this server
-    later.without(gtids_before(ServerTransport(alone), place))
+    log = ServerTransport(alone)
+    logged = gtids_before(log, end)
+    if isinstance(start, GtidSet) and isinstance(logged, GtidSet):
+        start &= logged  # others never come from this server
+    later = Awaited(start)
+    later.without(gtids_before(log, place))
     if later.left:
         raise UsageError(
             f"{source.name}: the GTIDs to begin after have a gap: the first transaction that is not"
