@@ -54,6 +54,16 @@ class SplitPlanner:
         self._ends: dict[str, int] = {}
 
     @property
+    def catalogue(self) -> Catalogue:
+        """What is known of tables where it has come to; not to be changed."""
+        return self._catalogue
+
+    @property
+    def server_version(self) -> str:
+        """Of the server that wrote the file where it has come to; empty before the first."""
+        return self._scans[-1].server_version if self._scans else ""
+
+    @property
     def end(self) -> Position | None:
         """Where the splits end that were given."""
         return self._undone.end

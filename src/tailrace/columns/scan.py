@@ -190,6 +190,12 @@ class Scan:
         return end
 
     @property
+    def server_version(self) -> str:
+        """Of the server that wrote the file, as it comes; empty before its format description."""
+        form = self._context.format
+        return "" if form is None else form.server_version
+
+    @property
     def whole(self) -> int:
         """Where the last whole event ends that was gone through."""
         return self._at

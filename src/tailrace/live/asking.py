@@ -1,4 +1,4 @@
-"""A connection to a server for plain statements: what tables it has, and whether one is there."""
+"""A connection to a server for plain statements: what tables it has, and what foreign keys."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tailrace.live.connect import connect
 from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
 from tailrace.position import Position
+from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,6 +70,55 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
         rows: Any = cursor.fetchall()
     found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
     return {(found.text(0, row), found.text(1, row)) for row in range(len(found))}
+
+
+def unlogged_cascades(
+    connection: ServerConnection,
+) -> dict[TableName, list[ForeignKey]] | None:
+    """The foreign keys that change rows without the log saying so, by the table that has them.
+
+    They are those of the tables that the user may see. None: the server logs such changes.
+    """
+    actions = sorted(CASCADING)
+    with connection.cursor() as cursor:
+        if logs_cascades(connection.server_version):
+            cursor.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+            native = Answer(cursor.fetchall(), 2, server=connection.name, asked="SHOW VARIABLES")
+            if not len(native) or native.text(1) != "ON":
+                return None
+        cursor.execute(
+            "SELECT constraint_schema, table_name, constraint_name, delete_rule, update_rule "
+            "FROM information_schema.referential_constraints "
+            "WHERE delete_rule IN %s OR update_rule IN %s",
+            (actions, actions),
+        )
+        rules = _answer(connection, cursor.fetchall(), 5, "referential_constraints")
+        if not rules:
+            return {}
+        cursor.execute(
+            "SELECT table_schema, table_name, constraint_name, column_name, "
+            "referenced_table_schema, referenced_table_name, referenced_column_name "
+            "FROM information_schema.key_column_usage WHERE referenced_table_name IS NOT NULL "
+            "ORDER BY table_schema, table_name, constraint_name, ordinal_position"
+        )
+        parts = _answer(connection, cursor.fetchall(), 7, "key_column_usage")
+    columns: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for *key, column, database, table, referenced in parts:
+        columns.setdefault(tuple(key), []).append((column, database, table, referenced))
+    found: dict[TableName, list[ForeignKey]] = {}
+    for database, table, name, on_delete, on_update in rules:
+        if known := columns.get((database, table, name)):  # the user may see all of it
+            own, schemas, tables, others = zip(*known, strict=True)
+            found.setdefault((database, table), []).append(
+                ForeignKey(own, schemas[0], tables[0], others, on_delete, on_update, name)
+            )
+    return found
+
+
+def _answer(connection: ServerConnection, rows: Any, width: int, asked: str) -> list[list[str]]:
+    """The rows of an answer, all text."""
+    found = Answer(rows, width, server=connection.name, asked=f"information_schema.{asked}")
+    return [[found.text(at, row) for at in range(width)] for row in range(len(found))]
 
 
 def not_to_be_seen(

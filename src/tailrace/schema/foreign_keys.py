@@ -18,6 +18,7 @@ CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
 _GENERATED: Final = "_ibfk_"
 """InnoDB calls the foreign keys of a table that have no name ``table_ibfk_1``, and so on."""
 _NO_ACTION: Final = "RESTRICT"
+_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,17 @@ class ForeignKey:
             columns=tuple(columns.get(each.casefold(), each) for each in self.columns),
             referenced=tuple(referenced.get(each.casefold(), each) for each in self.referenced),
         )
+
+
+def logs_cascades(server_version: str) -> bool:
+    """Whether a server logs what foreign keys do: MySQL from 9.6 on.
+
+    It does not where ``innodb_native_foreign_keys`` is on, which its log does not tell.
+    """
+    if "mariadb" in server_version.lower():
+        return False
+    found = _NUMBERS.match(server_version)
+    return found is not None and (int(found[1]), int(found[2])) >= (9, 6)
 
 
 def named(

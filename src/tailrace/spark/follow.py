@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.cascades import Cascades
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
@@ -39,6 +41,7 @@ class Follower:
         store: LakeStore,
         sources: Sources,
         batches: Batches,
+        cascades: Cascades,
         *,
         trigger: float,
         most: int = BATCH_BYTES,
@@ -48,6 +51,7 @@ class Follower:
         self._store = store
         self._sources = sources
         self._batches = batches
+        self._cascades = cascades
         self._trigger = trigger
         self._most = most
         self._stop = stop or threading.Event()
@@ -65,6 +69,7 @@ class Follower:
         while not self._stop.is_set():
             begun = time.monotonic()
             sources.look(store, self._most)
+            self._cascades.look(sources.inflows.values())
             report = self._batch()
             seconds = time.monotonic() - begun
             if report is not None:  # what came while it was made is not in the lake
@@ -73,7 +78,8 @@ class Follower:
             tidy()
             if not any(inflow.waiting for inflow in sources.inflows.values()):
                 self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
-        return self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
+        total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
+        return replace(total, cascades=self._cascades.known)
 
     def _batch(self) -> MirrorReport | None:
         """One batch of what is waiting; where others kept writing to its tables, again later."""

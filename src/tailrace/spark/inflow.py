@@ -84,6 +84,16 @@ class Inflow:
         self._waiting: deque[Split] = deque()
 
     @property
+    def catalogue(self) -> Catalogue:
+        """What is known of tables where planning has come to; not to be changed."""
+        return self._planner.catalogue
+
+    @property
+    def server_version(self) -> str:
+        """Of the server that wrote the log, where planning has come to; empty before the first."""
+        return self._planner.server_version
+
+    @property
     def held(self) -> Position | None:
         """The XA transaction, prepared and not decided, that holds up what stands behind it."""
         return self._planner.held

@@ -8,6 +8,7 @@ next one goes on from there. docs/design/lake.md tells what the lake looks like.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,6 +19,7 @@ from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches, Taken
+from tailrace.spark.cascades import Cascades
 from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.lake.open import format_of, open_store
@@ -160,13 +162,15 @@ def mirror(
         batches = Batches(store, options, workers, tell, wanted=wanted, complete=complete)
         if retry_tables is not None:
             take_up(store, inputs, batches, retry_tables, tell)
+        cascades = Cascades(inputs.named(store), options, say)
         if not follow:
-            return _once(store, inputs, batches, workers, progress)
+            return _once(store, inputs, batches, workers, progress, cascades)
         compile_all(say=lambda text: tell(text, 0, 1))
         follower = Follower(
             store,
             inputs,
             batches,
+            cascades,
             trigger=trigger,
             most=batch_bytes,
             stop=stop,
@@ -194,6 +198,7 @@ def _once(
     batches: Batches,
     workers: Workers,
     progress: Progress | None,
+    cascades: Cascades,
 ) -> MirrorReport:
     """One batch of all that is new."""
     tell = progress or _quiet
@@ -206,6 +211,7 @@ def _once(
         if fresh >= _WORTH_A_START:
             workers.start()
         inputs.plan(store)
+    cascades.look(inputs.inflows.values())
     taken: dict[str, Taken] = {}
     for name, inflow in inputs.inflows.items():
         if (part := inflow.take()) is not None:
@@ -219,7 +225,11 @@ def _once(
     for each in logs:
         each.keep_from(store.manifest.sources.get(each.name))
     held = {name: each.held for name, each in inputs.inflows.items()}
-    return report.holding({name: str(at) for name, at in held.items() if at is not None})
+    return replace(
+        report,
+        held={name: str(at) for name, at in held.items() if at is not None},
+        cascades=cascades.known,
+    )
 
 
 def _no_notice(text: str) -> None:

@@ -52,7 +52,8 @@ class MirrorReport:
     ``version`` is the lake's committed version, ``log_bytes`` what was read of logs. ``seconds``
     has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current``,
     ``history`` and ``commit``. ``held`` has the sources where an XA transaction is prepared and not
-    decided, and where it begins: what stands behind it waits.
+    decided, and where it begins: what stands behind it waits. ``cascades`` has the tables whose
+    rows foreign keys change below the log, and these keys as SQL (`tailrace.spark.cascades`).
     """
 
     version: int
@@ -61,10 +62,7 @@ class MirrorReport:
     log_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
-
-    def holding(self, held: dict[str, str]) -> MirrorReport:
-        """The same, with what waits for XA transactions."""
-        return replace(self, held=held)
+    cascades: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def set_aside(self) -> dict[str, Status]:

@@ -1,0 +1,95 @@
+"""Tables whose rows foreign keys change below the log, so that a lake misses those changes.
+
+InnoDB carries out ``ON DELETE CASCADE``, ``SET NULL`` and ``ON UPDATE CASCADE`` itself. MariaDB,
+and MySQL before 9.6, log the change of the referenced table alone (docs/surprises.md).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import TailraceError
+from tailrace.live.asking import connected, unlogged_cascades
+from tailrace.schema.foreign_keys import logs_cascades
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tailrace.live.url import Source
+    from tailrace.schema.foreign_keys import ForeignKey
+    from tailrace.spark.inflow import Inflow
+    from tailrace.spark.options import Options
+
+_MOST_NAMES: Final = 5
+"""Tables that the line names; the report has all."""
+_AGAIN_SECONDS: Final = 60.0
+"""Until a server that could not be asked is asked again."""
+
+
+class Cascades:
+    """Says which tables of a lake have foreign keys that cascade below the log.
+
+    ``servers``, by the sources' names, are asked for them; the statements in each log tell of those
+    that it adds, and of files' keys they alone do. ``notice`` is told one line of all that a look
+    finds anew.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Source],
+        options: Options,
+        notice: Callable[[str], None],
+    ) -> None:
+        self._servers = servers
+        self._options = options
+        self._notice = notice
+        self._unasked = dict.fromkeys(self._servers, 0.0)
+        """When those are to be asked that have not answered."""
+        self._logs: dict[str, bool] = {}
+        """Whether a server that was asked logs what foreign keys do."""
+        self.known: dict[str, tuple[str, ...]] = {}
+        """The keys of each such table, as SQL, by the table's name in the lake."""
+
+    def look(self, inflows: Iterable[Inflow]) -> None:
+        """Look at what is known by now, and tell what is new."""
+        before = set(self.known)
+        for name, due in list(self._unasked.items()):
+            if due <= time.monotonic():
+                self._ask(name)
+        for inflow in inflows:
+            if not self._logs.get(inflow.name, logs_cascades(inflow.server_version)):
+                for state in inflow.catalogue.states():
+                    definition = state.definition
+                    self._add(
+                        inflow.name, definition.database, definition.table, state.foreign_keys
+                    )
+        if new := sorted(set(self.known) - before):
+            more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
+            self._notice(
+                f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there (ON DELETE "
+                "CASCADE, SET NULL, ON UPDATE CASCADE) and the log has nothing of it: the lake "
+                "keeps these rows as they were, and verify finds them"
+            )
+
+    def _ask(self, name: str) -> None:
+        try:
+            with connected(self._servers[name]) as connection:
+                found = unlogged_cascades(connection)
+        except TailraceError as error:
+            if not self._unasked[name]:
+                self._notice(
+                    f"{name}: which foreign keys cascade there could not be asked: {error}"
+                )
+            self._unasked[name] = time.monotonic() + _AGAIN_SECONDS
+            return
+        del self._unasked[name]
+        self._logs[name] = found is None
+        for (database, table), keys in (found or {}).items():
+            self._add(name, database, table, keys)
+
+    def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
+        said = tuple(str(key) for key in keys if key.cascades)
+        if said and self._options.tables(database, table):
+            name = f"{database}.{table}"
+            self.known[f"{source}/{name}" if self._options.shards else name] = said
