@@ -111,6 +111,18 @@ def test_formats_keep_the_mark(kind, spark, fresh_server, tmp_path):
     assert states(tmp_path / "lake")["shop.orders"] == ["incomplete"]
 
 
+def test_a_user_who_must_not_know_where_the_log_ends(spark, fresh_server, tmp_path):
+    """Then a mirror that follows says that it cannot look for tables with older rows."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    begin(server)
+    server.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY 's3cret'")
+    server.execute("GRANT SELECT, REPLICATION SLAVE ON *.* TO few@'127.0.0.1'")
+    url, said = url_of(server).replace("root@", "few:s3cret@"), []
+    with Follow(url, tmp_path / "lake", incomplete="accept", notice=said.append) as follow:
+        follow.wait_for(lambda: LakeView.is_there(tmp_path / "lake"))
+    assert any("are not looked for" in each for each in said)
+
+
 def test_what_files_tell(spark, fresh_server, tmp_path):
     """The first log has all; a part of the logs has what its statements create."""
     server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})

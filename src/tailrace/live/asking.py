@@ -10,7 +10,6 @@ from tailrace.live.answers import Answer
 from tailrace.live.connect import connect
 from tailrace.live.driver import err
 from tailrace.live.refusals import refusal
-from tailrace.position import Position
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
 
 if TYPE_CHECKING:
@@ -132,22 +131,6 @@ def not_to_be_seen(
         if not _is_known(connection, (database, table) if named else _EVERYWHERE):
             return True
     return False
-
-
-def end_of_log(connection: ServerConnection) -> Position | None:
-    """Where the server's log ends now; None where its user must not know."""
-    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(statement)
-                rows: Any = cursor.fetchall()
-        except err.MySQLError as error:
-            if not isinstance(own := _own(error, connection.name), ServerError):
-                raise own from error
-            continue
-        found = Answer(rows, 2, server=connection.name, asked=statement)
-        return Position(found.text(0), found.whole(1)) if len(found) else None
-    return None
 
 
 def has_rows(connection: ServerConnection, table: TableName) -> bool:

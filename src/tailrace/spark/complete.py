@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, PipelineError, StorageError
-from tailrace.live.asking import connected, end_of_log, has_rows, tables_of
+from tailrace.errors import ConnectionLost, PipelineError, ServerError, StorageError
+from tailrace.live.asking import connected, has_rows, tables_of
+from tailrace.live.identity import Identity
+from tailrace.live.session import Session
 from tailrace.position import Position, file_number
 from tailrace.printable import printable
 from tailrace.spark.lake.status import INCOMPLETE, Status
@@ -129,7 +131,14 @@ class CompleteTables:
         self._asked: dict[str, _Asked] = {}
         for name, source in servers.items():
             with suppress(ConnectionLost), connected(source) as connection:
-                end = end_of_log(connection) if follow else None
+                end = _end(source) if follow else None  # before the tables are asked for
+                if follow and end is None:
+                    notice(
+                        f"{name}: tables that have rows, and of which nothing is in the log, are not"
+                        " looked for: its user may not see where the log ends, which takes"
+                        " REPLICATION CLIENT (MariaDB: BINLOG MONITOR)"
+                    )
+                    continue
                 self._asked[name] = _Asked(source, tables_of(connection), end)
 
     def check(
@@ -190,6 +199,16 @@ class CompleteTables:
             return []
         with connected(asked.source) as connection:
             return [".".join(each) for each in left if has_rows(connection, each)]
+
+
+def _end(source: Source) -> Position | None:
+    """Where a server's log ends now; None where its user must not know. Raises ConnectionLost."""
+    with (
+        suppress(ServerError),
+        Session.open(source, source.hosts[0], Identity()) as session,
+    ):
+        return session.end()
+    return None
 
 
 def _listed(names: Sequence[str]) -> str:
