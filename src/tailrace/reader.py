@@ -372,9 +372,7 @@ class Reader:
             if self.series is not None or met or not isinstance(bound, Position):
                 continue
             if self._last and bound > Position(self._last, _FARTHEST):
-                raise UsageError(
-                    f"{bound} is behind the end of {self.name}: it ends in {self._last}"
-                )
+                raise UsageError(f"{bound} is past the end of {self.name}: it ends in {self._last}")
 
 
 def _met(bound: object, group: Group, first: Event) -> bool:

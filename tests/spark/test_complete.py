@@ -120,7 +120,7 @@ def test_a_user_who_must_not_know_where_the_log_ends(spark, fresh_server, tmp_pa
     url, said = url_of(server).replace("root@", "few:s3cret@"), []
     with Follow(url, tmp_path / "lake", incomplete="accept", notice=said.append) as follow:
         follow.wait_for(lambda: LakeView.is_there(tmp_path / "lake"))
-    assert any("are not looked for" in each for each in said)
+    assert any("where the log ends" in each for each in said)
 
 
 def test_what_files_tell(spark, fresh_server, tmp_path):

@@ -150,7 +150,7 @@ def explained(request: Request, host: Host, error: ServerError) -> ServerError:
         return error
     return LogPurged(
         f"{request.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, is no"
-        f" longer there: the oldest log is {oldest}. Copy the data anew and begin behind the copy",
+        f" longer there: the oldest log is {oldest}. Copy the data anew and begin after the copy",
         code=error.code,
         sqlstate=error.sqlstate,
     )

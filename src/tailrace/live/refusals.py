@@ -71,7 +71,7 @@ _LOGIN: Final = (
     " or the account's demand for TLS is not as the server has it"
 )
 
-_COPY_ANEW: Final = "what was read last is gone there: copy the data anew and begin behind the copy"
+_COPY_ANEW: Final = "what was read last is gone there: copy the data anew and begin after the copy"
 NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
     " or another server answers; make sure which, then begin anew from oldest"
@@ -104,12 +104,12 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
             r"requested to start from GTID .* which is not in the (master|source)'s binlog",
             GtidsAhead,
             ("the source never had it, or lost it: make sure that it is the right server, then copy"
-            " the data anew or begin behind GTIDs that it has"),
+            " the data anew or begin after GTIDs that it has"),
         ),
         (
             r"binlog on the (master|source) is missing the GTID",
             GtidsAhead,
-            "the source's log has a hole there: begin behind a GTID that it has",
+            "the source's log has a hole there: begin after a GTID that it has",
         ),
         (
             r"with the same server_(uuid/server_)?id",

@@ -222,7 +222,7 @@ class Session(Closing):
         kind = GtidList if self.flavour is Flavour.MARIADB else GtidSet
         if not self.has_gtids:
             raise UsageError(
-                f"{self.name}: the source has no GTIDs to begin behind (its gtid_mode is not ON):"
+                f"{self.name}: the source has no GTIDs to begin after (its gtid_mode is not ON):"
                 " begin by position=FILE:OFFSET or start=oldest"
             )
         if isinstance(start, kind):
@@ -231,7 +231,7 @@ class Session(Closing):
             other = "MariaDB" if self.flavour is Flavour.MARIADB else "MySQL"
             raise UsageError(
                 f"{self.name}: it is a {other} server ({self.server_version}), and the GTIDs to"
-                f" begin behind are not {other}'s: {str(start)[:120]}"
+                f" begin after are not {other}'s: {str(start)[:120]}"
             )
         return kind()
 
@@ -340,9 +340,9 @@ class Session(Closing):
         if len(lacking):
             text = lacking.text() if isinstance(lacking, GtidSet) else str(lacking)
             raise GtidsAhead(
-                f"{self.name}: the source does not hold GTIDs to begin behind: {text[:200]}: it"
+                f"{self.name}: the source does not hold GTIDs to begin after: {text[:200]}: it"
                 " lags behind, lost them, or is another's replica; make sure that it is the right"
-                " server, or begin behind GTIDs that it has"
+                " server, or begin after GTIDs that it has"
             )
 
     def _announce_heartbeat(self) -> None:

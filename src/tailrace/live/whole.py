@@ -269,5 +269,5 @@ def _replaced(early: _Early) -> LogReset:
     return LogReset(
         f"the transaction {early.gtid} at {early.start} was given up to {early.end} before the"
         " connection broke, and something else stands there now: the server's logs were replaced."
-        " Begin again behind the GTIDs that were read"
+        " Begin again after the GTIDs that were read"
     )

@@ -33,7 +33,7 @@ def begin_of(
     start = source.start
     if isinstance(start, (GtidSet, GtidList)):
         raise UsageError(
-            f"{source.name}: a byte copy begins with a file, not behind GTIDs: say start=oldest,"
+            f"{source.name}: a byte copy begins with a file, not after GTIDs: say start=oldest,"
             " start=now or position=FILE:4"
         )
     if start is None or start == "oldest":

@@ -134,9 +134,9 @@ class CompleteTables:
                 end = _end(source) if follow else None  # before the tables are asked for
                 if follow and end is None:
                     notice(
-                        f"{name}: tables that have rows, and of which nothing is in the log, are not"
-                        " looked for: its user may not see where the log ends, which takes"
-                        " REPLICATION CLIENT (MariaDB: BINLOG MONITOR)"
+                        f"{name}: tables with rows of which nothing is in the log are not looked"
+                        " for: its user may not see where the log ends, which takes REPLICATION"
+                        " CLIENT (MariaDB: BINLOG MONITOR)"
                     )
                     continue
                 self._asked[name] = _Asked(source, tables_of(connection), end)
