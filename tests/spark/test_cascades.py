@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace.cli.mirror import mirror as command
 from tailrace.spark import mirror, verify
 from tests.spark.following import Follow
 
@@ -46,7 +47,7 @@ UNLOGGED = [
 
 
 @pytest.mark.parametrize(("name", "settings", "logged"), LOGGED + UNLOGGED)
-def test_tables_are_named(spark, fresh_server, tmp_path, name, settings, logged):
+def test_tables_are_named(spark, fresh_server, tmp_path, capsys, name, settings, logged):
     """Those of the lake whose rows the log lacks: as `verify` says; and none where it has them."""
     server = fresh_server(name, {"binlog_row_metadata": "FULL"} | settings)
     for sql in TABLES:
@@ -58,6 +59,11 @@ def test_tables_are_named(spark, fresh_server, tmp_path, name, settings, logged)
     checked = verify(url, tmp_path / "lake", spark=spark)
     differ = {table.name for table in checked.tables if table.differing}
     assert differ == (set() if logged else set(KEYS))
+    notes = {table.name: table.notes for table in checked.tables if table.notes}
+    below = "foreign keys change its rows, and the log has nothing of it"
+    assert notes == (
+        {} if logged else {name: (f"{below}: {key}",) for name, (key,) in KEYS.items()}
+    )
     if logged:
         assert (report.cascades, said) == ({}, [])
     else:
@@ -74,6 +80,11 @@ def test_tables_are_named(spark, fresh_server, tmp_path, name, settings, logged)
         report = mirror(server.data, tmp_path / "files", **options)
         assert report.cascades == added
         assert len(said) == 1
+        command(str(server.data), into=str(tmp_path / "command"))
+        lines = capsys.readouterr().err.splitlines()
+        assert [line for line in lines if "foreign keys change rows" in line] == [
+            f"tailrace: {said[0]}".replace("cascading.later", "cascading.later, cascading.left_out")
+        ]
         for sql in DROPPED:
             server.execute(sql)
         assert list(mirror(server.data, tmp_path / "files", **options).cascades) == [

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.options import Options
 
+CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
+"""What is said of such a table, before the keys."""
 _MOST_NAMES: Final = 5
 """Tables that the line names; the report has all."""
 _AGAIN_SECONDS: Final = 60.0

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError, UsageError
+from tailrace.live.asking import connected, unlogged_cascades
 from tailrace.live.url import Source
 from tailrace.selection import TableFilter
+from tailrace.spark.cascades import CHANGED_BELOW
 from tailrace.spark.lake.paths import within
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tailrace.spark.verify_report import TableVerdict
     from tailrace.spark.verify_rounds import Progress
 
 RANGE_ROWS: Final = 100_000
@@ -90,7 +93,7 @@ def verify(
                 break
             if not caught_up or number == _TRIES - 1:
                 break
-        found = rounds.verdicts(first)
+        found = _explained(asked, rounds.verdicts(first))
         server = lag.end()
         behind = lag.behind(end)
         if behind.size is None:
@@ -103,6 +106,23 @@ def verify(
             behind.transactions,
             {"all": time.perf_counter() - clock},
         )
+
+
+def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
+    """Tables that differ get a note where foreign keys change their rows below the log."""
+    if not any(table.differing for table in found):
+        return found
+    with connected(source) as connection:
+        keys = unlogged_cascades(connection) or {}
+    said = {
+        f"{database}.{table}": "; ".join(map(str, each)) for (database, table), each in keys.items()
+    }
+    return [
+        replace(table, notes=(*table.notes, f"{CHANGED_BELOW}: {said[table.name]}"))
+        if table.differing and table.name in said
+        else table
+        for table in found
+    ]
 
 
 def _pickles(source: Source) -> bool:

@@ -47,8 +47,8 @@ class TableVerdict:
     only, ``extra`` in the lake only, ``changed`` on both sides with other values; ``doubled`` keys
     are more than once in the lake. ``undecided`` of these were different each time, and changed all
     the while. ``first`` are the first of the rows that differ. ``reason`` says why it could not be
-    compared, or what makes tables unlike as wholes; ``notes`` what was left out. An ``incomplete``
-    one, of which the lake lacks older rows, is not compared.
+    compared, or what makes tables unlike as wholes; ``notes`` what was left out, and what may be
+    the cause. An ``incomplete`` one, of which the lake lacks older rows, is not compared.
     """
 
     name: str
