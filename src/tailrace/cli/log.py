@@ -22,6 +22,7 @@ from tailrace.cli.options import (
     ServerId,
     SkipChecksums,
     SkipGtids,
+    SkipTornTail,
     Sources,
     Tables,
     Until,
@@ -108,6 +109,7 @@ def log(
         ),
     ] = "error",
     skip_checksums: SkipChecksums = False,
+    skip_torn_tail: SkipTornTail = False,
 ) -> int:
     """Print what is in logs, or write it as a log.
 
@@ -131,9 +133,16 @@ def log(
         chosen_part = (tables, exclude, from_, until, picks, skip_gtids)
         if any(chosen_part) or events or rewrite_db or hexdump or as_ != "text":
             raise UsageError(
-                "--verify reads all: it goes with --schema, --keyring and --skip-checksums only"
+                "--verify reads all: it goes with --schema, --keyring, --skip-checksums and"
+                " --skip-torn-tail only"
             )
-        return _verify(sources, schema, keyring, skip_checksums=skip_checksums)
+        return _verify(
+            sources,
+            schema,
+            keyring,
+            skip_checksums=skip_checksums,
+            skip_torn_tail=skip_torn_tail,
+        )
     names = renamed_databases(rewrite_db)
     wants = chosen_tables(tables, exclude)
     chosen = readers(
@@ -147,6 +156,7 @@ def log(
         skip_checksums=skip_checksums,
         picks=picks,
         gtids=not skip_gtids,
+        skip_torn_tail=skip_torn_tail,
         names=None if as_ == "raw" else names,
         rows=as_ != "raw",
         kernels=_kernels(as_, out, events=events, hexdump=hexdump),
@@ -264,12 +274,17 @@ def _lines(reader: Reader, out: TextIO) -> Lines:
 
 
 def _verify(
-    sources: Sequence[str], schema: Path | None, keyring: str | None, *, skip_checksums: bool
+    sources: Sequence[str],
+    schema: Path | None,
+    keyring: str | None,
+    *,
+    skip_checksums: bool,
+    skip_torn_tail: bool,
 ) -> int:
     output = output_to(standard_output())
     good = True
     try:
-        for each in find_logs(sources, keyring):
+        for each in find_logs(sources, keyring, skip_torn_tail=skip_torn_tail):
             good &= verify_log(
                 each,
                 output,

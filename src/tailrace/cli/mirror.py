@@ -19,6 +19,7 @@ from tailrace.cli.options import (
     Exclude,
     KeyringFile,
     SchemaFile,
+    SkipTornTail,
     Sources,
     Tables,
     chosen_tables,
@@ -138,6 +139,7 @@ def mirror(
             "``error`` (default), or ``skip`` them.",
         ),
     ] = "error",
+    skip_torn_tail: SkipTornTail = False,
 ) -> int:
     """Land logs in a lake: for each table all its changes, and the rows that it has now.
 
@@ -158,7 +160,8 @@ def mirror(
     check_cores(cores)
     every, given = seconds(trigger), keys(key)
     wants = chosen_tables(tables, exclude)
-    chosen = [parsed(each, follow=follow) if names_server(each) else each for each in sources]
+    server = partial(parsed, follow=follow, skip_torn_tail=skip_torn_tail)
+    chosen = [server(each) if names_server(each) else each for each in sources]
     from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
     from tailrace.spark import session  # noqa: PLC0415 - as above
 

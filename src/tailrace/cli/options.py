@@ -121,6 +121,16 @@ ServerId = Annotated[
         help="Only the transactions that were first committed on the server of this id.",
     ),
 ]
+SkipTornTail = Annotated[
+    bool,
+    Parameter(
+        name="--skip-torn-tail",
+        negative=(),
+        help="Where a server's log file ends inside an event, as MariaDB leaves it after a crash, "
+        "leave that out and go on in its next file; a line says what was left out. (As "
+        "``?skip_torn_tail=1``. Files that a crash left torn are read on from without it.)",
+    ),
+]
 
 
 def picked_transactions(
@@ -233,6 +243,7 @@ def readers(
     kernels: tuple[str, ...] = (),
     picks: Sequence[GroupFilter] = (),
     gtids: bool = True,
+    skip_torn_tail: bool = False,
 ) -> Iterator[Reader]:
     """A reader for each series of logs that the sources hold, as the options say.
 
@@ -242,7 +253,7 @@ def readers(
     (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
-    logs = find_logs(sources, keyring, follow=follow)
+    logs = find_logs(sources, keyring, follow=follow, skip_torn_tail=skip_torn_tail)
     places = (selection.start, selection.end)
     if len(logs) > 1 and (follow or any(isinstance(each, Position) for each in places)):
         listed = ", ".join(each.name for each in logs)
@@ -274,6 +285,7 @@ def find_logs(
     keyring: str | None = None,
     *,
     follow: bool = False,
+    skip_torn_tail: bool = False,
 ) -> list[LogSeries | Transport]:
     """The series of all sources, and the transports of those that are no files, as servers.
 
@@ -288,7 +300,9 @@ def find_logs(
     others: list[Transport] = []
     for source in sources:
         if names_server(source):
-            transport: Transport | None = server(source, follow=follow)
+            transport: Transport | None = server(
+                source, follow=follow, skip_torn_tail=skip_torn_tail
+            )
         else:
             transport = elsewhere(source)
         if transport is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to
-from tailrace.cli.options import KeyringFile, standard_output
+from tailrace.cli.options import KeyringFile, SkipTornTail, standard_output
 from tailrace.cli.receive_progress import display, summary
 from tailrace.cli.servers import parsed
 from tailrace.errors import TailraceError, UsageError
@@ -89,6 +89,7 @@ def receive(
             help="An observer, as ``semisync.replica``, by its entry point's name.",
         ),
     ] = (),
+    skip_torn_tail: SkipTornTail = False,
     until: Annotated[
         Literal["now"] | None,
         Parameter(name="--until", help="``now``: end at the source's present end."),
@@ -101,7 +102,9 @@ def receive(
     """Keep byte-identical copies of servers' binary logs, file by file, with their index.
 
     Stopped and started again, or killed, it goes on at the very byte. Ctrl-C and SIGTERM end it
-    at a transaction's end, a second one at once.
+    at a transaction's end, a second one at once. A source that is not reached, also at first, is
+    tried again for ever, or for ``?retry=SECONDS``; with ``--until now``, where only a connection
+    that broke is, for a minute.
     """
     from tailrace.observers import find  # noqa: PLC0415 - with pymysql: for this command only
     from tailrace.replication.receiver import Receiver  # noqa: PLC0415 - as above
@@ -110,7 +113,7 @@ def receive(
         raise UsageError("give a server to receive from: mysql://user@host:3306/")
     if not every > 0:
         raise UsageError(f"--every {every}: give a number of seconds")
-    places = _places(sources, into)
+    places = _places(sources, into, follow=until is None, skip_torn_tail=skip_torn_tail)
     with display([place.name for place in places], every) as shown:
         jobs = [
             _Job(
@@ -223,12 +226,13 @@ class _Place:
     folder: str
 
 
-def _places(given: Sequence[str], into: str) -> list[_Place]:
+def _places(given: Sequence[str], into: str, *, follow: bool, skip_torn_tail: bool) -> list[_Place]:
     """A folder for each server. Raises UsageError where two would have the same."""
     found: list[_Place] = []
     for each in given:
         match = _NAMED.fullmatch(each)
-        source = parsed(match[2] if match else each)
+        url = match[2] if match else each
+        source = parsed(url, follow=follow, skip_torn_tail=skip_torn_tail)
         name = match[1] if match else _ODD.sub("_", str(source.hosts[0]).strip("[]")).strip("_")
         inside = match is not None or len(given) > 1
         folder = f"{into.rstrip('/')}/{name}" if inside else into

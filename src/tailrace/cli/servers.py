@@ -24,15 +24,15 @@ def names_server(source: str) -> bool:
     return _SERVER.match(source) is not None
 
 
-def parsed(url: str, *, follow: bool = False) -> Source:
+def parsed(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> Source:
     """What a server's URL says, with its password: asked for where nothing else has it.
 
     What has an end does not try for ever to go on, unless the URL says how long; what has none
-    waits for its server from the begin on. Raises UsageError.
+    waits for its server from the begin on. ``skip_torn_tail`` is as in the URL. Raises UsageError.
     """
     from tailrace.live.url import Source  # noqa: PLC0415 - only where a server is read
 
-    source = Source.parse(url)
+    source = Source.parse(url, skip_torn_tail=skip_torn_tail or None)
     if source.retry is None and not follow:
         source = replace(source, retry=_RETRY)
     elif follow:
@@ -40,11 +40,11 @@ def parsed(url: str, *, follow: bool = False) -> Source:
     return source.asking()
 
 
-def server(url: str, *, follow: bool = False) -> ServerTransport:
+def server(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> ServerTransport:
     """The transport of a server's URL. Raises UsageError."""
     from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - as above
 
-    return ServerTransport(parsed(url, follow=follow))
+    return ServerTransport(parsed(url, follow=follow, skip_torn_tail=skip_torn_tail))
 
 
 def tables_on(source: Source) -> set[TableName]:

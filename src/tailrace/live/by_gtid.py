@@ -35,6 +35,7 @@ class ByGtid:
         self._server: _Server | None = None
         self._file: FileBegin | None = None
         self._entering = False
+        self._torn_before: Position | None = None
 
     @property
     def gtids(self) -> GtidSet | GtidList | None:
@@ -58,6 +59,15 @@ class ByGtid:
             assert not isinstance(started, Position)  # noqa: S101 - nor was it
             self._whole = WholeTransactions(started)
         return self._whole.gtids
+
+    def skip_torn_tail(self, following: Position) -> bool:
+        """A file ends inside an event: the next dump begins with ``following``, by itself.
+
+        For a source begins with the last file before which nothing was that is not given, and what
+        is torn was never counted. False where it came to the same place again all the same.
+        """
+        again, self._torn_before = self._torn_before == following, following
+        return not again
 
     def asked(self, wanted: Position) -> Position:
         """Never a position."""

@@ -97,6 +97,12 @@ class ByPosition:
         """Whether a dump that ended had reached its goal."""
         return not isinstance(goal, Position) or self.position >= goal
 
+    def skip_torn_tail(self, following: Position) -> bool:
+        """The file at hand ends inside an event: read on from the next one's begin."""
+        self.position = following
+        self._next_file()
+        return True
+
     def linked(self, session: Session) -> None:
         """A dump was requested on this session."""
         self._entering = True

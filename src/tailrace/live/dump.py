@@ -10,7 +10,7 @@ from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, event_name
 from tailrace.errors import ConnectionLost, LogReset, MalformedPacket
 from tailrace.live.chunks import END, PADDING, Chunk, End, FileBegin
 from tailrace.live.place import Verdict
-from tailrace.live.refusals import NOT_THAT_LOG, refusal
+from tailrace.live.refusals import NOT_THAT_LOG, is_garbage, refusal
 from tailrace.position import Position
 from tailrace.wire.packets import HEADER_SIZE as FRAME
 from tailrace.wire.packets import LARGEST, ErrorPacket, is_end, is_error
@@ -241,8 +241,14 @@ class Dump:
     def _answer(self, packet: memoryview) -> End:
         if is_error(packet):
             error = ErrorPacket.decode(packet)
+            if self.place.offset < self._behind and is_garbage(error.message):
+                raise self._no_event(self.place.file)
             raise self.place.no_event(error.message) or refusal(
-                error.code, error.sqlstate, error.message, self._source
+                error.code,
+                error.sqlstate,
+                error.message,
+                self._source,
+                proved=self.place.proved,
             )
         if is_end(packet):
             if self._endless:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
+from tailrace.constants import MAGIC
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
@@ -27,9 +28,10 @@ from tailrace.live.dump import QUIET
 from tailrace.live.identity import Identity
 from tailrace.live.link import Link, Request, explained, open_link
 from tailrace.live.place import LeftOff, Unproved
-from tailrace.live.refusals import is_vanished
+from tailrace.live.refusals import is_torn, is_vanished
 from tailrace.live.retry import Attempts
 from tailrace.live.session import Session
+from tailrace.live.torn import TornTail, torn_tail
 from tailrace.observers import RelayIo
 from tailrace.position import Position
 from tailrace.selection import Time, start_of
@@ -75,6 +77,10 @@ class Feed(Closing):
     GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError, what observers raise. An error is
     raised again by each further `take`; behind it and at the end the connection is closed.
 
+    Where a file of the source ends inside an event, the source says so, and that is an error; with
+    ``source.skip_torn_tail`` reading goes on in its next file, if it has one. A warning names what
+    was left out, and ``torn`` lists it.
+
     ``follow`` false ends at the log's end. ``delegate`` has the observers: told of ``io``.
     ``unframe`` is `tailrace.wire.unframe.unframe` or what does the same. ``identity`` is who we are
     to the source. One thread takes; `close` may be called from any.
@@ -97,6 +103,7 @@ class Feed(Closing):
         self.identity = identity or Identity()
         self.io = RelayIo()
         self.reconnects = 0
+        self.torn: list[TornTail] = []
         self._mode = self._mode_of(self.start, expected or Expected())
         self._attempts = Attempts(source)
         self._link: Link | None = None
@@ -257,7 +264,10 @@ class Feed(Closing):
                 continue
             except ServerError as error:
                 if link.dump.place.reading:
-                    self._look_again(error)
+                    if is_torn(error.message):
+                        self._skip_torn_tail(error, link)
+                    else:
+                        self._look_again(error)
                     continue
                 self._drop()
                 self._attempts.failed(
@@ -291,6 +301,25 @@ class Feed(Closing):
         self._vanished_at = self.position
         _log.info("%s; looking again", error)
         self._drop()
+
+    def _skip_torn_tail(self, error: ServerError, link: Link) -> None:
+        """Read on after a file that ends inside an event. Raises the error where that is not
+        wanted, or the source has no file after it.
+        """
+        if not self.source.skip_torn_tail:
+            raise error
+        place = link.dump.place.position
+        tail = torn_tail(self._request, link.session.host, place)
+        if tail is None or not self._mode.skip_torn_tail(Position(tail.next, len(MAGIC))):
+            raise type(error)(
+                f"{error.message}; it has no other file with which reading could go on",
+                code=error.code,
+                sqlstate=error.sqlstate,
+            )
+        self._drop()
+        if tail not in self.torn:
+            self.torn.append(tail)
+            _log.warning("%s: %s", link.session.name, tail)
 
     def _look_at_end(self, link: Link) -> None:
         """Connect anew where the source's log ends before the place that is read: it was reset, and

@@ -99,6 +99,7 @@ def open_link(request: Request, host: Host) -> Link:
                 source=name,
                 proved=request.mode.proved,
                 ends=request.mode.ends,
+                skips_torn=request.source.skip_torn_tail,
             ),
             source=name,
             endless=request.follow,

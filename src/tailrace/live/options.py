@@ -153,6 +153,13 @@ def _compression(name: str, value: Any) -> Compression | None:
         raise UsageError(f"{name}: {error}") from None
 
 
+def _switch(name: str, value: Any) -> bool:
+    meaning = _SWITCH.get(str(value).strip().lower())
+    if meaning is None:
+        raise UsageError(f"{name} is 1 or 0, not {str(value)[:40]!r}")
+    return meaning
+
+
 def _text(name: str, value: Any) -> str:
     if not str(value):
         raise UsageError(f"{name} is empty")
@@ -163,6 +170,10 @@ def _file(name: str, value: Any) -> str:
     return str(Path(_text(name, value)).expanduser())
 
 
+_SWITCH: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 _TLS: Final = {"ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "tls_version"}
 _KINDS: Final[dict[str, Any]] = {"position": Position, "gtid": GtidSet | GtidList}
 _KIND_TEXT: Final = {
@@ -180,6 +191,7 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "connect_timeout": ("connect_timeout", _seconds),
     "retry": ("retry", _seconds),
     "compress": ("compress", _compression),
+    "skip_torn_tail": ("skip_torn_tail", _switch),
     "ssl_mode": ("mode", lambda _, value: mode_named(str(value))),
     "ssl_ca": ("ca", _file),
     "ssl_capath": ("capath", _file),

@@ -40,7 +40,7 @@ from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.fields import Cursor
 from tailrace.live.chunks import FileBegin
-from tailrace.live.refusals import NOT_THAT_LOG, is_garbage
+from tailrace.live.refusals import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
 from tailrace.log_name import LogName
 from tailrace.position import Position, file_number
 from tailrace.printable import one_line
@@ -133,12 +133,14 @@ class Place:
         source: str,
         proved: bool = True,
         ends: Position | None = None,
+        skips_torn: bool = False,
     ) -> None:
         self._state = _S.ASKED
         self._asked = asked
         self._unproved = None if proved or not asked or asked.offset == len(MAGIC) else asked
         self._checksums = False
         self._ends = ends
+        self._skips_torn = skips_torn
         self._last = 0
         self.source = source
         self._next: Position | None = None
@@ -162,6 +164,11 @@ class Place:
         """Where reading goes on: behind a ROTATE, the next file's begin."""
         return self._next or Position(self.file, self.offset)
 
+    @property
+    def proved(self) -> bool:
+        """Whether an event is known to begin where the dump was asked from."""
+        return self._unproved is None
+
     def prove(self, event: memoryview) -> None:
         """Look at an event that stands in the file, before `moved`. Raises LogReset, Unproved."""
         if self._unproved is None:
@@ -178,9 +185,19 @@ class Place:
         self._unproved = None
 
     def no_event(self, said: str) -> TailraceError | None:
-        """The error where a source finds none, and says so; None where the start was proved."""
-        unproved = self._unproved is not None and self._state is _S.READING
-        return self.error(one_line(said, _LONGEST)) if unproved and is_garbage(said) else None
+        """The error where a source finds none, and says so; None where the start was proved.
+
+        Where it says that its file ends inside an event, that may begin here: raises Unproved if
+        torn tails are skipped. Else both are said, as another dump would only tell which it is.
+        """
+        if self._unproved is None or self._state is not _S.READING or not is_garbage(said):
+            return None
+        said = one_line(said, _LONGEST)
+        if not is_torn(said):
+            return self.error(said)
+        if self._skips_torn:
+            raise Unproved
+        return self.error(f"{said} (if one does, {TORN_FILE})")
 
     def moved(self, offset: int, last: int) -> None:
         """Plain events came, up to this offset; the type of the last."""

@@ -76,6 +76,11 @@ NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
     " or another server answers; make sure which, then begin anew from oldest"
 )
+TORN_FILE: Final = (
+    "the source's file ends inside an event, which it was writing when it crashed or its disk was"
+    " full; to leave that out, and read on in the source's next file: --skip-torn-tail, or"
+    " ?skip_torn_tail=1 in the URL"
+)
 _ONE_EACH: Final = (
     "another replica has it and took over: give each a server_id of its own, or leave it out for"
     " one that is free"
@@ -159,8 +164,9 @@ _READ: Final = re.compile(
 _SHORTEST_FIRST: Final = 100
 """A log's first event goes on beyond this offset."""
 _VANISHED: Final = re.compile(r"could not find next log|I/O error reading log event")
+_TORN: Final = re.compile(r"truncated in the middle of event")
 _GARBAGE: Final = re.compile(
-    r"bogus data in log event|truncated in the middle of event|exceeded max_allowed_packet"
+    rf"bogus data in log event|{_TORN.pattern}|exceeded max_allowed_packet"
 )
 
 
@@ -172,13 +178,15 @@ def refusal(
     *,
     needs: str = "",
     asked: str = "",
+    proved: bool = False,
 ) -> TailraceError:
     """The error of a server as one of the tree, to be raised.
 
     ``source_name`` is what errors call the source, ``needs`` the privileges that what was asked
     needs, where a denial does not name them; ``asked`` is what was asked for, where the text is to
-    tell it. ConnectionLost is worth a retry, nothing else. Of the server's text the first 1,000
-    characters are taken.
+    tell it. ``proved``: an event is known to begin where the dump was asked from, so that what is
+    no event is damage. ConnectionLost is worth a retry, nothing else. Of the server's text the
+    first 1,000 characters are taken.
     """
     code &= 0xFFFF  # PyMySQL takes it as signed
     message = one_line(message, _LONGEST)
@@ -187,11 +195,11 @@ def refusal(
         text += f" (asked for {asked})"
     if code in _GONE:
         return ConnectionLost(f"{text} (error {code})")
-    kind, advice = _meaning(code, message, needs)
+    kind, advice = _meaning(code, message, needs, proved=proved)
     return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate)
 
 
-def _meaning(code: int, message: str, needs: str) -> tuple[type[ServerError], str]:
+def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type[ServerError], str]:
     if code in _DENIED:
         return AccessDenied, needs or _ADVICE.get(code, _LOGIN)
     if code in _TLS:
@@ -203,7 +211,7 @@ def _meaning(code: int, message: str, needs: str) -> tuple[type[ServerError], st
             if pattern.search(message):
                 return kind, advice
         if is_garbage(message):
-            return _damage(message)
+            return _damage(message, proved=proved)
     return ServerError, _ADVICE.get(code, "")
 
 
@@ -214,20 +222,29 @@ def is_vanished(error: ServerError) -> bool:
     return error.code == FATAL and _VANISHED.search(error.message) is not None
 
 
+def is_torn(message: str) -> bool:
+    """Whether a source says that its file ends inside an event: it crashed as it wrote it."""
+    return _TORN.search(message[:_LONGEST]) is not None
+
+
 def is_garbage(message: str) -> bool:
     """Whether a source says that it found no event where it read."""
     return _GARBAGE.search(message[:_LONGEST]) is not None
 
 
-def _damage(message: str) -> tuple[type[ServerError], str]:
-    """What is no event: where no event was read before it, the start is none's beginning."""
-    read = _READ.search(message)
+def _damage(message: str, *, proved: bool) -> tuple[type[ServerError], str]:
+    """What is no event: where no event was read before it, the start is none's beginning, unless
+    it is ``proved``.
+    """
+    read = None if proved else _READ.search(message)
     if read and read["file"] == read["last_file"].rpartition("/")[2]:
         start, last, byte = (int(read[name]) for name in ("start", "last", "byte"))
         none_read = start < _SHORTEST_FIRST or last <= start or byte <= start + HEADER_SIZE
         if none_read and start > len(MAGIC):
             place = f"{read['file']}:{start}"
             return LogReset, f"no event begins at {place}; {NOT_THAT_LOG}"
+    if is_torn(message):
+        return ServerError, TORN_FILE
     return ServerError, (
         "the source's log is damaged there, or an event is past its max_allowed_packet"
     )

@@ -67,8 +67,9 @@ class Source:
     ``retry`` is how long a connection that broke is tried again, None for ever; with
     ``retry_first`` (``retry`` was said) also one that was never made. ``server_id`` None
     is one that is free. ``compress`` is how the connection's packets are compressed, None not at
-    all; a server that does not offer it is a UsageError. ``defaults_file`` is the option file, None
-    for ``~/.my.cnf``, "" for none.
+    all; a server that does not offer it is a UsageError. ``skip_torn_tail``: where a file of the
+    server ends inside an event, reading goes on in its next. ``defaults_file`` is the option file,
+    None for ``~/.my.cnf``, "" for none.
     ``server_public_key_path`` is the file of the server's RSA public key, by which a password goes
     to it without TLS; a key that the server sends is not believed.
 
@@ -86,6 +87,7 @@ class Source:
     retry: float | None = None
     retry_first: bool = False
     compress: Compression | None = None
+    skip_torn_tail: bool = False
     tls: Tls = field(default_factory=Tls)
     server_public_key_path: str | None = None
     defaults_file: str | None = None
@@ -98,7 +100,7 @@ class Source:
         Options: ``start`` (as `tailrace.selection.start_of` takes it; ``position`` and ``gtid`` are
         the same for one kind each, an empty ``gtid`` is the empty set), ``server_id``,
         ``heartbeat``, ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``,
-        ``zstd:LEVEL``, ``none``), ``socket``, ``defaults_file``;
+        ``zstd:LEVEL``, ``none``), ``skip_torn_tail`` (``1``), ``socket``, ``defaults_file``;
         ``ssl_mode``, ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
         ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same by name,
         and ``user``, ``password``; they win, and are text or what the text means. What neither says
