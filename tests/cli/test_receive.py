@@ -15,6 +15,7 @@ import pytest
 from tests.cli.test_errors import assert_refused
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
 from tests.waiting import DEADLINE, wait_for, wait_for_steps
+from tools.proxy import Proxy
 from tools.servers import NAMES
 
 
@@ -82,6 +83,18 @@ def test_until_now(source, run, tmp_path):
     assert f"up to {':'.join(map(str, end_of(source)))}" in ran.out
     assert "received in" in ran.out
     same(source, tmp_path / "copy")
+
+
+def test_a_source_that_is_not_there_yet(source, start, tmp_path):
+    folder = tmp_path / "copy"
+    with Proxy(source.port) as proxy:
+        proxy.refuse()
+        process = start(f"mysql://root@127.0.0.1:{proxy.port}/?ssl_mode=DISABLED", "--into", folder)
+        assert "trying again" in next(iter(process.stderr.readline, ""))
+        proxy.go_on()
+        wait_for(lambda: has(source, folder))
+        process.send_signal(signal.SIGTERM)
+        assert finish(process)[0] == 0
 
 
 def test_sigterm_under_load(source, start, tmp_path):
