@@ -56,7 +56,7 @@ def log(request, own: Server) -> tuple[Server, str, bytes, int]:
 
 
 def rejected(server: Server, start: Position, *, follow: bool) -> None:
-    match = f"no event begins at {start}|position > file size"
+    match = f"no event begins at {start}|position > file size|from impossible position"
     with (
         Feed(source_of(server), start=start, follow=follow) as feed,
         pytest.raises(LogReset, match=match),

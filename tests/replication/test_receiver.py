@@ -305,13 +305,16 @@ def test_usage(source, folder):
 
 
 def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, caplog):
-    """However old its last event is; while it is not known how far it is, nor is the lag."""
+    """However old its last event is; while it is not known how far it is, nor is the lag.
+
+    Two heartbeat periods of silence break the connection: they must outlast a busy machine's pauses.
+    """
     caplog.set_level("INFO", logger="tailrace.live")
     clock = SimpleNamespace(time=lambda: time.time() + 60, monotonic=time.monotonic)
     monkeypatch.setattr("tailrace.replication.meter.time", clock)
     reports = []
     run = receiving(
-        source, folder, options="?heartbeat=0.01", on_progress=reports.append, every=0.0001
+        source, folder, options="?heartbeat=0.5", on_progress=reports.append, every=0.0001
     )
     wait_for(lambda: reports and reports[-1].lag_bytes == 0)
     count = len(reports)
