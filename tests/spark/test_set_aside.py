@@ -255,6 +255,9 @@ def test_a_server_is_asked_for_its_log_again(story, tmp_path):
     (sources,) = (lake / "_tailrace" / "sources").iterdir()
     name = aside(lake)[BAD].since.partition(":")[0]
     assert not (sources / name).exists()
+    left = shutil.copytree(sources, f"{sources}.again")  # by a run that was killed
+    run(url, lake, **options)
+    assert not Path(left).exists()
     assert run(url, lake, retry_tables=BAD, **options).set_aside == {}
     story.check(lake, GOOD, BAD)
     assert [each.name for each in sources.parent.iterdir()] == [sources.name]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, file_number, sequence
@@ -19,6 +19,7 @@ from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.asides import in_order
+from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.lake.paths import within
 from tailrace.spark.server_start import load
 from tailrace.spark.servers import ServerLogs
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from tailrace.spark.sources import Sources
 
     Progress = Callable[[str, int, int], None]
-
-_AGAIN: Final = ".again"
-"""Behind a server's name: the folder into which its log is received once more."""
 
 
 @dataclass(frozen=True)
@@ -224,31 +222,29 @@ class _Retry:
         """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
         name, group = Position.parse(place).file if place else self._first, self._group
         series = self._sources.series(self._store, group.source)
-        if series is not None and (found := _from(series, name)) is not None:
-            yield found
-            return
-        logs = self._sources.server(self._store, group.source)
-        if logs is None:
-            if needed:
-                raise _gone(group, name)
-            yield LogSeries(group.source, ())
-            return
-        folder = logs.folder.with_name(f"{logs.folder.name}{_AGAIN}")
-        copy = ServerLogs(logs.source, within(self._store.sources, folder))
+        found = None if series is None else _from(series, name)
+        logs = self._sources.server(self._store, group.source) if found is None else None
+        copy: ServerLogs | None = None
         try:
-            shutil.rmtree(copy.folder, ignore_errors=True)
-            start = replace(self._end, file=name)
-            received = copy.receive(start, self._progress)
-            found = _from(LogSeries(group.source, received.files), name)
+            if logs is not None:
+                folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
+                copy = ServerLogs(logs.source, within(self._store.sources, folder))
+                found = self._received(copy, name)
             if found is None and needed:
                 raise _gone(group, name)
             yield found or LogSeries(group.source, ())
-        except LogPurged as error:
-            if needed:
-                raise _gone(group, name) from error
-            yield LogSeries(group.source, ())
         finally:
-            shutil.rmtree(copy.folder, ignore_errors=True)
+            if copy is not None:
+                shutil.rmtree(copy.folder, ignore_errors=True)
+
+    def _received(self, copy: ServerLogs, name: str) -> LogSeries | None:
+        """A server's log from a file on, received once more; None where it no longer has it."""
+        shutil.rmtree(copy.folder, ignore_errors=True)
+        try:
+            received = copy.receive(replace(self._end, file=name), self._progress)
+        except LogPurged:
+            return None
+        return _from(LogSeries(self._group.source, received.files), name)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INNER: Final = "_tailrace"
 _INNER: Final = ("versions", "batches", "rest", "staging", "sources")
 _LOCK: Final = "lock"
+AGAIN: Final = ".again"
+"""After a server's name: the folder into which a run receives its log once more, for itself."""
 
 
 class LakeFolder(Closing):
@@ -99,6 +101,8 @@ class LakeFolder(Closing):
         for name in _INNER:
             within(self._inner, self._inner / name)
         self._take()
+        for left in self.sources.glob(f"*{AGAIN}"):  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
         self._recover()
         self.staging.mkdir(parents=True)
 
