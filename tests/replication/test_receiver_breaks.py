@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tailrace.errors import LogPurged, LogReset, TailraceError
+from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError
 from tailrace.replication.receiver import Receiver
 from tests.replication.conftest import Running, insert, rotate, same, url_of
 from tests.waiting import wait_for
@@ -239,3 +241,19 @@ def test_the_disk_is_full(source, tmp_path):
         same(source, folder)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_process_with_many_open_files(tmp_path):
+    """File descriptors above 1023, which select() cannot take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("no process may open so many files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1030)]
+    try:
+        with pytest.raises(ConnectionLost, match="retry allows for"):
+            Receiver("mysql://u:p@127.0.0.1:1/?start=now&retry=0.1", tmp_path).run()
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

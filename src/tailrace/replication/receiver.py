@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import select
+import selectors
 import socket
 import time
 from contextlib import suppress
@@ -263,7 +263,9 @@ class Receiver:
                             raise
                         attempts.failed(error, time.monotonic())
                         _log.warning("%s; trying again", error)
-                    select.select([woken], [], [], max(attempts.due - time.monotonic(), 0))
+                    with selectors.DefaultSelector() as selector:
+                        selector.register(woken, selectors.EVENT_READ)
+                        selector.select(max(attempts.due - time.monotonic(), 0))
             finally:
                 self._asking = None
 
