@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from io import StringIO
 
 import pymysql
 import pytest
@@ -361,7 +362,15 @@ def test_one_log_is_followed(run, shop):
 def test_lines_in_pieces_are_flushed():
     """Lines of large events are written at once, without a block; a flush is for them, too."""
     told = []
-    lines = Lines(told.append, lambda: told.append("flushed"))
+
+    class Out(StringIO):
+        def write(self, text):
+            told.append(text)
+
+        def flush(self):
+            told.append("flushed")
+
+    lines = Lines(Out())
     lines.take([iter(["a", "b"])])
     lines.flush()
     assert told == ["a", "b", "\n", "flushed"]

@@ -134,6 +134,8 @@ def test_value_after_small_ones(mysql97, tmp_path, text):
     assert more < 200
 
 
+KERNELS = 110
+"""MB that kernels and their blocks take in the command line, which reads a small log without."""
 LARGE = {
     "json": ("json", f"json_array(repeat('a', {24 << 20}))"),
     "latin1": ("longtext character set latin1", f"repeat('\u00e9', {24 << 20})"),
@@ -160,7 +162,7 @@ def test_large_values_that_become_other_text(mysql97, tmp_path, kind, most):
 def test_large_values_as_lines_of_json(mysql97, tmp_path, kind):
     """Held are the event, its rows, the value, its text and the line."""
     small, many = (peak_of_lines("json", log) for log in large(mysql97, tmp_path, kind))
-    assert many - small < {"json": 130, "latin1": 90, "blob": 90}[kind]
+    assert many - small < {"json": 130, "latin1": 90, "blob": 90}[kind] + KERNELS
 
 
 def peak_of_lines(how, log):
@@ -258,7 +260,7 @@ def test_one_large_value_as_lines_of_json(tmp_path, kind, compress):
     value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
     small, large = made(tmp_path, value, kind=kind, compress=compress)
     more = peak_of_lines("json", large) - peak_of_lines("json", small)
-    assert more < 2.2 * (VALUE >> 20)
+    assert more < 2.2 * (VALUE >> 20) + (0 if compress else KERNELS)
 
 
 @pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])

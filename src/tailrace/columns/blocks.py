@@ -142,6 +142,12 @@ class Blocks(Closing):
             return 0
         return min(self._event_size(consumed), MAX_EVENT_SIZE)
 
+    def event_size(self, at: int) -> int:
+        """The size of the event that begins at byte ``at`` of the block, as its header says it; 0
+        where the header is not in the block.
+        """
+        return self._event_size(at) if self.size - at >= HEADER_SIZE else 0
+
     def _event_size(self, at: int) -> int:
         return int(self.data[at + 9 : at + 13].view(np.uint32)[0])
 

@@ -446,7 +446,7 @@ class StretchReader(Reader):
         if not 0 <= at <= blocks.size:
             blocks.skip(offset)
             at = 0
-        if blocks.size - at < _LEAST:
+        if blocks.size - at < _LEAST and blocks.event_size(at) <= _LARGEST_EVENT:
             blocks.next(at)
             at = 0
         planner.begin()
@@ -490,7 +490,7 @@ class StretchReader(Reader):
         with Blocks(now.log) as ahead:
             ahead.skip(offset)
             consumed = 0
-            while not end and ahead.next(consumed):
+            while not end and ahead.event_size(consumed) <= _LARGEST_EVENT and ahead.next(consumed):
                 sound = planner.plan(ahead.data, ahead.size, ahead.offset, None)
                 end = planner.whole
                 if not sound:
