@@ -301,7 +301,7 @@ class Reader:
         if isinstance(start, (GtidSet, GtidList)):
             awaited.without(start)
         elif isinstance(self._begin, Position):
-            awaited.without(gtids_before(self.transport, self._begin))
+            awaited.without(gtids_at(self.transport, self._begin))
         return awaited
 
     def _enter_pipe(self, read: AlreadyRead, before: GtidSet | GtidList) -> None:
@@ -411,7 +411,7 @@ def defines(event: QueryEvent) -> bool:
     return raw not in {b"BEGIN", b"COMMIT"} and classify(event.sql).changes_schema
 
 
-def gtids_before(transport: Transport, start: Position) -> GtidSet | GtidList | None:
+def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None:
     """The GTIDs of all that stands before a position: its file's list, and what follows that.
 
     None where the file has no GTIDs.

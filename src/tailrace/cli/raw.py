@@ -12,7 +12,7 @@ from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import Event, GtidEvent, MariadbGtidEvent
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tailrace.log_name import LogName
-from tailrace.reader import gtids_before
+from tailrace.reader import gtids_at
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.transactions import Boundary
@@ -139,9 +139,7 @@ class RawOutput:
             server_id=reader.server_id or 1,
             server_version=form.server_version,
             checksum="crc32" if sums else "none",
-            gtids=None
-            if start is None or not self._gtids
-            else gtids_before(reader.transport, start),
+            gtids=None if start is None or not self._gtids else gtids_at(reader.transport, start),
             sync="none",
         )
         return self._writer

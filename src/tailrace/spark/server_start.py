@@ -21,7 +21,7 @@ from tailrace.live.since import find_time
 from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.reader import gtids_before
+from tailrace.reader import gtids_at
 from tailrace.selection import Time
 from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
@@ -82,11 +82,11 @@ def _found(source: Source) -> Position | None:
             place = Position(first.file or "", first.offset or 0)
             break
     log = ServerTransport(alone)
-    logged = gtids_before(log, end)
+    logged = gtids_at(log, end)
     if isinstance(start, GtidSet) and isinstance(logged, GtidSet):
         start &= logged  # others never come from this server
     later = Awaited(start)
-    later.without(gtids_before(log, place))
+    later.without(gtids_at(log, place))
     if later.left:
         raise UsageError(
             f"{source.name}: the GTIDs to begin after have a gap: the first transaction that is not"
