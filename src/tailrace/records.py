@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.ahead import Ahead
 from tailrace.constants import EventType
@@ -12,7 +12,7 @@ from tailrace.errors import BoundaryError, LogError, StatementChange, Unsupporte
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
-from tailrace.reader import Group, is_over
+from tailrace.reader import Group, Step, is_over
 from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
 from tailrace.rows.as_json import Origin, change_record
 from tailrace.rows.row import RowSet
@@ -23,12 +23,13 @@ from tailrace.storage.held import Held
 from tailrace.transactions import Boundary, TransactionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
-    from tailrace.reader import Reader, Step
+    from tailrace.reader import Reader
     from tailrace.rollbacks import XaName
 
+T = TypeVar("T")
 _MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is seen."""
 _LOADED: Final = frozenset(
@@ -166,8 +167,16 @@ class Changes:
         transactions, and where each transaction ends. Statements that change rows are no error
         then, but LOAD DATA is.
         """
+        parts: Iterator[Step] = iter(self.reader)
+        return self.with_others(parts)
+
+    def with_others(self, parts: Iterable[Step | T]) -> Iterator[Change | Logged | Ended | T]:
+        """The same of a reader's steps, and what stands among them."""
         self._keeps = True
-        for step in self.reader:
+        for step in parts:
+            if not isinstance(step, Step):
+                yield step
+                continue
             yield from self._take(step)
             ended = is_over(step)
             del step  # before the next is read: its event may be large

@@ -24,6 +24,8 @@ FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
 OUTPUTS = {
     "json": ("log", "--as", "json"),
     "text": ("log",),
+    "sql": ("log", "--as", "sql"),
+    "undo": ("log", "--as", "undo", "--statements", "skip"),
     "verify": ("log", "--verify"),
     "stat": ("stat",),
     "stat as json": ("stat", "--as", "json"),
@@ -41,7 +43,9 @@ SHOP = ROOT / "examples" / "shop" / "mysql"
 def test_corpus(folder):
     for output in OUTPUTS.values():
         same(*output, folder)
-    same("log", "--as", "json", "--statements", "skip", folder)
+    for how in ("json", "sql"):
+        same("log", "--as", how, "--statements", "skip", folder)
+    same("log", "--as", "undo", folder)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -153,6 +157,14 @@ def test_from_and_until_every_transaction():
     places = [f"{event.file}:{event.offset}" for event in events][::9]
     for start, end in zip(places, places[2:], strict=False):
         same("log", "--as", "json", "--from", start, "--until", end, SHOP)
+
+
+@pytest.mark.parametrize("output", ["json", "text", "sql"])
+def test_a_part_that_begins_inside_a_file_has_stretches(output):
+    places = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
+    last = [event for event in places if event.file == places[-1].file]
+    start = f"{last[0].file}:{last[len(last) // 3].offset}"
+    assert same(*OUTPUTS[output], "--from", start, SHOP).taken > 0
 
 
 def test_small_logs_load_no_kernels():

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
+from tailrace.columns import stretches
 from tailrace.events import QueryEvent
 from tailrace.reader import Reader
 from tailrace.records import Changes
 from tailrace.schema import Catalogue, load
 from tailrace.sql import commands, script, statements
 from tailrace.storage import find
+from tests.cli.both import written
 from tests.sql.campaign import execute, feed
 from tools.dumps import dump_table, quoted
 from tools.servers import NAMES, Server
@@ -52,12 +55,21 @@ def forget(server, case):
     feed(server, [f"DROP DATABASE IF EXISTS {quoted(name)};" for name in sorted(databases)])
 
 
+def by_kernels(case):
+    """The command line's SQL of a case, of which kernels make what they can."""
+    schema = case / "schema.sql"
+    options = ["--schema", schema] if schema.exists() else []
+    with patch.object(stretches, "_LEAST", 1):
+        output = written("log", "--as", "sql", *options, case)
+    if output.status != 0:
+        raise AssertionError(output)
+    return output.out.decode("utf-8", "surrogateescape").split("\n")
+
+
 def again(server, case, *, by_client=True, skip="error"):
     """Run a case's SQL. Gives the tables that differ from what SELECT gave, with why."""
-    known = expected(case)
     forget(server, case)
     schema = case / "schema.sql"
-    found = []
     for series in find(case):
         catalogue = Catalogue()
         if schema.exists():
@@ -66,6 +78,12 @@ def again(server, case, *, by_client=True, skip="error"):
         (feed if by_client else execute)(
             server, (script if by_client else commands)(statements(changes))
         )
+    return differences(server, case)
+
+
+def differences(server, case):
+    """The tables of a case that differ from what SELECT gave, with why."""
+    known, found = expected(case), []
     for name, table in known["tables"].items():
         database, _, plain = name.partition(".")
         dump = dump_table(server, database, plain)

@@ -18,6 +18,16 @@ NAMES = """\
     mysql-hidden-full names-full network-types-full old-temporal-full payload-statements savepoints
     several-tables switches times-full timestamps-full two-phase-alter vectors-full versioned-full xa
 """
+BY_KERNELS = {
+    "characters-full",
+    "decimals-full",
+    "displayed",
+    "enums-sets-full",
+    "floats-full",
+    "image-minimal-full",
+    "json-full",
+    "several-tables",
+}
 CASES = [
     case for case in corpus_again.cases() if case.name.rpartition(".")[2] in set(NAMES.split())
 ]
@@ -47,6 +57,24 @@ def test_corpus(server, case):
     by_client = CASES.index(case) % 2 == 0
     try:
         assert not corpus_again.again(server, case, by_client=by_client)
+    finally:
+        corpus_again.forget(server, case)
+
+
+@pytest.mark.parametrize(
+    ("server", "case"),
+    [
+        pytest.param(corpus_again.server_of(case), case, id=case.name)
+        for case in CASES
+        if case.name.rpartition(".")[2] in BY_KERNELS
+    ],
+    indirect=["server"],
+)
+def test_corpus_by_kernels(server, case):
+    corpus_again.forget(server, case)
+    try:
+        corpus_again.feed(server, corpus_again.by_kernels(case))
+        assert not corpus_again.differences(server, case)
     finally:
         corpus_again.forget(server, case)
 

@@ -32,6 +32,7 @@ _NEEDED: Final = ("numpy", "pyarrow", "llvmlite", "numba")
 
 JSON: Final = ("record_json", "odd_lines", "gather_lines")
 TEXT: Final = ("row_text", "transaction_lines", "list_events", "odd_lines", "gather_lines")
+SQL: Final = ("row_sql", "transaction_lines", "json_text", "gather_lines")
 COUNT: Final = ("list_events",)
 CHECK: Final = ("list_events", "json_text")
 
@@ -49,6 +50,10 @@ def reader_for(log: LogSeries | Transport, kernels: tuple[str, ...]) -> Callable
         return Reader
     from tailrace.columns.stretches import StretchReader  # noqa: PLC0415 - it needs pyarrow
 
+    if kernels is SQL:
+        from tailrace.columns.types import stored_plan_of  # noqa: PLC0415 - as above
+
+        return partial(StretchReader, plan=stored_plan_of)
     return partial(StretchReader, columns=() if kernels is COUNT else None)
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from tailrace.cli.event_json import event_json
 from tailrace.cli.follow import Lines, until_stopped
 from tailrace.cli.json_lines import json_lines
-from tailrace.cli.kernels import JSON, TEXT
+from tailrace.cli.kernels import JSON, SQL, TEXT
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     Exclude,
@@ -191,6 +191,8 @@ def _kernels(how: str, out: TextIO, *, events: bool, hexdump: bool) -> tuple[str
         return JSON
     if how == "text" and not hexdump and not out.isatty():
         return TEXT
+    if how in {"sql", "undo"}:
+        return SQL
     return ()
 
 

@@ -6,17 +6,21 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from tailrace.cli.kernels import parts, with_kernels
 from tailrace.cli.lines import say
 from tailrace.cli.options import say_what_was_left
 from tailrace.records import Changes
-from tailrace.sql import statements, undo
+from tailrace.sql.forward import with_stretches
 from tailrace.sql.script import script_lines
+from tailrace.sql.statement import Statement
+from tailrace.sql.undo import undo_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from tailrace.reader import Reader
-    from tailrace.sql import Statement, Wants
+    from tailrace.sql import Wants
+    from tailrace.sql.statement import Rows
 
 _ORDER = {"sql": "statements that give its data again", "undo": "statements that take it back"}
 
@@ -32,7 +36,7 @@ def sql_output(stream: TextIO) -> TextIO:
 def show_sql(
     reader: Reader,
     how: Literal["sql", "undo"],
-    write: Callable[[Iterator[str | Iterator[str]]], None],
+    write: Callable[[Iterator[str | Iterator[str] | memoryview]], None],
     *,
     wants: Wants | None,
     skips: Literal["error", "skip"],
@@ -40,18 +44,26 @@ def show_sql(
 ) -> None:
     """Write a reader's changes as SQL; ``renamed`` are databases that have another name now."""
     changes = Changes(reader, statements=skips)
-    make = statements if how == "sql" else undo
-    found = make(changes, wants=wants)
+    kernels = None
+    if with_kernels(reader):
+        from tailrace.sql.stretches import StretchSql  # noqa: PLC0415 - it needs numpy
+
+        kernels = StretchSql(reader, undo=how == "undo")
+    make = with_stretches if how == "sql" else undo_stretches
+    found = make(changes, changes.with_others(parts(reader)), kernels, wants=wants)
     write(script_lines(_noted(found, renamed) if renamed else found, _heading(reader, how)))
     say_what_was_left(changes)
 
 
-def _noted(found: Iterable[Statement], renamed: Collection[str]) -> Iterator[Statement]:
+def _noted(
+    found: Iterable[Statement | Rows], renamed: Collection[str]
+) -> Iterator[Statement | Rows]:
     """The statements; the log's own that name a renamed database in their text say so."""
     count = 0
     for statement in found:
-        old = [name for name in renamed if statement.logged and name in statement.text]
-        if old:
+        text = statement.text if isinstance(statement, Statement) and statement.logged else ""
+        old = [name for name in renamed if name in text]
+        if old and isinstance(statement, Statement):
             count += 1
             note = f"this statement names {', '.join(old)}: --rewrite-db leaves its text as it is"
             yield replace(statement, note=note)

@@ -12,6 +12,7 @@ from tailrace.columns.charsets import to_utf8, without_surrogates
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish
+from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.compressed import uncompress
 from tailrace.rows.geometry import HEADER_SIZE
@@ -52,6 +53,34 @@ def finish(
         return to_utf8(array, column.charset, odd, spent=spent)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name}: {error.message}") from error
+
+
+def check_stored(array: pa.Array, column: Column) -> None:
+    """Raise LogError where an array, decoded by `stored_plan_of`, has values that the column cannot
+    have; also for text that UTF-8 cannot hold, and for members without a name.
+    """
+    odd: dict[int, str] = {}
+    if column.members is not None:
+        _check_members(array, len(column.members))
+    elif column.logical is Logical.VECTOR:
+        _vector(array)
+    elif column.logical in {Logical.TEXT, Logical.JSON} and column.type is not ColumnType.JSON:
+        to_utf8(array, column.charset, odd)
+    if odd:
+        raise BadRow("text that UTF-8 cannot hold", min(odd))
+
+
+def _check_members(array: pa.Array, count: int) -> None:
+    width = array.type.bit_width // 8
+    words = np.frombuffer(array.buffers()[1], np.uint32 if width == 4 else np.uint64)
+    step = max(width // 8, 1)
+    numbers = words[array.offset * step : (array.offset + len(array)) * step : step]
+    if array.null_count:
+        bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+        numbers = numbers[bits[array.offset : array.offset + len(array)] == 1]
+    most = count if width == 4 else (1 << min(count, 64)) - 1
+    if len(numbers) and int(numbers.max()) > most:
+        raise BadRow("a number of no member", int(np.argmax(numbers)))
 
 
 def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,13 +11,16 @@ from tailrace.columns import native
 from tailrace.columns import text_frames as f
 from tailrace.columns.text_output import layout, write
 
+Array = np.ndarray[Any, Any]
 
-def jsonb_to_text(array: pa.BinaryArray) -> pa.StringArray:
+
+def jsonb_to_text(array: pa.BinaryArray, typed: Array | None = None) -> pa.StringArray:
     """Turn values as the log has them into text, byte for byte as ``SELECT`` gives it.
 
     Keys stay in their stored order; an empty value stands for ``null``; nulls stay nulls. Raises
-    `EventDecodeError`, which names the row, for bytes that are not the server's JSON. Source:
-    facts sheet section 3.2.
+    `EventDecodeError`, which names the row, for bytes that are not the server's JSON. In ``typed``,
+    zeros (uint8), the rows get a 1 whose document holds a date, a decimal or bytes. Source: facts
+    sheet section 3.2.
     """
     if len(array) == 0:
         return pa.array([], pa.string())
@@ -24,4 +29,6 @@ def jsonb_to_text(array: pa.BinaryArray) -> pa.StringArray:
     frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)
     frame[f.STACK] = stack.ctypes.data
     size = array.nbytes
+    if typed is not None:
+        frame[f.TYPED] = typed.ctypes.data
     return write(native.kernel("json_text"), frame, array, size + size // 4, "JSON values")

@@ -52,6 +52,7 @@ KERNELS: dict[str, tuple[str, int]] = {
     "row_json": ("row_json", 1),
     "record_json": ("record_json", 1),
     "row_text": ("row_text", 1),
+    "row_sql": ("row_sql", 1),
     "transaction_lines": ("transactions", 1),
     "list_events": ("transactions", 1),
     "odd_lines": ("lines", 1),
@@ -74,7 +75,15 @@ LIVE: Final = frozenset({"unframe", "find_ends"})
 """The kernels that only those need who read from a running server."""
 
 PRINTING: Final = frozenset(
-    {"record_json", "row_text", "transaction_lines", "list_events", "odd_lines", "gather_lines"}
+    {
+        "record_json",
+        "row_text",
+        "row_sql",
+        "transaction_lines",
+        "list_events",
+        "odd_lines",
+        "gather_lines",
+    }
 )
 """The kernels that only the command line needs, to print rows."""
 

@@ -22,6 +22,7 @@ from tailrace.columns import text_frames as f
 from tailrace.columns.blocks import Blocks
 from tailrace.columns.native import kernel
 from tailrace.columns.table import TableDecoder
+from tailrace.columns.types import plan_of
 from tailrace.columns.walk import Walker
 from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag
 from tailrace.errors import EventDecodeError, TailraceError
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.columns.types import Plan
     from tailrace.events import Event
     from tailrace.reader import Step
-    from tailrace.rows.schema import TableSchema
+    from tailrace.rows.schema import Column, TableSchema
     from tailrace.storage import LogFile
 
 Array = np.ndarray[Any, Any]
@@ -305,16 +307,25 @@ def _is_between(step: Step) -> bool:
 class StretchReader(Reader):
     """A reader of files, whose `parts` are steps and stretches.
 
-    ``columns`` are the names of those to decode; None for all. As steps alone it is a `Reader`.
+    ``columns`` are the names of those to decode; None for all. ``plan`` says how each is decoded
+    (`tailrace.columns.types`). As steps alone it is a `Reader`.
     """
 
-    def __init__(self, *args: Any, columns: Collection[str] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        columns: Collection[str] | None = None,
+        plan: Callable[[Column], Plan] = plan_of,
+        **settings: Any,
+    ) -> None:
         super().__init__(*args, **settings)
         self._columns = columns
+        self._plan_of = plan
         self._planner: _Planner | None = None
         self._open: _Open | None = None
         self._changed = False
         self._jump: Position | None = None
+        self._described: FormatDescriptionEvent | None = None
 
     def parts(self) -> Iterator[Step | Stretch]:
         """The steps of the log, and in the place of others whole stretches."""
@@ -327,8 +338,9 @@ class StretchReader(Reader):
                 yield step
                 if _is_between(step):
                     place = event.end_offset or 0
-                    if isinstance(event, FormatDescriptionEvent):
-                        self._begin_file(event)
+                    if self._described is not None and self._described.file == event.file:
+                        self._begin_file(self._described)
+                        self._described = None
                     between = step.boundary is Boundary.OUTSIDE
                     del step, event
                     if self._open is not None and self._open.tries.due(between=between):
@@ -361,6 +373,7 @@ class StretchReader(Reader):
                 self.name,
                 wants=self._wants,
                 columns=self._columns,
+                plan=self._plan_of,
                 catalogue=self.catalogue,
                 verify=self.log.verify_checksums,
                 say=self._say,
@@ -391,6 +404,8 @@ class StretchReader(Reader):
             for event in events:
                 if event.file == begin.file and (event.offset or 0) < begin.offset:
                     continue  # what says how those behind it are laid out
+                if isinstance(event, FormatDescriptionEvent):
+                    self._described = event  # it is no step where the part begins behind it
                 yield event
                 del event
                 if self._jump is not None:

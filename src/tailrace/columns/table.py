@@ -29,11 +29,11 @@ from tailrace.errors import EventDecodeError, OutOfMemory
 from tailrace.rows.image import check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tailrace.columns.pool import Pool
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import TableSchema
+    from tailrace.rows.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 
@@ -65,12 +65,17 @@ class TableDecoder:
     """Decodes the rows events of one table as it was between two changes of its schema."""
 
     def __init__(
-        self, table: TableSchema, source: str, pool: Pool, wanted: Collection[str] | None = None
+        self,
+        table: TableSchema,
+        source: str,
+        pool: Pool,
+        wanted: Collection[str] | None = None,
+        plan: Callable[[Column], Plan] = plan_of,
     ) -> None:
         self.table = table
         self.pool = pool
         check_columns(table, wanted)
-        plans = [plan_of(column) for column in table.columns]
+        plans = [plan(column) for column in table.columns]
         self.asked = [
             (column, plan)
             for column, plan in zip(table.columns, plans, strict=True)

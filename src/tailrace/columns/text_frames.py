@@ -38,7 +38,10 @@ OFFSETS: Final = 10
 
 STACK: Final = 11
 """JSONB: address of FRAME_WORDS words for each level of nesting."""
-JSON_WORDS: Final = 12
+TYPED: Final = 12
+"""JSONB: address of a byte a row, set to 1 where the document holds a value of a SQL type, which
+JSON text has not; 0 where nobody asks. In the next word the kernel has the row."""
+JSON_WORDS: Final = 14
 
 WIDE: Final = 11
 """Character sets: 2 for UTF-16, 3 for UTF-16 little-endian, 4 for UTF-32, 0 for one with tables."""
@@ -144,7 +147,10 @@ H_ENTRIES: Final = 8
 """Address of transactions as the plan kernel has them."""
 H_FILE: Final = 9
 """Address and, in the next word, size of the file's name."""
-H_WORDS: Final = 11
+H_BEFORE: Final = 11
+"""Address and size of what stands before each line, and so behind it; sizes may be 0."""
+H_BEHIND: Final = 13
+H_WORDS: Final = 15
 
 # --- events: the frame ----------------------------------------------------------------------------
 E_BEGIN: Final = 0

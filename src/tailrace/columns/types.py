@@ -7,7 +7,7 @@ DECIMALs beyond 38 digits become text. ``docs/types.md`` lists them all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tailrace.columns import layout as k
 from tailrace.constants import ColumnType as T
+from tailrace.errors import UnsupportedType
 from tailrace.rows.loaders import COMPRESSED_TYPES, width_of
 from tailrace.rows.schema import Logical
 
@@ -130,6 +131,22 @@ def plan_of(column: Column) -> Plan:
             return _members(column, k.SET_NAMES, k.LE_BYTES64, pa.int64())
         case _:
             return _bytes(column)
+
+
+def stored_plan_of(column: Column) -> Plan:
+    """Say how a column is decoded to what the log has of it: text and documents as their bytes,
+    BINARY without the zeros at its end, members as numbers. Raises as `plan_of`, and for MariaDB's
+    compressed columns.
+    """
+    if column.type in COMPRESSED_TYPES:
+        raise UnsupportedType(f"column {column.name}: compressed values are not decoded here")
+    if column.type in {T.ENUM, T.SET}:
+        return plan_of(replace(column, members=None))
+    plan = plan_of(column)
+    if plan.kind not in {k.STRING, k.PADDED} or plan.finish is Finish.GEOMETRY:
+        return plan
+    prefix = width_of(column).prefix
+    return Plan(pa.binary(), pa.binary(), k.STRING, prefix, k.SKIP_VARIABLE, prefix, prefix)
 
 
 def _fixed(arrow: pa.DataType, kind: int, argument: int, size: int) -> Plan:

@@ -22,6 +22,7 @@ from tailrace.columns.pages import Pages
 from tailrace.columns.pool import Pool
 from tailrace.columns.table import TableDecoder
 from tailrace.columns.table_maps import KnownTableMaps
+from tailrace.columns.types import plan_of
 from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import (
     ChecksumMismatch,
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.columns.types import Plan
     from tailrace.events.base import Event
-    from tailrace.rows.schema import TableSchema
+    from tailrace.rows.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, int]]
@@ -79,12 +81,14 @@ class Walker(ABC):
         catalogue: Catalogue | None = None,
         verify: bool = True,
         notice: Callable[[TableSchema], None] = lambda _schema: None,
+        plan: Callable[[Column], Plan] = plan_of,
     ) -> None:
         self.source = source
         self.catalogue = catalogue or Catalogue()
         self.context = DecodeContext()
         self._wants = wants
         self._columns = columns
+        self._plan_of = plan
         self._verify = verify
         self._notice = notice
         self._undone: Ranges | None = None
@@ -461,7 +465,7 @@ class Walker(ABC):
             return None
         self._notice(schema)
         try:
-            return TableDecoder(schema, self.source, self._pool, self._columns)
+            return TableDecoder(schema, self.source, self._pool, self._columns, self._plan_of)
         except LogError as error:
             return error
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError
-from tailrace.records import Change, Ended
+from tailrace.records import Change, Ended, Logged
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.sql.guard import Guard
@@ -17,13 +17,16 @@ from tailrace.sql.statement import Statement
 from tailrace.sql.triggers import Triggers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tailrace.columns.stretches import Stretch
     from tailrace.events import QueryEvent
-    from tailrace.records import Changes, Logged
+    from tailrace.records import Changes
     from tailrace.rows.row import Row
     from tailrace.rows.schema import TableSchema
     from tailrace.sql.rows import RowSql
+    from tailrace.sql.statement import Rows
+    from tailrace.sql.stretches import StretchSql
 
 Wants = Callable[[str, str], bool]
 """Whether a table, by its database and name, is asked for."""
@@ -64,14 +67,48 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
     Raises SchemaError where the log does not tell what is needed: a table's column names, or the
     key of a row; and what reading raises.
     """
+    for each in with_stretches(changes, changes.with_statements(), None, wants=wants):
+        if isinstance(each, Statement):
+            yield each
+
+
+def with_stretches(
+    changes: Changes,
+    items: Iterable[Change | Logged | Ended | Stretch],
+    kernels: StretchSql | None,
+    *,
+    wants: Wants | None,
+) -> Iterator[Statement | Rows]:
+    """The same, of items as `Changes.with_others` gives them.
+
+    ``kernels`` make the statements of the stretches among them.
+    """
     tables, triggers, guard = Tables(), Triggers(), Guard()
-    for item in changes.with_statements():
+    done = 0  # statements of rows that come now, and were given already
+    for item in items:
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
             yield from guard.before_rows(item)
-            yield from _rows(item, tables)
+            for statement in _rows(item, tables):
+                if done:
+                    done -= 1
+                else:
+                    yield statement
         elif isinstance(item, Ended):
             yield END
+        elif not isinstance(item, Logged):
+            if kernels is None:
+                raise TypeError("a stretch, and nothing that makes statements of it")
+            if triggers.in_place:
+                item.rejected = True
+                continue
+            for new, made in kernels.statements(item, guard.tables):
+                yield from made
+                for table in new:
+                    guard.add(table, changes.reader.format.flavour)
+            done = kernels.given if item.rejected else 0
+            if not item.rejected:
+                yield END
         elif not is_half(item.event):
             statement = _logged(item, changes, wants)
             if statement.text and not statement.alone:

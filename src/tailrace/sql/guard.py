@@ -17,7 +17,7 @@ from tailrace.sql.statement import Statement
 from tailrace.sql.text import string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from tailrace.records import Change
     from tailrace.sql.definitions import Table
@@ -47,9 +47,17 @@ class Guard:
         table = change.schema.database, change.schema.table
         if table in self._guarded:
             return False
-        flavour = change.event.form.flavour
-        self._guarded[table] = flavour, of_rows(flavour, 0, lenient=False)
+        self.add(table, change.event.form.flavour)
         return True
+
+    def add(self, table: Table, flavour: Flavour) -> None:
+        """Take in a table whose guard stands in place already, or that needs one."""
+        self._guarded[table] = flavour, of_rows(flavour, 0, lenient=False)
+
+    @property
+    def tables(self) -> Collection[Table]:
+        """Those that were met."""
+        return self._guarded.keys()
 
     def all(self) -> Iterator[Statement]:
         """The guards of all tables that were met, outside of transactions."""

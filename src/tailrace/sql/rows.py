@@ -69,24 +69,24 @@ class TableSql:
         hidden = {column.index for column in columns if column.generated}
         hidden |= set(() if self.period is None else self.period.columns)
         self._columns = [column_sql(column) for column in columns]
-        self._writable = [column.index for column in columns if column.index not in hidden]
-        self._key = list(schema.primary_key)
+        self.writable = [column.index for column in columns if column.index not in hidden]
+        self.key = list(schema.primary_key)
         if self.period is not None:
-            if self.period.start in self._key:  # rows of now may differ in nothing else of the key
-                self._key = []
-            self._key = [index for index in self._key if index != self.period.end]
-        self._whole_key = schema.key_is_whole
-        self._enums = [index for index in self._writable if columns[index].type is ColumnType.ENUM]
+            if self.period.start in self.key:  # rows of now may differ in nothing else of the key
+                self.key = []
+            self.key = [index for index in self.key if index != self.period.end]
+        self.whole_key = schema.key_is_whole
+        self._enums = [index for index in self.writable if columns[index].type is ColumnType.ENUM]
         self.is_sequence = tuple(column.name for column in columns) == _SEQUENCE
 
     def insert(self, image: Image, *, whole: bool = False) -> RowSql:
         """The row of an image; with ``whole`` all of its columns must be in it (SchemaError)."""
-        given = [index for index in self._writable if image.peek(index, LARGE) is not ABSENT]
-        if whole and len(given) < len(self._writable):
-            self._lacks(set(self._writable) - set(given), "the row as it was")
+        given = [index for index in self.writable if image.peek(index, LARGE) is not ABSENT]
+        if whole and len(given) < len(self.writable):
+            self._lacks(set(self.writable) - set(given), "the row as it was")
         names = ", ".join(self._columns[index].name for index in given)
         literals = joined(", ", [self._columns[index].literal(image) for index in given])
-        if self.is_sequence and len(given) < len(self._writable):
+        if self.is_sequence and len(given) < len(self.writable):
             return self._sequence(image)
         lenient = any(_is_error(image, index) for index in self._enums)
         text = f"INSERT INTO {self.target} ({names}) VALUES (" + literals + ")"  # noqa: S608 - quoted
@@ -94,13 +94,13 @@ class TableSql:
 
     def _sequence(self, image: Image) -> RowSql:
         """A sequence's row: what the image lacks stays as it is, for no column has a default."""
-        columns = [self._columns[index] for index in self._writable]
+        columns = [self._columns[index] for index in self.writable]
         names = ", ".join(column.name for column in columns)
         values = joined(
             ", ",
             [
                 column.name if image.at(index) is ABSENT else column.literal(image)
-                for index, column in zip(self._writable, columns, strict=True)
+                for index, column in zip(self.writable, columns, strict=True)
             ],
         )
         target = self.target
@@ -114,7 +114,7 @@ class TableSql:
 
     def update(self, before: Image, after: Image) -> RowSql | None:
         """From before to after; None where nothing changes but generated columns."""
-        changed = [index for index in self._writable if _differs(before, after, index)]
+        changed = [index for index in self.writable if _differs(before, after, index)]
         if not changed:
             return None
         sql = self._update(self._where((before,)), after, changed)
@@ -125,7 +125,7 @@ class TableSql:
 
         Raises SchemaError where the before image lacks a column that was changed.
         """
-        changed = [index for index in self._writable if _differs(before, after, index)]
+        changed = [index for index in self.writable if _differs(before, after, index)]
         missing = {index for index in changed if before.peek(index, LARGE) is ABSENT}
         if missing:
             self._lacks(missing, "the values as they were")
@@ -139,7 +139,7 @@ class TableSql:
         parts = [f"{columns[index].name} = " + columns[index].literal(values) for index in changed]
         parts += [  # else ON UPDATE CURRENT_TIMESTAMP would set them
             f"{columns[index].name} = {columns[index].name}"
-            for index in self._writable
+            for index in self.writable
             if columns[index].set_by_clock and index not in changed
         ]
         lenient = any(index in changed and _is_error(values, index) for index in self._enums)
@@ -167,24 +167,24 @@ class TableSql:
         Without a primary key a before image has what the server itself needed to find the row; an
         after image may have less: with ``whole`` all columns must be there.
         """
-        if self._key:
-            found = [(index, _first(images, index)) for index in self._key]
+        if self.key:
+            found = [(index, _first(images, index)) for index in self.key]
             missing = {index for index, image in found if image is None}
             if missing:
                 self._lacks(missing, "the primary key")
             parts = [self._columns[index].key(image) for index, image in found if image is not None]
-            if not self._whole_key:  # the whole columns may compare as equal, not their bytes
+            if not self.whole_key:  # the whole columns may compare as equal, not their bytes
                 parts += [
                     self._columns[index].exact(image) for index, image in found if image is not None
                 ]
             return joined(" AND ", dict.fromkeys(parts))
         known = [
             (index, image)
-            for index in self._writable
+            for index in self.writable
             if (image := _first(images, index)) is not None
         ]
-        if not known or (whole and len(known) < len(self._writable)):
-            missing = set(self._writable) - {index for index, _ in known}
+        if not known or (whole and len(known) < len(self.writable)):
+            missing = set(self.writable) - {index for index, _ in known}
             self._lacks(missing, "what tells the row from others")
         parts = [self._columns[index].exact(image) for index, image in known]
         return joined(" AND ", parts) + " LIMIT 1"

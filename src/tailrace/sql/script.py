@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.selection import time_text
 from tailrace.sql.settings import SessionState
+from tailrace.sql.statement import Rows, Statement
 from tailrace.sql.text import comment
 
 if TYPE_CHECKING:
@@ -16,18 +17,20 @@ if TYPE_CHECKING:
 
     from tailrace.reader import Group
     from tailrace.sql.large import Sql
-    from tailrace.sql.statement import Statement
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
 _NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")
 
 
 class Line(NamedTuple):
-    """A command, or where ``is_comment`` a comment, of a script; ``logged`` is one of the log."""
+    """A command, or where ``is_comment`` a comment, of a script; ``logged`` is one of the log, and
+    ``rows`` are many in one text.
+    """
 
     sql: Sql
     is_comment: bool = False
     logged: Statement | None = None
+    rows: Rows | None = None
 
 
 def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
@@ -57,20 +60,27 @@ def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iter
     for once the first statement is there.
     """
     for line in script_lines(statements, heading):
-        yield line if isinstance(line, str) else "".join(line)
+        if not isinstance(line, memoryview):
+            yield line if isinstance(line, str) else "".join(line)
 
 
 def script_lines(
-    statements: Iterable[Statement], heading: Iterable[str] = ()
-) -> Iterator[str | Iterator[str]]:
-    """The same, with large statements in pieces, which are to be taken before the next line."""
+    statements: Iterable[Statement | Rows], heading: Iterable[str] = ()
+) -> Iterator[str | Iterator[str] | memoryview]:
+    """The same, with large statements in pieces, which are to be taken before the next line, and
+    many lines with their ends as bytes.
+    """
     lines = _lines(statements)
     first = next(lines, None)  # what cannot be had at all fails before anything is written
     yield from map(comment, heading)
     yield ""
     for line in lines if first is None else chain((first,), lines):
         sql = line.sql
-        if not isinstance(sql, str):
+        if line.rows is not None:
+            for piece in line.rows.data:
+                yield memoryview(piece)
+            del line  # before the next is made
+        elif not isinstance(sql, str):
             yield (sql + ";").pieces()
             del sql, line  # before the next is made
         elif line.is_comment:
@@ -106,18 +116,32 @@ def delimiter(text: str) -> str:
     return f";{next(number for number in count(1) if number not in taken)};"
 
 
-def _lines(statements: Iterable[Statement]) -> Iterator[Line]:
+def _lines(statements: Iterable[Statement | Rows]) -> Iterator[Line]:
     session = SessionState()
     group: Group | None = None
     is_open = False
     for statement in statements:
-        if is_open and (statement.alone or statement.group != group):
+        follows = _is_same(statement.group, group)
+        if is_open and (not follows or (isinstance(statement, Statement) and statement.alone)):
             is_open = False
             yield Line("COMMIT")
+        if isinstance(statement, Rows):
+            for text in session.change(statement.settings, None):
+                yield Line(text)
+            if not follows:
+                yield Line(_place(statement.group), is_comment=True)
+            if not is_open:
+                is_open = True
+                yield Line("START TRANSACTION")
+            yield Line("", rows=statement)
+            session.was_changed(statement.left)
+            group = statement.last
+            del statement  # before the next is made: it may be large
+            continue
         if statement.sql:
             for text in session.change(statement.settings, statement.database):
                 yield Line(text)
-        if statement.group is not None and statement.group != group:
+        if statement.group is not None and not follows:
             group = statement.group
             yield Line(_place(group), is_comment=True)
         if statement.note is not None:
@@ -137,6 +161,12 @@ def _lines(statements: Iterable[Statement]) -> Iterator[Line]:
         yield Line("COMMIT")
     for text in session.restore():
         yield Line(text)
+
+
+def _is_same(group: Group | None, other: Group | None) -> bool:
+    if group is None or other is None:
+        return group is other
+    return group.start == other.start
 
 
 def _place(group: Group) -> str:

@@ -9,7 +9,7 @@ from tailrace.constants import Flavour, RowsFlag
 from tailrace.sql.text import name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Settings = tuple[tuple[str, str], ...]
 """Session variables and their values as SQL."""
@@ -46,6 +46,16 @@ def of_rows(flavour: Flavour, flags: int, *, lenient: bool, restores: bool = Fal
     return (*settings, ("check_constraint_checks", "0"))
 
 
+def _changed(now: Mapping[str, str], settings: Settings) -> Iterator[tuple[str, str]]:
+    return ((key, value) for key, value in settings if now.get(key) != value)
+
+
+def difference(now: Mapping[str, str], settings: Settings) -> str:
+    """The statement that sets what is not so now."""
+    changed = _changed(now, settings)
+    return "SET " + ", ".join(f"@@session.{key} = {value}" for key, value in changed)
+
+
 class SessionState:
     """A session that statements are run in: what it was set to, and what it was before."""
 
@@ -62,13 +72,18 @@ class SessionState:
         if settings is self._last or settings == self._last:
             return
         self._last = settings
-        new = {key: value for key, value in settings if self._now.get(key) != value}
+        new = dict(_changed(self._now, settings))
         saved = [key for key in new if key not in self._now and key not in _WITHOUT_OLD]
         if saved:
             yield "SET " + ", ".join(f"@tailrace_{key} = @@session.{key}" for key in saved)
         if new:
-            yield "SET " + ", ".join(f"@@session.{key} = {value}" for key, value in new.items())
+            yield difference(self._now, settings)
         self._now |= new
+
+    def was_changed(self, settings: Settings) -> None:
+        """Statements that were run made the session so."""
+        self._last = settings
+        self._now |= dict(settings)
 
     def forget_database(self) -> None:
         """A statement may have dropped the database that is used, and made it anew."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailrace.reader import Group
@@ -45,3 +45,27 @@ class Statement:
     def size(self) -> int:
         """How long its text is, about."""
         return len(self.sql) if isinstance(self.sql, str) else self.sql.size
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Statements for the rows of transactions that follow each other, as one text.
+
+    ``data`` (arrays of uint8, pieces of it) begins with the first statement of the transaction
+    ``group`` and ends with the last one of the transaction ``last``, each with its mark and a
+    line's end. All that stands between them is in it, as a script has it. ``settings`` are those
+    that the first one needs, ``left`` those that the last one leaves. ``held`` keeps the memory
+    that the pieces lie in.
+    """
+
+    data: list[Any]
+    settings: Settings
+    left: Settings
+    group: Group
+    last: Group
+    held: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return sum(map(len, self.data))

@@ -115,6 +115,11 @@ class Triggers:
         for key in gone:
             del self._known[key]
 
+    @property
+    def in_place(self) -> bool:
+        """Whether a trigger must be dropped before rows of its table."""
+        return any(trigger.in_place for trigger in self._known.values())
+
     def before_rows(self, table: Table) -> Iterator[Statement]:
         """Rows of a table come: its triggers must not be in place."""
         for (database, name), trigger in self._known.items():

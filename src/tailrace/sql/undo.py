@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError, UndoError
-from tailrace.records import Change, Logged
+from tailrace.records import Change, Ended, Logged
 from tailrace.schema.classify import classify
 from tailrace.sql.backwards import Backwards
 from tailrace.sql.definitions import concerns
@@ -20,16 +20,19 @@ from tailrace.sql.forward import (
 )
 from tailrace.sql.guard import Guard
 from tailrace.sql.logged import is_half
+from tailrace.sql.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from tailrace.columns.stretches import Stretch
     from tailrace.records import Changes
     from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
-    from tailrace.sql.statement import Statement
+    from tailrace.sql.statement import Rows
+    from tailrace.sql.stretches import StretchSql
 
 _HARMLESS: Final = re.compile(
     r"\s*(?:ANALYZE|CHECK|CHECKSUM|FLUSH|OPTIMIZE|REPAIR)\b", re.IGNORECASE
@@ -54,14 +57,45 @@ def undo(
 
     Raises SchemaError where a row image lacks what was there before.
     """
+    for each in undo_stretches(
+        changes, changes.with_statements(), None, wants=wants, folder=folder
+    ):
+        if isinstance(each, Statement):
+            yield each
+
+
+def undo_stretches(
+    changes: Changes,
+    items: Iterable[Change | Logged | Ended | Stretch],
+    kernels: StretchSql | None,
+    *,
+    wants: Wants | None,
+    folder: Path | None = None,
+) -> Iterator[Statement | Rows]:
+    """The same, of items as `Changes.with_others` gives them.
+
+    ``kernels`` make the statements of the stretches among them.
+    """
     tables, guard = Tables(), Guard()
+    done = 0  # statements of rows that come now, and are on the pile already
     with Backwards(folder) as pile:
-        for item in changes.with_statements():
+        for item in items:
             if isinstance(item, Change):
                 guard.meet(item)
-                pile.extend(_rows(item, tables))
-            elif isinstance(item, Logged) and (note := _logged(item, changes, wants)) is not None:
-                pile.push(note)
+                for statement in _rows(item, tables):
+                    if done:
+                        done -= 1
+                    else:
+                        pile.push(statement)
+            elif isinstance(item, Logged):
+                if (note := _logged(item, changes, wants)) is not None:
+                    pile.push(note)
+            elif not isinstance(item, Ended) and kernels is not None:
+                for new, made in kernels.statements(item, guard.tables):
+                    pile.extend(made)
+                    for table in new:
+                        guard.add(table, changes.reader.format.flavour)
+                done = kernels.given if item.rejected else 0
             del item  # before the next event is read: it may be large
         yield from guard.all()
         yield from pile

@@ -41,7 +41,7 @@ _utf8: Final = decoder("utf8mb4")
 _utf8_pieces: Final = pieces_of("utf8mb4")
 
 _COMPRESSED: Final = frozenset({ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED})
-_CLOCKS: Final = frozenset(
+CLOCKS: Final = frozenset(
     {
         ColumnType.TIMESTAMP,
         ColumnType.TIMESTAMP2,
@@ -88,7 +88,7 @@ def column_sql(column: Column) -> ColumnSql:
     def value(image: Image) -> Sql:
         return "NULL" if image.peek(index, LARGE) is None else literal(image)
 
-    return ColumnSql(name_, value, exact, key, column.type in _CLOCKS)
+    return ColumnSql(name_, value, exact, key, column.type in CLOCKS)
 
 
 def _literal(column: Column) -> Literal:
@@ -233,7 +233,7 @@ def _document(image: Image, index: int, raw: bytes) -> Sql:
 def _member(column: Column) -> Literal:
     """ENUM and SET: by name where that can mean one thing only, else by number."""
     index, single = column.index, column.type is ColumnType.ENUM
-    names = [_member_name(text) for text in column.members or ()]
+    names = [member_name(text) for text in column.members or ()]
 
     def member(image: Image) -> str:
         number = int.from_bytes(_stored(image, index), "little")
@@ -249,7 +249,7 @@ def _member(column: Column) -> Literal:
     return member
 
 
-def _member_name(text: str) -> str | None:
+def member_name(text: str) -> str | None:
     """A member's name, None where a number says better what is meant."""
     good = plain(text) and text.strip() == text and text[:1].isalpha() and "?" not in text
     return text if good else None

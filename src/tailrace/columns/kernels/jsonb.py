@@ -41,6 +41,7 @@ from tailrace.columns.text_frames import (
     OVERLAP,
     STACK,
     TOO_DEEP,
+    TYPED,
 )
 
 _LINE = 57  # bytes that the server's base64 puts on a line
@@ -171,7 +172,7 @@ def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
 
 
 @helper
-def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) -> int:
+def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) -> int:
     """Write one document; give the address behind it, or `MORE` or an error in its place.
 
     A container being written is ``base`` (its first byte), ``stop`` (its end), ``key`` and
@@ -184,6 +185,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
         put32(out, 0x6C6C756E)  # an empty value stands for null
         return out + 4
     budget = size
+    stack = get(words, STACK)
     depth = 0
     base = stop = key = value = left = kind = 0
     at = p + 1
@@ -209,6 +211,8 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, stack: int) ->
                 return out
         elif type_ > 3:
             if type_ == 15:
+                if get(words, TYPED):
+                    put8(get(words, TYPED) + get(words, TYPED + 1), 1)
                 length = _length(at + 1, end)
                 budget -= length + _behind_length(at + 1, end) - at
             elif not inlined:
@@ -305,4 +309,5 @@ def json_text(out: int, row: int, frame: int, limit: int) -> int:
     stop = data + u32(offsets + 4)
     if stop < p or stop > safe:
         return CUT_SHORT
-    return _document(out, p, stop - p, safe, limit, get(frame, STACK))
+    put(frame, TYPED + 1, row)
+    return _document(out, p, stop - p, safe, limit, frame)

@@ -245,3 +245,21 @@ def length_encoded(p, end):
     if first == 0xFE and end - p >= 9 and i64(p + 1) >= 0:
         return i64(p + 1), p + 9
     return -1, p
+
+
+@helper
+def same_bytes(a, b, size):
+    """Whether two places hold the same bytes; none but those are read."""
+    while size >= 8:
+        if i64(a) != i64(b):
+            return 0
+        a += 8
+        b += 8
+        size -= 8
+    while size > 0:
+        if u8(a) != u8(b):
+            return 0
+        a += 1
+        b += 1
+        size -= 1
+    return 1

@@ -25,6 +25,7 @@ from tailrace.columns.kernels.memory import (
     put16,
     put32,
     put64,
+    same_bytes,
     u8,
     u32,
 )
@@ -457,23 +458,6 @@ def _same_number(a, b, exponent, sign):
 
 
 @helper
-def _same_bytes(a, b, size):
-    while size >= 8:
-        if i64(a) != i64(b):
-            return 0
-        a += 8
-        b += 8
-        size -= 8
-    while size > 0:
-        if u8(a) != u8(b):
-            return 0
-        a += 1
-        b += 1
-        size -= 1
-    return 1
-
-
-@helper
 def _same_present(old, new, row):
     """Whether two values of a column that are not NULL are equal."""
     kind = get(old, KIND)
@@ -492,14 +476,14 @@ def _same_present(old, new, row):
         if kind in (INT32, DATE):
             return int(i32(p + 4 * row) == i32(q + 4 * row))
         if kind in (UINT64, DECIMAL):
-            return _same_bytes(p + 16 * row, q + 16 * row, 16)
+            return same_bytes(p + 16 * row, q + 16 * row, 16)
         return int(i64(p + 8 * row) == i64(q + 8 * row))  # INT64, MOMENT, SPAN
     a, b = get(old, VALUE_OFFSETS) + 4 * row, get(new, VALUE_OFFSETS) + 4 * row
     size = u32(a + 4) - u32(a)
     if size != u32(b + 4) - u32(b):
         return 0
     if kind != VECTOR:
-        return _same_bytes(p + u32(a), q + u32(b), size)
+        return same_bytes(p + u32(a), q + u32(b), size)
     for i in range(size):
         x, y = u32(p + 4 * (u32(a) + i)), u32(q + 4 * (u32(b) + i))
         if _same_number(x, y, 0x7F800000, 0x80000000) == 0:
@@ -527,7 +511,7 @@ def _same(old, new, row, before, after):
     size = u32(a + 4) - u32(a)
     if size != u32(b + 4) - u32(b):
         return 0
-    return _same_bytes(get(before, ODD_TEXTS) + u32(a), get(after, ODD_TEXTS) + u32(b), size)
+    return same_bytes(get(before, ODD_TEXTS) + u32(a), get(after, ODD_TEXTS) + u32(b), size)
 
 
 @helper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.columns import layout as k
 from tailrace.columns.kernels.digits import put_unsigned
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.memory import get, put8, put16, put64, u8, u32
+from tailrace.columns.kernels.memory import get, move, put8, put16, put64, u8, u32
 from tailrace.columns.kernels.temporal_text import put_moment
 from tailrace.columns.kernels.text import gtid_text
 from tailrace.columns.text_frames import (
@@ -14,6 +14,8 @@ from tailrace.columns.text_frames import (
     E_OUT,
     E_ROOM,
     EVENT_WORDS,
+    H_BEFORE,
+    H_BEHIND,
     H_ENTRIES,
     H_FILE,
     MORE,
@@ -26,8 +28,10 @@ def transaction_lines(out: int, row: int, frame: int, limit: int) -> int:
     transaction = get(frame, H_ENTRIES) + row * 8 * k.TRANSACTION_WORDS
     name = get(frame, H_FILE)
     size = get(frame, H_FILE + 1)
-    if out + size > limit:
+    if out + size + get(frame, H_BEFORE + 1) + get(frame, H_BEHIND + 1) > limit:
         return MORE
+    move(out, get(frame, H_BEFORE), get(frame, H_BEFORE + 1))
+    out += get(frame, H_BEFORE + 1)
     for i in range(size):
         put8(out + i, u8(name + i))
     out += size
@@ -49,7 +53,8 @@ def transaction_lines(out: int, row: int, frame: int, limit: int) -> int:
     out = put_moment(out + 2, days, micros, 6 if micros % 1000000 else 0)
     if out > 0:
         put8(out, 0x0A)
-        out += 1
+        move(out + 1, get(frame, H_BEHIND), get(frame, H_BEHIND + 1))
+        out += 1 + get(frame, H_BEHIND + 1)
     return out
 
 

@@ -1,0 +1,241 @@
+"""Rows of record batches as SQL statements, by a kernel: what `tailrace.sql.rows` makes of images.
+
+The batches are those of `tailrace.columns.types.stored_plan_of`. What the kernel does not write as
+the objects do raises EventDecodeError: an ENUM's error value, images that lack what a statement
+needs, sequences and system-versioned tables.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from tailrace.columns import sql_frames as s
+from tailrace.columns.arrays import strings
+from tailrace.columns.finish import check_stored
+from tailrace.columns.json_text import jsonb_to_text
+from tailrace.columns.lines import Lines, printable_characters
+from tailrace.columns.native import kernel
+from tailrace.columns.row_json import ImageFrame
+from tailrace.columns.text_output import BadRow, layout, write
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError, LogError
+from tailrace.rows.charsets import UTF8, decoder
+from tailrace.rows.schema import Logical
+from tailrace.sql.json import document
+from tailrace.sql.rows import TableSql
+from tailrace.sql.text import name, plain
+from tailrace.sql.values import CLOCKS, member_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tailrace.rows.schema import Column, TableSchema
+
+Array = np.ndarray[Any, Any]
+
+_SLACK: Final = 64
+_NUMBERS: Final = frozenset(
+    {
+        ColumnType.TINY,
+        ColumnType.SHORT,
+        ColumnType.INT24,
+        ColumnType.LONG,
+        ColumnType.LONGLONG,
+        ColumnType.YEAR,
+        ColumnType.BIT,
+        ColumnType.FLOAT,
+        ColumnType.DOUBLE,
+        ColumnType.NEWDECIMAL,
+    }
+)
+_AS_BYTES: Final = frozenset({Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR})
+
+
+class BatchSql:
+    """Writes the rows of one table. With ``undo``, statements that take them back.
+
+    Raises SchemaError as `TableSql`, and EventDecodeError.
+    """
+
+    def __init__(self, schema: TableSchema, *, undo: bool) -> None:
+        table = TableSql(schema)
+        if table.is_sequence or table.period is not None:
+            raise EventDecodeError(f"{table.name}: a table that kernels do not write")
+        self._schema = schema
+        self._held: list[Array] = []
+        self._documents = [
+            column.index for column in schema.columns if column.type is ColumnType.JSON
+        ]
+        words = self._columns = np.zeros((max(len(schema.columns), 1), s.Q_WORDS), np.int64)
+        for row, column in zip(words, schema.columns, strict=False):
+            self._describe(row, column)
+        frame = self._frame = np.zeros(s.S_WORDS, np.int64)
+        frame[s.S_UNDO] = undo
+        frame[s.S_COLUMNS] = words.ctypes.data
+        writable = self._keep(np.array(table.writable, np.int64))
+        frame[s.S_WRITABLE : s.S_WRITABLE + 2] = writable.ctypes.data, len(writable)
+        conditions = [(index, 0) for index in table.key]
+        if not table.whole_key:
+            differs = [words[i, s.Q_SAME_BYTES] != words[i, s.Q_EQUALS] for i in table.key]
+            conditions += [
+                (index, 1) for index, other in zip(table.key, differs, strict=True) if other
+            ]
+        key = self._keep(np.array(conditions, np.int64).reshape(-1, 2))
+        frame[s.S_KEY : s.S_KEY + 2] = key.ctypes.data, len(key)
+        names = ", ".join(name(schema.columns[index].name) for index in table.writable)
+        into = f"INSERT INTO {table.target} ("
+        for word, text in (
+            (s.S_INSERT, into),
+            (s.S_INSERT_ALL, f"{into}{names}) VALUES ("),
+            (s.S_DELETE, f"DELETE FROM {table.target} WHERE "),  # noqa: S608 - quoted
+            (s.S_UPDATE, f"UPDATE {table.target} SET "),  # noqa: S608 - quoted
+        ):
+            frame[word : word + 2] = self._text(text)
+        self._head = len(into) + len(names) + _SLACK
+
+    def _keep(self, array: Array) -> Array:
+        self._held.append(array)
+        return array
+
+    def _text(self, text: str) -> tuple[int, int]:
+        data = text.encode()
+        kept = self._keep(np.frombuffer(data + bytes(_SLACK), np.uint8))
+        return kept.ctypes.data, len(data)
+
+    def _describe(self, words: Array, column: Column) -> None:
+        """How a column is written (`tailrace.sql.values.column_sql`)."""
+        quoted = name(column.name)
+        bytes_of = f"CAST({quoted} AS BINARY) = "
+        words[s.Q_NAME : s.Q_NAME + 2] = self._text(quoted)
+        words[s.Q_EQUALS : s.Q_EQUALS + 2] = self._text(f"{quoted} = ")
+        words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = words[s.Q_EQUALS : s.Q_EQUALS + 2]
+        words[s.Q_CLOCK] = column.type in CLOCKS
+        kind, logical = column.type, column.logical
+        literal, compared, by_bytes = s.QUOTED, s.QUOTED, None
+        if kind is ColumnType.ENUM or kind is ColumnType.SET:
+            words[s.Q_ENUM] = kind is ColumnType.ENUM
+            literal = s.ENUM if kind is ColumnType.ENUM else s.SET
+            compared = s.SIGNED if column.metadata == 8 else s.PLAIN
+            self._members(words, column)
+        elif kind is ColumnType.JSON:
+            literal = compared = s.DOCUMENT
+            bytes_of = f"CAST(CAST({quoted} AS CHAR) AS BINARY) = "
+            by_bytes = s.BINARY_DOCUMENT
+            words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text("_utf8mb4 ")
+        elif logical in {Logical.TEXT, Logical.JSON}:
+            literal = compared = s.AS_TEXT
+            by_bytes = s.BINARY_TEXT
+            if column.collation is None:
+                words[s.Q_ASCII] = _ascii_of("ascii").ctypes.data
+            else:
+                words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text(f"_{column.charset} ")
+                if column.charset not in UTF8:
+                    words[s.Q_ASCII] = _ascii_of(column.charset).ctypes.data
+        elif logical in _AS_BYTES:
+            literal = compared = by_bytes = s.AS_BYTES
+            if logical is Logical.BINARY and column.type is ColumnType.STRING:
+                compared = by_bytes = s.PADDED
+                words[s.Q_WIDTH] = column.metadata
+        elif kind in _NUMBERS:
+            literal = compared = s.PLAIN
+            if kind is ColumnType.FLOAT:
+                compared = s.ALL_DIGITS
+        words[s.Q_LITERAL], words[s.Q_AS_KEY] = literal, compared
+        words[s.Q_AS_BYTES] = compared if by_bytes is None else by_bytes
+        if by_bytes is not None:
+            words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = self._text(bytes_of)
+
+    def _members(self, words: Array, column: Column) -> None:
+        names = [member_name(text) for text in column.members or ()]
+        table = self._keep(np.full((len(names) + 1, 2), -1, np.int64))
+        for row, text in zip(table, names, strict=False):
+            if text is not None:
+                row[:] = self._text(text.replace("'", "''"))
+        words[s.Q_MEMBERS : s.Q_MEMBERS + 2] = table.ctypes.data, len(names)
+
+    def lines(self, batch: pa.RecordBatch, start: int) -> Lines:
+        """A statement a row, some of them empty; ``start`` is that of `Lines.of_rows`."""
+        frame = self._frame
+        operations = batch.column("_op").indices
+        frame[s.S_OP] = operations.buffers()[1].address + operations.offset
+        held: list[Any] = []
+        expected = self._head * len(batch)
+        sides: tuple[tuple[int, Literal["before", "after"]], ...]
+        sides = ((s.S_BEFORE, "before"), (s.S_AFTER, "after"))
+        for word, image in sides:
+            frame[word : word + 2] = 0
+            images = batch.column(image)
+            if images.null_count < len(batch):
+                for column in self._schema.columns:
+                    check_stored(images.field(column.index), column)
+                made = ImageFrame(batch, self._schema, image, lambda _column: "")
+                documents, texts, flags = self._documents_of(images)
+                held += [made, documents, texts, flags]
+                frame[word : word + 2] = made.words.ctypes.data, documents.ctypes.data
+                expected += made.expected + sum(text.nbytes for text in texts)
+        place = batch.column("_pos")
+        frame[s.S_ASKED] = 0
+        try:
+            rows = write(kernel("row_sql"), frame, place, expected, "rows")
+        except BadRow:
+            if not frame[s.S_ASKED]:
+                raise
+            frame[s.S_PRINTABLE] = printable_characters().ctypes.data
+            rows = write(kernel("row_sql"), frame, place, expected, "rows")
+        return Lines.of_rows(rows, batch, start)
+
+    def _documents_of(
+        self, images: pa.StructArray
+    ) -> tuple[Array, list[pa.StringArray], list[Any]]:
+        """JSON documents as text, and those that text does not say as expressions: the words that
+        the kernel reads, and what they point to.
+        """
+        words = np.zeros((len(self._columns), s.J_WORDS), np.int64)
+        texts, flags = [], []
+        for index in self._documents:
+            stored = images.field(index)
+            typed = np.zeros(len(stored), np.uint8)
+            text = jsonb_to_text(stored, typed)
+            words[index, : s.J_TYPED] = layout(text)
+            words[index, s.J_TYPED] = typed.ctypes.data
+            texts.append(text)
+            flags.append(typed)
+            if typed.any():
+                sql = [""] * len(stored)
+                for row in np.flatnonzero(typed).tolist():
+                    sql[row] = str(document(stored[row].as_py()))
+                texts.append(strings(sql))
+                words[index, s.J_EXPRESSIONS :] = layout(texts[-1])
+        return words, texts, flags
+
+
+class Batches:
+    """The writers of the tables that were met."""
+
+    def __init__(self, *, undo: bool) -> None:
+        self._undo = undo
+        self._known: dict[int, tuple[TableSchema, BatchSql]] = {}
+
+    def of(self, schema: TableSchema) -> BatchSql:
+        """The writer of a table."""
+        known = self._known.get(id(schema))
+        if known is None:
+            known = self._known[id(schema)] = (schema, BatchSql(schema, undo=self._undo))
+        return known[1]
+
+
+@cache
+def _ascii_of(charset: str) -> Array:
+    """For each byte below 128 whether it is the same character in a set, and fit for quotes."""
+    decode = decoder(charset)
+
+    def stays(byte: int) -> bool:
+        try:
+            return decode(bytes([byte])) == chr(byte) and plain(chr(byte))
+        except LogError:
+            return False
+
+    return np.array([stays(byte) for byte in range(128)] + [0] * _SLACK, np.uint8)
