@@ -31,7 +31,6 @@ from tailrace.schema.tables import (
     count_hashes,
     merge,
     not_null,
-    references_of,
 )
 from tailrace.schema.tokens import NotUnderstoodError
 
@@ -101,7 +100,7 @@ def apply_clauses(
         ),
         default,
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
-        foreign_keys=plan.foreign_keys(state, session),
+        foreign_keys=plan.foreign_keys(state),
     )
     if versioned:
         altered = altered.version((None, state.row_end) if own and state.row_end else None)
@@ -216,7 +215,7 @@ class _Plan:
                 parts = list(starmap(KeyPart, zip_longest(clause.columns, clause.prefixes)))
         return tuple(part.column for part in parts), prefixes_of(parts)
 
-    def foreign_keys(self, old: TableState, session: Session) -> tuple[ForeignKey, ...]:
+    def foreign_keys(self, old: TableState) -> tuple[ForeignKey, ...]:
         """The table's foreign keys afterwards; those to itself keep what they name there."""
         dropped = {
             each.name.casefold() for each in self.clauses if isinstance(each, DropConstraint)
@@ -228,10 +227,13 @@ class _Plan:
             if key.name.casefold() not in dropped
             and not self.dropped & {name.casefold() for name in key.columns}
         )
-        new = [each for each in self.clauses if isinstance(each, ForeignKey)]
-        inline = references_of((put.column for put in self.puts), session)
+        new: list[ForeignKey] = []
+        for each in self.clauses:
+            found = each.column.references if isinstance(each, PutColumn) else each
+            if isinstance(found, ForeignKey):
+                new.append(found)
         definition = old.definition
-        return named(definition.database, definition.table, kept, (*inline, *new))
+        return named(definition.database, definition.table, kept, new)
 
 
 def renamed_columns(clauses: Iterable[Clause]) -> dict[str, str]:

@@ -44,7 +44,10 @@ class WrittenColumn:
     """STORED or PERSISTENT is written: a generated column that the table keeps."""
     compressed: bool = False
     references: ForeignKey | None = None
-    """REFERENCES is written behind it, which MariaDB takes for a foreign key."""
+    """REFERENCES is written behind it, and the server takes that for a foreign key.
+
+    MariaDB does; MySQL before 9.0 passes over it, and from 9.6 on logs what foreign keys do.
+    """
 
     def define(self, outer: int | None, session: Session) -> ColumnDefinition:
         """The column in a table whose default collation is ``outer`` (None: unknown)."""
@@ -181,7 +184,7 @@ def parse_column(cursor: Cursor, session: Session) -> WrittenColumn:
     column = WrittenColumn(name, type_, nullable=not serial, unique=serial)
     while not _ends(cursor):
         column = _attribute(cursor, column)
-    return column
+    return column if session.flavour is Flavour.MARIADB else replace(column, references=None)
 
 
 def _ends(cursor: Cursor) -> bool:
@@ -240,6 +243,13 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
                 return replace(column, type=replace(type_, logical=Logical.JSON))
         case "REFERENCES":
             return replace(column, references=parse_references(cursor, (column.name,)))
+        case "CONSTRAINT":
+            constraint = "" if cursor.token.key in {"CHECK", "REFERENCES"} else cursor.name()
+            if cursor.accept("REFERENCES"):
+                references = parse_references(cursor, (column.name,), constraint)
+                return replace(column, references=references)
+            cursor.expect("CHECK")
+            cursor.skip_parentheses()
         case _ if key in _PLAIN_ATTRIBUTES:
             pass
         case _ if key in _ONE_VALUE:
@@ -275,11 +285,6 @@ def _clause(cursor: Cursor, key: str) -> None:
             cursor.expect("UPDATE")
             skip_default(cursor)
         case "CHECK":
-            cursor.skip_parentheses()
-        case "CONSTRAINT":
-            if not cursor.sees("CHECK"):
-                cursor.name()
-            cursor.expect("CHECK")
             cursor.skip_parentheses()
         case "WITHOUT":
             cursor.expect("SYSTEM", "VERSIONING")

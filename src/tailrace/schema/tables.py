@@ -21,7 +21,7 @@ from tailrace.schema.hidden import (
 from tailrace.schema.tokens import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tailrace.rows.schema import ColumnDefinition
     from tailrace.schema.cursor import Cursor
@@ -62,7 +62,7 @@ class WrittenTable:
     filled: bool = False
     """A query follows: it may add columns of its own."""
     foreign_keys: tuple[ForeignKey, ...] = ()
-    """Those of table constraints."""
+    """In the order of the statement, those of columns included."""
     engine: str = ""
     """ENGINE, in capitals, where it is written."""
 
@@ -76,19 +76,9 @@ class WrittenTable:
         definition = TableDefinition(database, table, columns, key, self.key_prefixes)
         keys: tuple[ForeignKey, ...] = ()
         if self.engine in _WITH_FOREIGN_KEYS:
-            inline = references_of(self.columns, session)
-            keys = named(database, table, (), (*inline, *self.foreign_keys))
+            keys = named(database, table, (), self.foreign_keys)
         state = TableState(definition, collation, hidden=hidden, foreign_keys=keys)
         return state.version(self.system_period) if self.versioned else state
-
-
-def references_of(columns: Iterable[WrittenColumn], session: Session) -> Iterator[ForeignKey]:
-    """The foreign keys that stand behind columns: MySQL before 9.0 passes over them.
-
-    From 9.6 on it logs what foreign keys do, so what 9.0 to 9.5 make of these is not looked at.
-    """
-    if session.flavour is Flavour.MARIADB:
-        yield from (each.references for each in columns if each.references is not None)
 
 
 def not_null(
@@ -190,6 +180,8 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
             columns.append(parse_column(cursor, session))
             if len(columns) > MOST_COLUMNS:
                 raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS}) stand")
+            if columns[-1].references is not None:
+                foreign.append(columns[-1].references)
             if columns[-1].unique:
                 uniques.append(UniqueKey((KeyPart(columns[-1].name),)))
         if not cursor.accept(","):
