@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+
+import tailrace
+from tailrace.columns import native
 
 HEAVY = ("numba", "numpy", "pandas", "pyarrow", "pymysql", "pyspark")
 SHOP = Path(__file__).resolve().parents[1] / "examples" / "shop" / "mysql"
@@ -39,3 +43,70 @@ def test_decoding_with_kernels_cached_needs_no_numba():
     code = f"import tailrace\nfor batch in tailrace.changes({str(SHOP)!r}): pass"
     loaded(code)
     assert loaded(code) == ["numpy", "pyarrow"]
+
+
+def started(*arguments):
+    """The modules that the command has imported when it has run with these arguments."""
+    code = f"""
+import sys
+from tailrace.__main__ import main
+sys.argv = ["tailrace", *{arguments!r}]
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ran.stderr.split())
+
+
+SELDOM = {
+    # what a log of files without DDL, read as text, needs nothing of
+    "tailrace.live",
+    "tailrace.records",
+    "tailrace.replication",
+    "tailrace.schema.alter",
+    "tailrace.schema.ddl",
+    "tailrace.schema.given",
+    "tailrace.schema.session",
+    "tailrace.spark",
+    "tailrace.sql",
+    "tailrace.statistics",
+    "tailrace.storage.keyring",
+    "tailrace.storage.objects.store",
+    "tailrace.writing",
+    # slow to import, of others
+    "cryptography",
+    "email",
+    "importlib.metadata",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "rich",
+    "secrets",
+}
+
+
+def test_the_command_starts_with_what_it_needs(tmp_path):
+    """It is a good part of what a log of some 100 MB takes: see docs/evidence/speed.md."""
+    path = str(tmp_path / "log.000001")
+    with tailrace.create(path, flavour="mysql", server_id=1):
+        pass
+    assert started("log", path) & SELDOM == set()
+    assert started("log", "--verify", path) & SELDOM == set()
+    assert started("stat", path) & SELDOM == {"tailrace.records", "tailrace.statistics"}
+
+
+def test_kernels_from_the_cache_read_no_metadata():
+    """`importlib.metadata` takes longer than all of the kernels."""
+    code = f"import tailrace\nfor batch in tailrace.changes({str(SHOP)!r}): pass"
+    loaded(code)
+    ask = f"{code}\nimport sys; assert 'importlib.metadata' not in sys.modules"
+    assert loaded(ask) == ["numpy", "pyarrow"]
+
+
+def test_versions_are_those_of_the_metadata():
+    """They are part of the names of cached kernels, read in a faster way."""
+    for package in ("numba", "llvmlite"):
+        assert native._version(package) == version(package)

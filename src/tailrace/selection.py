@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -144,6 +143,8 @@ class Unmatched:
 
 def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     """The names most like the patterns, by letters of any case."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for what is missing
+
     found: dict[str, None] = {}
     for pattern in patterns:
         folded: dict[str, str] = {}

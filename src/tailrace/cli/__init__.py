@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -18,10 +17,17 @@ from tailrace.printable import one_line
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom needed
+
+    return version("tailrace")
+
+
 app = App(
     name="tailrace",
     help="MySQL's and MariaDB's binary logs: what is in them, and into a lake with it.",
-    version=lambda: version("tailrace"),
+    version=_version,
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(show_default=False),
 )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
-from tailrace.cli.event_json import event_json
 from tailrace.cli.follow import Lines, until_stopped
-from tailrace.cli.json_lines import json_lines
 from tailrace.cli.kernels import JSON, SQL, TEXT
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
@@ -37,8 +35,6 @@ from tailrace.cli.options import (
     standard_output,
 )
 from tailrace.cli.rename import RewriteDb, renamed_databases
-from tailrace.cli.text import TextView
-from tailrace.cli.verify import verify_log
 from tailrace.errors import UsageError
 from tailrace.printable import printable_json
 
@@ -222,6 +218,8 @@ def _raw(
 
 
 def _text(reader: Reader, out: TextIO, *, only_rows: bool, hexdump: bool) -> None:
+    from tailrace.cli.text import TextView  # noqa: PLC0415 - only where asked for
+
     output = output_to(out)
 
     def written() -> None:
@@ -241,8 +239,12 @@ def _json(
 ) -> None:
     lines = _lines(reader, out)
     if events:
+        from tailrace.cli.event_json import event_json  # noqa: PLC0415 - only where asked for
+
         lines.take(printable_json(event_json(step.event)) for step in reader)
     else:
+        from tailrace.cli.json_lines import json_lines  # noqa: PLC0415 - only where asked for
+
         lines.take(json_lines(reader, statements))
 
 
@@ -283,6 +285,8 @@ def _verify(
     skip_checksums: bool,
     skip_torn_tail: bool,
 ) -> int:
+    from tailrace.cli.verify import verify_log  # noqa: PLC0415 - only where asked for
+
     output = output_to(standard_output())
     good = True
     try:

@@ -14,10 +14,9 @@ from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import names_server, server, tables_on
 from tailrace.errors import UsageError
-from tailrace.handlers import ByGtid, ByServerId
 from tailrace.position import Position
 from tailrace.reader import Reader
-from tailrace.schema import Catalogue, load
+from tailrace.schema import Catalogue
 from tailrace.selection import Selection, TableFilter, gtids_of
 from tailrace.storage import LogSeries, find_all
 from tailrace.transports import elsewhere
@@ -139,10 +138,14 @@ def picked_transactions(
     """What ``--include-gtids``, ``--exclude-gtids`` and ``--server-id`` choose."""
     picks: list[GroupFilter] = []
     if include is not None or exclude is not None:
+        from tailrace.handlers import ByGtid  # noqa: PLC0415 - only where asked for
+
         only = None if include is None else gtids_of(include, "--include-gtids")
         without = () if exclude is None else gtids_of(exclude, "--exclude-gtids")
         picks.append(ByGtid(only, without=without))
     if server_id is not None:
+        from tailrace.handlers import ByServerId  # noqa: PLC0415 - as above
+
         picks.append(ByServerId({server_id}))
     return tuple(picks)
 
@@ -224,6 +227,8 @@ def known_tables(schema: Path | None) -> Catalogue:
     """The user's schema file as a catalogue."""
     catalogue = Catalogue()
     if schema is not None:
+        from tailrace.schema import load  # noqa: PLC0415 - only where one is given
+
         catalogue.given(load(schema))
     return catalogue
 

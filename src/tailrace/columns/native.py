@@ -31,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -297,10 +297,27 @@ def _fingerprint(name: str) -> str:
     digest = hashlib.sha256()
     for source in _sources(KERNELS[name][0]):
         digest.update(source)
-    for text in (version("numba"), version("llvmlite"), llvm.get_host_cpu_name()):
+    for text in (_version("numba"), _version("llvmlite"), llvm.get_host_cpu_name()):
         digest.update(text.encode() + b"\0")
     digest.update(llvm.get_host_cpu_features().flatten().encode())
     return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _version(package: str) -> str:
+    """The version of an installed package, by the name of its metadata's folder.
+
+    `importlib.metadata` parses what is in there as well, which takes longer than loading a kernel.
+    """
+    spec = find_spec(package)
+    if spec is not None and spec.origin is not None:
+        installed = Path(spec.origin).parent.parent
+        found = [each.name for each in installed.glob(f"{package}-*.dist-info")]
+        if len(found) == 1:
+            return found[0].removesuffix(".dist-info").removeprefix(f"{package}-")
+    from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom needed
+
+    return version(package)
 
 
 def _sources(module: str) -> list[bytes]:

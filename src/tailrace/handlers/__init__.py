@@ -1,17 +1,23 @@
 """Content handlers: what is done with events on their way from a log to its reader."""
 
-from tailrace.handlers.assembler import Assembler
-from tailrace.handlers.base import Handler, InjectionQueue, Outcome
-from tailrace.handlers.by_gtid import ByGtid
-from tailrace.handlers.by_server_id import ByServerId
-from tailrace.handlers.by_table import ByTable
-from tailrace.handlers.by_time import ByTime
-from tailrace.handlers.by_type import ByType
-from tailrace.handlers.groups import GroupFilter
-from tailrace.handlers.pipeline import Pipeline
-from tailrace.handlers.rename import Rename
-from tailrace.handlers.rows_filter import RowsFilter
-from tailrace.handlers.table_index import IndexedTable, TableIndex
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tailrace.handlers.assembler import Assembler
+    from tailrace.handlers.base import Handler, InjectionQueue, Outcome
+    from tailrace.handlers.by_gtid import ByGtid
+    from tailrace.handlers.by_server_id import ByServerId
+    from tailrace.handlers.by_table import ByTable
+    from tailrace.handlers.by_time import ByTime
+    from tailrace.handlers.by_type import ByType
+    from tailrace.handlers.groups import GroupFilter
+    from tailrace.handlers.pipeline import Pipeline
+    from tailrace.handlers.rename import Rename
+    from tailrace.handlers.rows_filter import RowsFilter
+    from tailrace.handlers.table_index import IndexedTable, TableIndex
 
 __all__ = [
     "Assembler",
@@ -30,3 +36,28 @@ __all__ = [
     "RowsFilter",
     "TableIndex",
 ]
+
+_MODULES: Final = {
+    "Assembler": "assembler",
+    "ByGtid": "by_gtid",
+    "ByServerId": "by_server_id",
+    "ByTable": "by_table",
+    "ByTime": "by_time",
+    "ByType": "by_type",
+    "GroupFilter": "groups",
+    "Handler": "base",
+    "IndexedTable": "table_index",
+    "InjectionQueue": "base",
+    "Outcome": "base",
+    "Pipeline": "pipeline",
+    "Rename": "rename",
+    "RowsFilter": "rows_filter",
+    "TableIndex": "table_index",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is asked for: most readers have none."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

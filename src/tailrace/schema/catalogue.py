@@ -8,28 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.rows.schema import TableDefinition, TableSchema
-from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.classify import classify
-from tailrace.schema.clauses import RenameTable
-from tailrace.schema.ddl import (
-    AlterTable,
-    CreateLike,
-    CreateTable,
-    DropDatabase,
-    DropTable,
-    Effect,
-    Name,
-    PutDatabase,
-    RenameTo,
-    Temporary,
-    Truncate,
-    Unclear,
-    effects,
-)
-from tailrace.schema.foreign_keys import moved
-from tailrace.schema.hidden import with_hashes
-from tailrace.schema.session import Session
-from tailrace.schema.tables import TableState
 from tailrace.schema.tokens import SqlMode
 
 if TYPE_CHECKING:
@@ -37,7 +16,18 @@ if TYPE_CHECKING:
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
+    from tailrace.schema.ddl import (
+        AlterTable,
+        CreateLike,
+        CreateTable,
+        Effect,
+        Name,
+        PutDatabase,
+        Unclear,
+    )
     from tailrace.schema.foreign_keys import ForeignKey
+    from tailrace.schema.session import Session
+    from tailrace.schema.tables import TableState
 
 Source = Literal["given", "ddl"]
 Key = tuple[str, str]
@@ -118,6 +108,8 @@ class Catalogue:
 
         A definition without a database (``""``) fits the tables of its name in all databases.
         """
+        from tailrace.schema.tables import TableState  # noqa: PLC0415 - only where some are given
+
         for item in definitions:
             state = item if isinstance(item, TableState) else TableState(item)
             definition = state.definition
@@ -149,6 +141,8 @@ class Catalogue:
         state = self._state(table_map.database, table_map.table)
         if state is None:
             return None
+        from tailrace.schema.hidden import with_hashes  # noqa: PLC0415 - only of known tables
+
         return with_hashes(state.definition, state.hidden, table_map)
 
     def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
@@ -227,6 +221,8 @@ class Catalogue:
         Never raises: a table that a statement changes in a way that is not understood becomes
         unknown. For the last three arguments see `Session`.
         """
+        from tailrace.schema.session import Session  # noqa: PLC0415 - only for DDL
+
         session = Session(
             Flavour(flavour), default_collation, SqlMode(sql_mode), dict(charset_collations or {})
         )
@@ -235,6 +231,8 @@ class Catalogue:
     def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
         """Take in a query event, with all that its status variables say of its session."""
         if classify(event.sql).changes_schema:
+            from tailrace.schema.session import Session  # noqa: PLC0415 - as above
+
             session, sql = Session.of_event(event, flavour)
             if session is not None:
                 self._apply(sql, event.database, session)
@@ -245,11 +243,26 @@ class Catalogue:
         self._unknown[database, table] = reason
 
     def _apply(self, sql: str, database: str | None, session: Session) -> None:
+        from tailrace.schema.ddl import effects  # noqa: PLC0415 - as above
+
         for effect in effects(sql, database, session):
             self.take(effect, session)
 
     def take(self, effect: Effect, session: Session) -> None:
         """Take in one effect of a statement."""
+        from tailrace.schema.ddl import (  # noqa: PLC0415 - as above
+            AlterTable,
+            CreateLike,
+            CreateTable,
+            DropDatabase,
+            DropTable,
+            PutDatabase,
+            RenameTo,
+            Temporary,
+            Truncate,
+            Unclear,
+        )
+
         match effect:
             case CreateTable():
                 self._create(effect, session)
@@ -305,6 +318,13 @@ class Catalogue:
             self._put(key, replace(_named(state, key), foreign_keys=()))
 
     def _alter(self, effect: AlterTable, session: Session) -> None:
+        from tailrace.schema.alter import (  # noqa: PLC0415 - as above
+            apply_clauses,
+            renamed_columns,
+        )
+        from tailrace.schema.clauses import RenameTable  # noqa: PLC0415 - as above
+        from tailrace.schema.ddl import Name  # noqa: PLC0415 - as above
+
         key = _key(effect.name)
         if session.thread_specific and key in self._temporary:
             return
@@ -395,6 +415,8 @@ def _key(name: Name) -> Key:
 
 
 def _named(state: TableState, key: Key) -> TableState:
+    from tailrace.schema.foreign_keys import moved  # noqa: PLC0415 - as above
+
     definition = replace(state.definition, database=key[0], table=key[1])
     keys = moved(state.foreign_keys, state.definition.table, key[1])
     return replace(state, definition=definition, foreign_keys=keys)

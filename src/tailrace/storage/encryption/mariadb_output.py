@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -128,6 +127,8 @@ class MariadbBegin:
         its ``log_pos`` and checksum are set. Where one is there (a copy that a server sent), it is
         replaced, and nothing moves. Raises KeyMissing, LogError, UsageError, StorageError.
         """
+        import secrets  # noqa: PLC0415 - slow, and seldom needed
+
         form, start = format_of(head, path)
         version = keyring.latest(KEY_ID)
         key = keyring.key(KEY_ID, version)

@@ -9,8 +9,6 @@ Source: MySQL 8.0, ``sql/rpl_log_encryption.cc``.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -96,6 +94,8 @@ class MysqlHeader:
         key = keyring.key(key_id)
         if len(key) != _MASTER_KEY_SIZE:
             raise StorageError(f"key {key_id}: MySQL's logs need one of 32 bytes, not {len(key)}")
+        import secrets  # noqa: PLC0415 - slow, and seldom needed
+
         password = secrets.token_bytes(_SIZES[_PASSWORD])
         iv = secrets.token_bytes(_SIZES[_IV])
         return cls(key_id, cbc_encrypt(key, iv, password), iv), _keystream(password)
@@ -149,6 +149,8 @@ def _fields(raw: bytes, path: str) -> dict[int, bytes]:
 
 
 def _keystream(password: bytes) -> Keystream:
+    import hashlib  # noqa: PLC0415 - slow, and seldom needed
+
     made = hashlib.sha512(password).digest()
     return Keystream(made[:_KEY_SIZE], made[_KEY_SIZE : _KEY_SIZE + _NONCE_SIZE])
 

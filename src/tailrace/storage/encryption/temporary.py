@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +56,8 @@ class _Keys:
 
 
 def _new() -> Keystream:
+    import secrets  # noqa: PLC0415 - slow, and seldom needed
+
     return Keystream(secrets.token_bytes(_KEY_SIZE), _NONCE)
 
 
