@@ -318,5 +318,9 @@ class MissingExtra(UsageError, ImportError):
         return functools.partial(type(self), name=self.name), (str(self),)
 
 
+class NoSuchColumn(UserWarning):
+    """A column that was asked for is in none of the tables of a log that is followed, so far."""
+
+
 class NoSuchTable(UserWarning):
     """A pattern for tables fits none of those in a log that was read to its end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace import changes
-from tailrace.errors import AccessDenied, StatementChange, UsageError
+from tailrace.errors import AccessDenied, NoSuchColumn, StatementChange, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.url import Source
 from tailrace.position import Position
@@ -226,3 +226,16 @@ def test_refusals(mysql97, tmp_path):
         list(changes(mysql97.binlogs()[0], follow=True))
     with pytest.raises(AccessDenied):
         list(changes(Source.parse(f"mysql://nobody@127.0.0.1:{mysql97.port}/", password="x")))
+
+
+def test_a_column_that_no_table_has_is_told_of_while_it_is_followed(fresh_server):
+    """There is no end at which it would be an error."""
+    server = fresh_server("mariadb-11.8")
+    server.execute("CREATE DATABASE named")
+    server.execute("CREATE TABLE named.t (a INT PRIMARY KEY)")
+    server.execute("INSERT INTO named.t VALUES (1)")
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
+    batches = changes(url, tables="named.t", columns=["a", "nope"], follow=True)
+    with pytest.warns(NoSuchColumn, match=r"there is no nope: named\.t has a \(so far\)"):
+        next(batches)
+    batches.close()

@@ -161,6 +161,19 @@ def test_over_a_compressed_connection(source, tmp_path, way):
     wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
 
 
+def test_a_receiver_that_ends_with_the_source_s_end(source, tmp_path):
+    """The dump has ended when what came last is synced, and the commit still waits for it."""
+    if source.flavour == "mariadb":
+        pytest.skip("MariaDB's source takes no acknowledgement after the end of a dump")
+    commit = Commit(source, "INSERT INTO d.t (id) VALUES (1)")
+    wait_for(lambda: _waits(source))
+    observer = SemisyncReplica()
+    url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED"
+    Receiver(url, tmp_path, observers=[observer], follow=False).run()
+    assert observer.acknowledged == Position(*end_of(source))
+    assert commit.returned()
+
+
 def test_over_tls(source):
     if not source.query("SHOW VARIABLES LIKE 'ssl_cert'")[0][1] and source.flavour == "mysql":
         pytest.skip("the server has no certificate")

@@ -15,7 +15,7 @@ from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
 from tailrace.columns.splits import whole_file
-from tailrace.errors import NoSuchTable, TruncatedEvent, UsageError
+from tailrace.errors import NoSuchColumn, NoSuchTable, TruncatedEvent, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -170,7 +170,8 @@ def changes(
     decided at the log's end comes last.
 
     Arguments are checked when it is called, and UsageError is raised then; for a name in
-    ``columns`` that no table had, at the end.
+    ``columns`` that no table had, at the end. Where the log is followed, which has none, a
+    `NoSuchColumn` warning comes with the first table that lacks such a name.
 
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
     their schema names table, source and key. What lies behind the last whole transaction of a log
@@ -183,7 +184,7 @@ def changes(
     if schema is not None:
         known.given(load(schema))
     wants = TableFilter.of(tables, exclude).watched()
-    asked = Asked(columns, notice)
+    asked = Asked(columns, notice, follow=follow)
     make = partial(
         LogDecoder,
         wants=wants,
@@ -260,12 +261,17 @@ class Asked:
     """The columns that are asked for, and whether the tables that come have them."""
 
     def __init__(
-        self, columns: str | Collection[str] | None, notice: Callable[[TableSchema], None]
+        self,
+        columns: str | Collection[str] | None,
+        notice: Callable[[TableSchema], None],
+        *,
+        follow: bool,
     ) -> None:
         self.names = [columns] if isinstance(columns, str) else columns
         self._notice = notice
         self._left = set(self.names or ())
         self._there: dict[str, set[str]] = {}
+        self._warns = follow
 
     def notice(self, schema: TableSchema) -> None:
         """A table comes."""
@@ -273,13 +279,19 @@ class Asked:
             there = [column.name for column in schema.columns]
             self._left.difference_update(there)
             self._there.setdefault(f"{schema.database}.{schema.table}", set()).update(there)
+            if self._warns and self._left:
+                self._warns = False
+                warnings.warn(f"{self._missing()} (so far)", NoSuchColumn, stacklevel=2)
         self._notice(schema)
 
     def checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches; behind them UsageError for a name that none of their tables had."""
         yield from batches
         if self._left and self._there:
-            tables = "; ".join(
-                f"{table} has {', '.join(sorted(names))}" for table, names in self._there.items()
-            )
-            raise UsageError(f"columns: there is no {', '.join(sorted(self._left))}: {tables}")
+            raise UsageError(self._missing())
+
+    def _missing(self) -> str:
+        tables = "; ".join(
+            f"{table} has {', '.join(sorted(names))}" for table, names in self._there.items()
+        )
+        return f"columns: there is no {', '.join(sorted(self._left))}: {tables}"

@@ -75,7 +75,8 @@ class Feed(Closing):
     the place that is read, it is connected to anew, which tells whether it was reset. Everything
     else is raised at once (by GTID, when no host of a round was but lost): LogPurged, LogReset,
     GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError, what observers raise. An error is
-    raised again by each further `take`; behind it and at the end the connection is closed.
+    raised again by each further `take`; behind it and at the end the connection is closed. With
+    observers it is open until `close`: what they queue after the end may still be acknowledged.
 
     Where a file of the source ends inside an event, the source says so, and that is an error; with
     ``source.skip_torn_tail`` reading goes on in its next file, if it has one. A warning names what
@@ -229,7 +230,8 @@ class Feed(Closing):
                 raise
             if item is END or self._closing:
                 self._over = True
-                self._stop()
+                if self._closing or self._delegate is None or self._delegate.is_empty:
+                    self._stop()
                 return END
             return item
 
@@ -413,9 +415,8 @@ class Feed(Closing):
         with suppress(OSError):
             self._wake.send(b"\0")
         with self._lock:
-            if not self._over and self._failure is None:
-                self._over = True
-                self._stop()
+            self._over = True
+            self._stop()
             self._wake.close()
             self._woken.close()
             self._tell_stop()
