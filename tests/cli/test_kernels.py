@@ -159,6 +159,22 @@ def test_from_and_until_every_transaction():
         same("log", "--as", "json", "--from", start, "--until", end, SHOP)
 
 
+@pytest.mark.parametrize("output", ["sql", "undo"])
+def test_inserts_of_several_rows(output, tmp_path):
+    path = make_long(tmp_path / "binlog.000001")
+    for rows in (2, 7, 1000):
+        given = [*OUTPUTS[output], "--rows-per-insert", rows]
+        for each in (path, SHOP):
+            counted = same(*given, each, block=20_000)
+            assert counted.taken > 2
+            assert counted.rejected == 0
+        if output == "sql":
+            lines = written(*given, path).out.split(b"\n")
+            inserts = sum(line.startswith(b"INSERT") for line in lines)
+            assert sum(line.startswith(b"(") for line in lines) == 9000 - inserts
+            assert inserts <= 9000 / min(rows, 50) + 200
+
+
 @pytest.mark.parametrize("output", ["json", "text", "sql"])
 def test_a_part_that_begins_inside_a_file_has_stretches(output):
     places = [event for event in tailrace.open(SHOP) if event.name == "GTID"]

@@ -55,12 +55,12 @@ def forget(server, case):
     feed(server, [f"DROP DATABASE IF EXISTS {quoted(name)};" for name in sorted(databases)])
 
 
-def by_kernels(case):
+def by_kernels(case, rows=1):
     """The command line's SQL of a case, of which kernels make what they can."""
     schema = case / "schema.sql"
     options = ["--schema", schema] if schema.exists() else []
     with patch.object(stretches, "_LEAST", 1):
-        output = written("log", "--as", "sql", *options, case)
+        output = written("log", "--as", "sql", "--rows-per-insert", rows, *options, case)
     if output.status != 0:
         raise AssertionError(output)
     return output.out.decode("utf-8", "surrogateescape").split("\n")

@@ -70,10 +70,11 @@ def test_corpus(server, case):
     ],
     indirect=["server"],
 )
-def test_corpus_by_kernels(server, case):
+@pytest.mark.parametrize("rows", [1, 5])
+def test_corpus_by_kernels(server, case, rows):
     corpus_again.forget(server, case)
     try:
-        corpus_again.feed(server, corpus_again.by_kernels(case))
+        corpus_again.feed(server, corpus_again.by_kernels(case, rows))
         assert not corpus_again.differences(server, case)
     finally:
         corpus_again.forget(server, case)

@@ -104,6 +104,13 @@ def log(
             "(default) or ``skip``."
         ),
     ] = "error",
+    rows_per_insert: Annotated[
+        int,
+        Parameter(
+            help="As SQL, or to undo: rows that an INSERT has, at most (default 1); those of one "
+            "event of the log, and 1 MiB, at most."
+        ),
+    ] = 1,
     skip_checksums: SkipChecksums = False,
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
@@ -121,6 +128,8 @@ def log(
         raise UsageError(f"--follow has no end, and {what} needs one: leave one of the two out")
     if hexdump and as_ != "text":
         raise UsageError(f"--hexdump goes with --as text, not with --as {as_}")
+    if rows_per_insert < 1 or (rows_per_insert > 1 and as_ not in {"sql", "undo"}):
+        raise UsageError("--rows-per-insert goes with --as sql and --as undo, and is 1 or more")
     if (as_ == "raw") != (into is not None):
         raise UsageError("--as raw and --into FILE go together")
     picks = picked_transactions(include_gtids, exclude_gtids, server_id)
@@ -172,7 +181,7 @@ def log(
             elif as_ == "json":
                 _json(reader, out, events=events, statements=statements)
             elif as_ != "raw":
-                _sql(reader, out, as_, wants, names, statements)
+                _sql(reader, out, as_, wants, names, statements, rows_per_insert)
             if not reader.stopped:
                 say_how_it_ended(reader)
         status = ending.status
@@ -255,6 +264,7 @@ def _sql(
     wants: TableFilter,
     names: Mapping[str, str],
     statements: Literal["error", "skip"],
+    rows: int,
 ) -> None:
     from tailrace.cli.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
 
@@ -266,6 +276,7 @@ def _sql(
         wants=None if wants.takes_all else wants,
         skips=statements,
         renamed=names.keys(),
+        rows=rows,
     )
 
 

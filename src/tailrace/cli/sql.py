@@ -11,6 +11,7 @@ from tailrace.cli.lines import say
 from tailrace.cli.options import say_what_was_left
 from tailrace.records import Changes
 from tailrace.sql.forward import with_stretches
+from tailrace.sql.joined import joined
 from tailrace.sql.script import script_lines
 from tailrace.sql.statement import Statement
 from tailrace.sql.undo import undo_stretches
@@ -41,16 +42,21 @@ def show_sql(
     wants: Wants | None,
     skips: Literal["error", "skip"],
     renamed: Collection[str] = (),
+    rows: int = 1,
 ) -> None:
-    """Write a reader's changes as SQL; ``renamed`` are databases that have another name now."""
+    """Write a reader's changes as SQL; ``renamed`` are databases that have another name now, and
+    an INSERT has up to ``rows`` rows.
+    """
     changes = Changes(reader, statements=skips)
     kernels = None
     if with_kernels(reader):
         from tailrace.sql.stretches import StretchSql  # noqa: PLC0415 - it needs numpy
 
-        kernels = StretchSql(reader, undo=how == "undo")
+        kernels = StretchSql(reader, undo=how == "undo", rows=rows)
     make = with_stretches if how == "sql" else undo_stretches
     found = make(changes, changes.with_others(parts(reader)), kernels, wants=wants)
+    if rows > 1:
+        found = joined(found, rows)
     write(script_lines(_noted(found, renamed) if renamed else found, _heading(reader, how)))
     say_what_was_left(changes)
 

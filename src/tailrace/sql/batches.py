@@ -95,6 +95,8 @@ class BatchSql:
         ):
             frame[word : word + 2] = self._text(text)
         self._head = len(into) + len(names) + _SLACK
+        self._row = int(frame[s.S_INSERT_ALL + 1]) - 1
+        self._insert = 2 if undo else 0
 
     def _keep(self, array: Array) -> Array:
         self._held.append(array)
@@ -186,6 +188,18 @@ class BatchSql:
             frame[s.S_PRINTABLE] = printable_characters().ctypes.data
             rows = write(kernel("row_sql"), frame, place, expected, "rows")
         return Lines.of_rows(rows, batch, start)
+
+    def rows_begin(self, batch: pa.RecordBatch) -> Array:
+        """Where the row begins in each INSERT of all columns; 0 for other statements."""
+        operations = batch.column("_op").indices
+        ops = np.frombuffer(operations.buffers()[1], np.int8, len(batch), operations.offset)
+        whole = ops == self._insert
+        present = batch.column("_present")
+        if present.null_count < len(batch):
+            valid = np.frombuffer(present.buffers()[0], np.uint8)
+            bits = np.unpackbits(valid, bitorder="little")
+            whole &= bits[present.offset : present.offset + len(batch)] == 0
+        return np.where(whole, self._row, 0).astype(np.int64)
 
     def _documents_of(
         self, images: pa.StructArray

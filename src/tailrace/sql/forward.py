@@ -152,7 +152,8 @@ def row_statement(change: Change, sql: RowSql, *, restores: bool = False) -> Sta
     """A row's statement, with what its event says of the session; `of_rows` for ``restores``."""
     event = change.event
     settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient, restores=restores)
-    return Statement(sql.text, settings, change.group)
+    joins = (event.offset or 0, event.inner_index or 0, sql.row) if sql.row else None
+    return Statement(sql.text, settings, change.group, joins=joins)
 
 
 def _row(table: TableSql, row: Row) -> RowSql | None:

@@ -37,11 +37,13 @@ _MOST: Final = 1 << 30
 class RowSql(NamedTuple):
     """A statement that changes one row.
 
-    ``lenient``: it gives an ENUM its error value, which a strict ``sql_mode`` refuses.
+    ``lenient``: it gives an ENUM its error value, which a strict ``sql_mode`` refuses. ``row`` is
+    where the row begins in the text of an INSERT of all columns; 0 for other statements.
     """
 
     text: Sql
     lenient: bool = False
+    row: int = 0
 
 
 class TableSql:
@@ -89,8 +91,10 @@ class TableSql:
         if self.is_sequence and len(given) < len(self.writable):
             return self._sequence(image)
         lenient = any(_is_error(image, index) for index in self._enums)
-        text = f"INSERT INTO {self.target} ({names}) VALUES (" + literals + ")"  # noqa: S608 - quoted
-        return RowSql(self._checked(text, image), lenient)
+        head = f"INSERT INTO {self.target} ({names}) VALUES "  # noqa: S608 - quoted
+        whole_row = all(image.peek(each.index, LARGE) is not ABSENT for each in self.schema.columns)
+        text = f"{head}(" + literals + ")"
+        return RowSql(self._checked(text, image), lenient, len(head) if whole_row else 0)
 
     def _sequence(self, image: Image) -> RowSql:
         """A sequence's row: what the image lacks stays as it is, for no column has a default."""

@@ -23,6 +23,9 @@ class Statement:
     ``charset`` is set for the text of the log where the client that is fed with it must know the
     character set to find the text's end.
 
+    ``joins`` is set for the INSERT of a row that others may join (`tailrace.sql.joined`): the rows
+    event's offset, its number in a payload, and where the row begins in the text.
+
     An empty one is nothing to run; ``note`` then says, for a reader, what was left out.
     """
 
@@ -35,6 +38,7 @@ class Statement:
     logged: bool = False
     charset: str | None = None
     note: str | None = None
+    joins: tuple[int, int, int] | None = None
 
     @property
     def text(self) -> str:

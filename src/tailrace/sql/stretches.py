@@ -26,6 +26,7 @@ from tailrace.position import Position
 from tailrace.reader import Group
 from tailrace.sql.batches import Batches
 from tailrace.sql.guard import guard
+from tailrace.sql.joined import END, LONGEST, MOST_BYTES
 from tailrace.sql.settings import difference, of_rows
 from tailrace.sql.statement import Rows, Statement
 
@@ -49,6 +50,7 @@ _BEHIND: Final = b"START TRANSACTION;\n"
 _UNCHECKED: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
 _FEW: Final = 64
 """Pieces that are written one by one."""
+_COMMA: Final = 0x2C
 _FIRST: Final = np.zeros(1, np.int64)
 _LAST_ROW: Final = 0xFFFFFFFF
 
@@ -72,12 +74,18 @@ class _Texts(NamedTuple):
     keys: Array
     starts: Array
     sizes: Array
+    rows: Array
+    """Where the row begins in each INSERT that others may join; 0 for other texts."""
 
 
 class StretchSql:
-    """Makes the statements of stretches; with ``undo``, the last first, to take rows back."""
+    """Makes the statements of stretches; with ``undo``, the last first, to take rows back.
 
-    def __init__(self, reader: Reader, *, undo: bool) -> None:
+    ``rows`` INSERTs of a rows event may be one statement (`tailrace.sql.joined`).
+    """
+
+    def __init__(self, reader: Reader, *, undo: bool, rows: int = 1) -> None:
+        self._most_rows = rows
         self._reader = reader
         self._undo = undo
         self._batches = Batches(undo=undo)
@@ -117,8 +125,10 @@ class StretchSql:
         events = self._events(piece, entries[live])
         new: dict[Table, int] = {}
         runs: list[Lines] = []
+        begins: list[Array] = []
         for schema, batch in piece.batches():
-            lines = self._batches.of(schema).lines(batch, piece.start)
+            writer = self._batches.of(schema)
+            lines = writer.lines(batch, piece.start)
             if not len(lines.keys):
                 continue
             table = schema.database, schema.table
@@ -126,6 +136,7 @@ class StretchSql:
                 first = int(lines.keys[0]) >> 32
                 new[table] = min(new.get(table, first), first)
             runs.append(lines)
+            begins.append(writer.rows_begin(batch) if self._most_rows > 1 else lines.keys)
         count, some = 0, []
         for run in runs:
             full = np.diff(run.offsets) > 0
@@ -136,7 +147,13 @@ class StretchSql:
             places = [run.keys[full] >> 32 for run, full in zip(runs, some, strict=True)]
             shown = events.where(np.isin(events.place, np.unique(np.concatenate(places))))
         cuts = [] if self._undo else sorted((place, table) for table, place in new.items())
-        return list(new), self._assembled(runs, events, shown, transactions, cuts, file), count
+        return (
+            list(new),
+            self._assembled(
+                list(zip(runs, begins, strict=True)), events, shown, transactions, cuts, file
+            ),
+            count,
+        )
 
     def _events(self, piece: Piece, entries: Array) -> _Events:
         sizes = self._reader.format.post_headers
@@ -153,7 +170,7 @@ class StretchSql:
 
     def _assembled(
         self,
-        runs: Sequence[Lines],
+        runs: Sequence[tuple[Lines, Array]],
         events: _Events,
         shown: _Events,
         transactions: Array,
@@ -187,7 +204,9 @@ class StretchSql:
         seen[[self._transaction_at(events, place) for place, _ in cuts]] = True
         groups.write(seen)
         texts = self._between(shown, keys, between, changed, groups) if len(first) else []
-        ordered = _Ordered([*texts, *(self._rows(run) for run in runs)], in_place=not self._undo)
+        ordered = _Ordered([*texts, *(self._rows(*run) for run in runs)], in_place=not self._undo)
+        if self._most_rows > 1:
+            ordered.join(self._most_rows, [run.text for run, _ in runs])
         made: list[Rows | Statement] = []
         flavour = self._reader.format.flavour
         done = 0
@@ -222,9 +241,10 @@ class StretchSql:
         group = groups.of(self._transaction_at(events, place))
         return Statement(guard(table, flavour), of_rows(flavour, 0, lenient=False), group)
 
-    def _rows(self, run: Lines) -> _Texts:
+    def _rows(self, run: Lines, begins: Array) -> _Texts:
         starts = run.offsets[:-1].astype(np.int64) + run.text.ctypes.data
-        return _Texts(-run.keys if self._undo else run.keys, starts, np.diff(run.offsets))
+        keys = -run.keys if self._undo else run.keys
+        return _Texts(keys, starts, np.diff(run.offsets), begins)
 
     def _between(
         self, shown: _Events, keys: Array, between: Array, changed: Array, groups: _Groups
@@ -237,7 +257,7 @@ class StretchSql:
         if split.any():
             size = len(_COMMIT)
             commits = np.full(int(split.sum()), size, np.int64)
-            texts.append(_Texts(heads[split], starts[split], commits))
+            texts.append(_Texts(heads[split], starts[split], commits, 0 * commits))
             starts, sizes = starts + size * split, sizes - size * split
         if changed.any():
             flavour = self._reader.format.flavour
@@ -252,9 +272,10 @@ class StretchSql:
                     keys[found],
                     np.array([each.ctypes.data for each in pairs], np.int64),
                     np.array([len(each) for each in pairs], np.int64),
+                    np.zeros(len(pairs), np.int64),
                 )
             )
-        texts.append(_Texts(heads, starts, sizes))
+        texts.append(_Texts(heads, starts, sizes, 0 * starts))
         return texts
 
 
@@ -318,13 +339,44 @@ class _Ordered:
         self._in_place = in_place
         texts = [each for each in texts if len(each.keys)]
         if not texts:
-            texts = [_Texts(*(np.zeros(0, np.int64) for _ in range(3)))]
+            texts = [_Texts(*(np.zeros(0, np.int64) for _ in range(4)))]
         keys = np.concatenate([each.keys for each in texts])
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._starts = np.concatenate([each.starts for each in texts])
         self._sizes = np.concatenate([each.sizes for each in texts]).astype(np.int64)
+        self._rows = np.concatenate([each.rows for each in texts])
         self._at = 0
+
+    def join(self, most: int, memory: Sequence[Array]) -> None:
+        """Let up to so many INSERTs of an event be one statement (`tailrace.sql.joined`).
+
+        ``memory`` is what the rows' texts lie in: the marks at their ends become commas in there.
+        """
+        order = self._order
+        sizes, heads = self._sizes[order], self._rows[order]
+        alone = (heads == 0) | (sizes > LONGEST)
+        follows = np.zeros(len(order), np.bool_)
+        follows[1:] = np.abs(self._keys[1:]) >> 32 == np.abs(self._keys[:-1]) >> 32
+        follows[1:] &= ~alone[1:] & ~alone[:-1]
+        if not follows.any():
+            return
+        numbers = np.arange(len(order))
+        first = np.maximum.accumulate(np.where(follows, 0, numbers))
+        follows &= (numbers - first) % most != 0
+        total = np.cumsum(sizes - heads)
+        first = np.maximum.accumulate(np.where(follows, 0, numbers))
+        if (follows & (total - total[first] + sizes[first] > MOST_BYTES)).any():
+            raise EventDecodeError("INSERTs that are cut by their bytes")
+        joins = order[follows]
+        before = order[np.flatnonzero(follows) - 1]
+        marks = self._starts[before] + self._sizes[before] - END
+        for text in memory:
+            start = text.ctypes.data
+            here = marks[(marks >= start) & (marks < start + len(text))]
+            _view(start, start + len(text))[here - start] = _COMMA
+        self._starts[joins] += self._rows[joins]
+        self._sizes[joins] -= self._rows[joins]
 
     def take(self, until: int | None) -> list[Array]:
         """The texts before those of a key, or all that are left."""
