@@ -8,7 +8,7 @@ from typing import Final
 
 INTERRUPTED: Final = 130
 """As a shell has it for what SIGINT ended."""
-_OBJECTS: Final = 50_000
+_OBJECTS: Final = 100_000
 """Objects that are made before the collector of cycles looks at the young ones.
 
 What is imported stays: with Python's 700 it is looked through a hundred times before the first row.
