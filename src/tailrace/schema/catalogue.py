@@ -369,10 +369,9 @@ class Catalogue:
     def _change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
         """Change all foreign keys that refer to a table."""
         for key, state in self._tables.items():
-            keys = tuple(
-                change(each) if each.refers_to(*to) else each for each in state.foreign_keys
-            )
-            if keys != state.foreign_keys:
+            known = state.foreign_keys
+            if known and any(each.refers_to(*to) for each in known):  # most tables have none
+                keys = tuple(change(each) if each.refers_to(*to) else each for each in known)
                 self._tables[key] = replace(state, foreign_keys=keys)
 
     def _drop(self, key: Key) -> None:
