@@ -60,7 +60,7 @@ except TailraceError as error:
         ("llvmlite", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
         ("numba", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
         ("numba numpy llvmlite pyarrow", "from tailrace.columns import changes", "columns"),
-        ("pyarrow", "from tailrace.columns.table import table", "columns"),
+        ("pyarrow", "from tailrace.columns import read_split", "columns"),
         ("pymysql", f"import tailrace; next(iter(tailrace.open({SERVER!r})))", "live"),
         ("pymysql", f"import tailrace; next(tailrace.changes({SERVER!r}))", "live"),
         ("pymysql", f"import tailrace; tailrace.receive({SERVER!r}, 'copy')", "live"),

@@ -227,6 +227,7 @@ class Reader:
         begun = self.selection.start is None or self.selection.start == "oldest"
         looks = self._looks_for_start
         read = deepcopy(self._read)
+        begun = begun or read is not None  # what was read is left out one by one
         entering = read if looks else None
         awaited = self._awaited()
         ended = False
