@@ -43,7 +43,7 @@ def current_states(source, folder, statements="skip", **planning):
         splits = plan_splits(series, **planning)
         files = {}
         jobs = [SplitJob(split, TableFilter(), statements, place / "changelog") for split in splits]
-        for written, _ in run(write_split, jobs):
+        for written, *_ in run(write_split, jobs):
             for file in sorted(written, key=lambda each: each.first):
                 files.setdefault(file.name, []).append(file)
         changes = SourceChanges(splits, files, {})

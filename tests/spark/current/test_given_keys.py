@@ -49,7 +49,7 @@ def batches(source, folder, keys=None, shard=None, every=True, patches=None):
         place.mkdir(parents=True)
         files = {}
         jobs = [SplitJob(split, TableFilter(), "error", place / "changelog") for split in some]
-        for written, _ in run(write_split, jobs):
+        for written, *_ in run(write_split, jobs):
             for file in sorted(written, key=lambda each: each.first):
                 files.setdefault(file.name, []).append(file)
         committed = {name: (each.current, each.paths) for name, each in built.items()}

@@ -51,7 +51,7 @@ class Histories:
             jobs = [
                 SplitJob(split, TableFilter(), "error", place / "changelog") for split in splits
             ]
-            for written, _ in run(write_split, jobs):
+            for written, *_ in run(write_split, jobs):
                 for file in sorted(written, key=lambda each: each.first):
                     files.setdefault(file.name, []).append(file)
             return SourceChanges(splits, files, {}, committed)
