@@ -22,6 +22,7 @@ from tailrace.spark.lake.on_disk import write_file
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import NAME, Step, read_steps, serialised, write_steps
 from tailrace.spark.stream_offset import Offset
+from tests.spark.lake.making import batch
 
 
 def test_many_values_are_rejected_before_they_are_made(tmp_path):
@@ -59,8 +60,8 @@ def test_numbers_that_are_not_finite(tmp_path, number):
 
 
 def test_a_lake_of_tables_with_such_a_number(tmp_path):
-    with open_store(tmp_path, "delta"):
-        pass
+    with open_store(tmp_path, "delta") as store:
+        store.commit(batch(store, 0))
     path = tmp_path / "_tailrace" / "making.json"
     path.write_text('{"version": Infinity, "files": []}')
     with (

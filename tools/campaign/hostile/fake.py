@@ -278,6 +278,9 @@ class FakeServer:
             ("SHOW REPLICAS", "abcde", None),
             ("SHOW SLAVE HOSTS", "abcd", None),
             ("SELECT @@global.rpl_semi_sync_source_enabled", "a", (1,)),
+            ("SELECT table_schema, table_name FROM information_schema", "ab", None),
+            ("SELECT constraint_schema", "abcde", None),
+            ("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'", "ab", None),
             ("SHOW VARIABLES LIKE 'rpl_semi", "ab", ("rpl_semi_sync_master_enabled", "ON")),
         ):
             yield begin, list(names), row
