@@ -78,7 +78,7 @@ def batches(monkeypatch, failures):
     """Batches of which the first ones meet others' writing; and how many were tried."""
     tried = []
 
-    def run(_self, taken, seconds):
+    def run(_self, taken, _again, seconds):
         tried.append(taken)
         if len(tried) <= failures:
             raise LakeChanged("others have written to it")
