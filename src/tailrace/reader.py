@@ -223,11 +223,10 @@ class Reader:
             yield event
 
     def __iter__(self) -> Iterator[Step]:
-        end = self.selection.end
-        begun = self.selection.start is None or self.selection.start == "oldest"
+        start, end = self.selection.start, self.selection.end
+        begun = start is None or start == "oldest"
         looks = self._looks_for_start
         read = deepcopy(self._read)
-        begun = begun or read is not None  # what was read is left out one by one
         entering = read if looks else None
         awaited = self._awaited()
         ended = False
@@ -255,7 +254,7 @@ class Reader:
                             entering = None
                 elif not inside:
                     group = _group(event, gtids=self.gtids)
-                    begun = begun or not looks or _met(self.selection.start, group, event)
+                    begun = begun or not looks or read is not None or _met(start, group, event)
                     ended = begun and (
                         _met(end, group, event) or (awaited is not None and not awaited.left)
                     )

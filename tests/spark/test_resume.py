@@ -135,7 +135,7 @@ def test_the_flag_is_passed_over_wherever_the_lake_ends(logs):
     assert all(one != other for one, other in zip(found(changed)[3:], found(data)[3:], strict=True))
 
 
-@pytest.mark.parametrize("tables", [{}, {"version": 2}, {"version": 1, "tables": "all"}])
+@pytest.mark.parametrize("tables", [{}, {"version": 3}, {"version": 1, "tables": "all"}])
 def test_a_damaged_schema_history(tables, logs):
     state = replace(read(logs()), tables=tables)
     with pytest.raises(PipelineError, match="source mariadb: the lake's manifest: the schema hist"):
