@@ -89,7 +89,8 @@ def test_a_source_that_is_not_there_yet(source, start, tmp_path):
     folder = tmp_path / "copy"
     with Proxy(source.port) as proxy:
         proxy.refuse()
-        process = start(f"mysql://root@127.0.0.1:{proxy.port}/?ssl_mode=DISABLED", "--into", folder)
+        url = f"mysql://root@127.0.0.1:{proxy.port}/?ssl_mode=DISABLED&retry=300"
+        process = start(url, "--into", folder)
         assert "trying again" in next(iter(process.stderr.readline, ""))
         proxy.go_on()
         wait_for(lambda: has(source, folder))

@@ -102,9 +102,9 @@ def receive(
     """Keep byte-identical copies of servers' binary logs, file by file, with their index.
 
     Stopped and started again, or killed, it goes on at the very byte. Ctrl-C and SIGTERM end it
-    at a transaction's end, a second one at once. A source that is not reached, also at first, is
-    tried again for ever, or for ``?retry=SECONDS``; with ``--until now``, where only a connection
-    that broke is, for a minute.
+    at a transaction's end, a second one at once. A connection that breaks is made anew for a
+    minute; with ``?retry=SECONDS`` for so long, and then a source that is not there at first is
+    waited for, too.
     """
     from tailrace.observers import find  # noqa: PLC0415 - with pymysql: for this command only
     from tailrace.replication.receiver import Receiver  # noqa: PLC0415 - as above
@@ -113,7 +113,7 @@ def receive(
         raise UsageError("give a server to receive from: mysql://user@host:3306/")
     if not every > 0:
         raise UsageError(f"--every {every}: give a number of seconds")
-    places = _places(sources, into, follow=until is None, skip_torn_tail=skip_torn_tail)
+    places = _places(sources, into, skip_torn_tail=skip_torn_tail)
     with display([place.name for place in places], every) as shown:
         jobs = [
             _Job(
@@ -226,13 +226,13 @@ class _Place:
     folder: str
 
 
-def _places(given: Sequence[str], into: str, *, follow: bool, skip_torn_tail: bool) -> list[_Place]:
+def _places(given: Sequence[str], into: str, *, skip_torn_tail: bool) -> list[_Place]:
     """A folder for each server. Raises UsageError where two would have the same."""
     found: list[_Place] = []
     for each in given:
         match = _NAMED.fullmatch(each)
         url = match[2] if match else each
-        source = parsed(url, follow=follow, skip_torn_tail=skip_torn_tail)
+        source = parsed(url, skip_torn_tail=skip_torn_tail)
         name = match[1] if match else _ODD.sub("_", str(source.hosts[0]).strip("[]")).strip("_")
         inside = match is not None or len(given) > 1
         folder = f"{into.rstrip('/')}/{name}" if inside else into
