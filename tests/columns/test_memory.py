@@ -271,4 +271,4 @@ def test_one_large_value_as_sql(tmp_path, how, kind, compress):
     value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
     small, large = made(tmp_path, value, kind=kind, compress=compress)
     more = peak_of_lines(how, large) - peak_of_lines(how, small)
-    assert more < 2.2 * (VALUE >> 20)
+    assert more < 2.2 * (VALUE >> 20) + (0 if compress else KERNELS)
