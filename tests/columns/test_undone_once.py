@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tailrace
-from tailrace.columns import read, splits
+from tailrace.columns import begin, splits
 
 FILES = 5
 
@@ -35,7 +35,7 @@ def test_a_series_with_rollbacks_in_each_file(server, monkeypatch):
         looked.append(series)
         return splits.find_undone(series)
 
-    monkeypatch.setattr(read, "find_undone", counted)
+    monkeypatch.setattr(begin, "find_undone", counted)
     found = [
         row["after"]["id"]
         for batch in tailrace.changes(server.data)
