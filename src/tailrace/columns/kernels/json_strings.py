@@ -6,32 +6,20 @@ code <= 0 of `text_frames`. Stores may run up to 16 bytes past that; loads never
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import helper, put8, put16, put32, u8, u16
 from tailrace.columns.text_frames import MORE, NOT_UTF8
 
+_MARKED: Final = (0x22, 0x5C)  # what a JSON string cannot hold as it is, and above 127
 
-@intrinsic
-def copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:
-    """Copy 16 bytes; give a bit for each that a JSON string can't hold as it is, or above 127."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(8), 16)
-        value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
-        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
-        low = builder.icmp_signed("<", value, ir.Constant(kind, [0x20] * 16))  # and above 127
-        quote = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x22] * 16))
-        slash = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x5C] * 16))
-        marks = builder.or_(low, builder.or_(quote, slash))
-        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), codegen
+copy16_marking = copying16(_MARKED, plain_ascii=True)
+_copy_plain = copying(copy16_marking, _MARKED, plain_ascii=True)
 
 
 @helper
@@ -100,24 +88,11 @@ def put_string(out: int, p: int, size: int, end: int, limit: int) -> int:
     while p < stop:
         if out > limit:
             return MORE
-        step = stop - p
-        if step >= 16:
-            step = 16
-            marks = copy16_marking(out, p)
-        elif end - p >= 16:
-            marks = copy16_marking(out, p) & ((1 << step) - 1)
-        else:
-            byte = u8(p)
-            put8(out, byte)
-            step = 1
-            marks = int(byte < 0x20 or byte > 0x7F or byte in (0x22, 0x5C))
-        if marks == 0:
-            out += step
-            p += step
-            continue
-        step = low_zeros(marks)
+        step, marked = _copy_plain(out, p, stop, end)
         out += step
         p += step
+        if marked == 0:
+            continue
         byte = u8(p)
         if byte < 0x80:
             out = put_escape(out, byte)

@@ -5,23 +5,31 @@ The values are those that `tailrace.columns.types.stored_plan_of` says: text as 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.decimal_text import put_decimal128
-from tailrace.columns.kernels.digits import low_zeros, put_signed, put_unsigned
+from tailrace.columns.kernels.column_value import (
+    has_value,
+    is_present,
+    odd_text,
+    odd_value,
+    put_number,
+    put_time,
+    same_odd,
+    same_value,
+    whole_number,
+)
+from tailrace.columns.kernels.digits import put_signed, put_unsigned
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.floats import put_float
 from tailrace.columns.kernels.json_strings import utf8_width
+from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import (
     get,
     helper,
-    i8,
-    i16,
-    i32,
     i64,
     move,
     put,
@@ -29,12 +37,9 @@ from tailrace.columns.kernels.memory import (
     put16,
     put32,
     put64,
-    same_bytes,
     u8,
     u32,
 )
-from tailrace.columns.kernels.row_json import bit_at, odd_value
-from tailrace.columns.kernels.temporal_text import put_moment, put_span
 from tailrace.columns.sql_frames import (
     ALL_DIGITS,
     AS_BYTES,
@@ -81,34 +86,21 @@ from tailrace.columns.sql_frames import (
     SIGNED,
 )
 from tailrace.columns.text_frames import (
-    ARGUMENT,
     BAD_NUMBER,
     BAD_TYPE,
     COLUMN_WORDS,
     COLUMNS,
     CUT_SHORT,
-    DATE,
     DECIMAL,
     DOUBLE_FLOAT,
     FLOAT,
-    INDEX,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
     KIND,
-    MOMENT,
     MORE,
-    NOT_NULL,
     NOT_UTF8,
-    NULL,
     ODD_END,
-    ODD_TEXT_OFFSETS,
-    ODD_TEXTS,
     PRESENT,
     TEXT,
     UINT64,
-    UNIT,
     VALUE_OFFSETS,
     VALUES,
     VALUES_END,
@@ -118,23 +110,8 @@ _LARGEST_FLOAT = 0x7F7FFFFF
 _IS_NULL, _IS_VALUE, _IS_ODD, _IS_ABSENT = 0, 1, 2, 3
 
 
-@intrinsic
-def _copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:
-    """Copy 16 bytes; give a bit for each that is a quote, a backslash, a control character, or
-    above 127.
-    """
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(8), 16)
-        value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
-        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
-        marks = builder.icmp_signed("<", value, ir.Constant(kind, [0x20] * 16))  # and above 127
-        for byte in (0x27, 0x5C, 0x7F):
-            found = builder.icmp_unsigned("==", value, ir.Constant(kind, [byte] * 16))
-            marks = builder.or_(marks, found)
-        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), codegen
+_MARKED: Final = (0x27, 0x5C, 0x7F)
+_copy_plain = copying(copying16(_MARKED, plain_ascii=True), _MARKED, plain_ascii=True)
 
 
 @intrinsic
@@ -191,25 +168,12 @@ def _put_plain(out, p, size, end, ascii_, frame, limit):
     while p < stop:
         if out > limit:
             return MORE
-        step = stop - p
-        if ascii_:
-            marks = 1
-            step = 1
-        elif step >= 16:
-            step = 16
-            marks = _copy16_marking(out, p)
-        elif end - p >= 16:
-            marks = _copy16_marking(out, p) & ((1 << step) - 1)
-        else:
-            marks = 1
-            step = 1
-        if marks == 0:
+        if ascii_ == 0:
+            step, marked = _copy_plain(out, p, stop, end)
             out += step
             p += step
-            continue
-        step = low_zeros(marks)
-        out += step
-        p += step
+            if marked == 0:
+                continue
         byte = u8(p)
         if byte < 0x80:
             if ascii_:
@@ -296,20 +260,6 @@ def _put_members(out, number, form, column, limit):
 
 
 @helper
-def _whole_number(values, row):
-    """A value of an integer's column."""
-    kind = get(values, KIND)
-    p = get(values, VALUES)
-    if kind == INT64:
-        return i64(p + 8 * row)
-    if kind == UINT64:
-        return i64(p + 16 * row)
-    if kind == INT32:
-        return i32(p + 4 * row)
-    return i8(p + row) if kind == INT8 else i16(p + 2 * row)
-
-
-@helper
 def _put_double(out, bits, hidden):
     """Write a double or a float, the shortest way; a minus zero keeps its sign."""
     exponents = 0x7FF if hidden == 52 else 0xFF
@@ -326,15 +276,10 @@ def _put_number(out, values, row, form):
     """Write a number."""
     kind = get(values, KIND)
     p = get(values, VALUES)
-    if kind == UINT64:
-        if i64(p + 16 * row + 8):
-            return BAD_NUMBER
-        value = i64(p + 16 * row)
-        return put_signed(out, value) if form == SIGNED else put_unsigned(out, value)
-    if kind <= INT64:
-        return put_signed(out, _whole_number(values, row))
-    if kind == DECIMAL:
-        return put_decimal128(out, p + 16 * row, get(values, ARGUMENT), get(values, UNIT))
+    if kind == UINT64 and form == SIGNED and i64(p + 16 * row + 8) == 0:
+        return put_signed(out, i64(p + 16 * row))
+    if kind <= UINT64 or kind == DECIMAL:
+        return put_number(out, values, row)
     if kind == DOUBLE_FLOAT:
         return _put_double(out, i64(p + 8 * row), 52)
     if kind != FLOAT:
@@ -345,20 +290,6 @@ def _put_number(out, values, row, form):
     if bits >> 23 & 0xFF == 0xFF:
         return BAD_NUMBER
     return _put_double(out, _widened(bits), 52)
-
-
-@helper
-def _put_time(out, values, row):
-    """Write a date or a time, without quotes."""
-    kind = get(values, KIND)
-    p = get(values, VALUES)
-    if kind == DATE:
-        return put_moment(out, i32(p + 4 * row), 0, -1)
-    value = i64(p + 8 * row)
-    if kind == MOMENT:
-        days = value // 86400000000
-        return put_moment(out, days, value - days * 86400000000, get(values, ARGUMENT))
-    return put_span(out, value, get(values, ARGUMENT))
 
 
 @helper
@@ -421,11 +352,11 @@ def _put_value(out, values, row, form, column, documents, frame, limit):
     if kind >= TEXT:
         return _put_variable(out, values, row, form, column, documents, frame, limit)
     if form in (ENUM, SET):
-        return _put_members(out, _whole_number(values, row), form, column, limit)
+        return _put_members(out, whole_number(values, row), form, column, limit)
     if kind <= DECIMAL:
         return _put_number(out, values, row, form)
     put8(out, 0x27)
-    out = _put_time(out + 1, values, row)
+    out = put_time(out + 1, values, row)
     if out > 0:
         put8(out, 0x27)
         out += 1
@@ -435,14 +366,9 @@ def _put_value(out, values, row, form, column, documents, frame, limit):
 @helper
 def _state(image, values, row):
     """What a column is in an image: NULL, a value, one that Arrow has not, or absent."""
-    present = get(image, PRESENT)
-    if present:
-        size = i64(present + 16 * row + 8)
-        index = get(values, INDEX)
-        if size >= 0 and (index >= 8 * size or bit_at(i64(present + 16 * row), index) == 0):
-            return _IS_ABSENT
-    valid = get(values, NOT_NULL)
-    if get(values, KIND) != NULL and (valid == 0 or bit_at(valid, get(values, NOT_NULL + 1) + row)):
+    if is_present(image, values, row) == 0:
+        return _IS_ABSENT
+    if has_value(values, row):
         return _IS_VALUE
     return _IS_NULL if odd_value(image, values, row) < 0 else _IS_ODD
 
@@ -450,10 +376,7 @@ def _state(image, values, row):
 @helper
 def _put_odd(out, image, values, row, limit):
     """Write a date or a time that Arrow has not."""
-    index = odd_value(image, values, row)
-    offsets = get(image, ODD_TEXT_OFFSETS)
-    p = get(image, ODD_TEXTS) + u32(offsets + 4 * index)
-    size = u32(offsets + 4 * index + 4) - u32(offsets + 4 * index)
+    p, size = odd_text(image, odd_value(image, values, row))
     if p + size > get(image, ODD_END):
         return CUT_SHORT
     return _put_quoted(out, p, size, limit)
@@ -484,7 +407,7 @@ def _put_literal(out, images, number, row, frame, limit):
     if get(column, Q_ENUM):
         image = i64(images)
         values = get(image, COLUMNS) + number * 8 * COLUMN_WORDS
-        if _state(image, values, row) == _IS_VALUE and _whole_number(values, row) == 0:
+        if _state(image, values, row) == _IS_VALUE and whole_number(values, row) == 0:
             return BAD_TYPE  # it needs another sql_mode
     return _put_given(out, images, number, row, get(column, Q_LITERAL), frame, limit)
 
@@ -616,14 +539,6 @@ def _put_where(out, first, second, row, whole, frame, limit):
 
 
 @helper
-def _same_texts(p, starts, q, others):
-    size = u32(starts + 4) - u32(starts)
-    if size != u32(others + 4) - u32(others):
-        return 0
-    return same_bytes(p + u32(starts), q + u32(others), size)
-
-
-@helper
 def _differs(before, after, number, row):
     """Whether an update changed a column."""
     old_image, new_image = i64(before), i64(after)
@@ -637,28 +552,9 @@ def _differs(before, after, number, row):
     if is_ == _IS_NULL:
         return 0
     if is_ == _IS_ODD:
-        same = _same_texts(
-            get(old_image, ODD_TEXTS),
-            get(old_image, ODD_TEXT_OFFSETS) + 4 * odd_value(old_image, old, row),
-            get(new_image, ODD_TEXTS),
-            get(new_image, ODD_TEXT_OFFSETS) + 4 * odd_value(new_image, new, row),
-        )
-        return 1 - same
-    kind = get(old, KIND)
-    p, q = get(old, VALUES), get(new, VALUES)
-    if kind >= TEXT:
-        starts = get(old, VALUE_OFFSETS) + 4 * row
-        others = get(new, VALUE_OFFSETS) + 4 * row
-        return 1 - _same_texts(p, starts, q, others)
-    if kind == INT8:
-        return int(i8(p + row) != i8(q + row))
-    if kind == INT16:
-        return int(i16(p + 2 * row) != i16(q + 2 * row))
-    if kind in (INT32, DATE, FLOAT):
-        return int(i32(p + 4 * row) != i32(q + 4 * row))
-    if kind in (UINT64, DECIMAL):
-        return 1 - same_bytes(p + 16 * row, q + 16 * row, 16)
-    return int(i64(p + 8 * row) != i64(q + 8 * row))
+        a, b = odd_value(old_image, old, row), odd_value(new_image, new, row)
+        return 1 - same_odd(old_image, new_image, a, b)
+    return 1 - same_value(old, new, row)
 
 
 @helper

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.decimal_text import put_decimal128
-from tailrace.columns.kernels.digits import low_zeros, put_signed, put_unsigned
+from tailrace.columns.kernels.column_value import (
+    has_value,
+    is_present,
+    odd_text,
+    odd_value,
+    put_number,
+    put_time,
+    put_vector,
+    put_words,
+    same_odd,
+    same_value,
+)
+from tailrace.columns.kernels.digits import put_unsigned
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.floats import put_float
 from tailrace.columns.kernels.json_strings import utf8_width
+from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import (
     get,
     helper,
-    i8,
-    i16,
-    i32,
     i64,
     put,
     put8,
     put16,
     put32,
     put64,
-    same_bytes,
     u8,
     u32,
 )
-from tailrace.columns.kernels.row_json import bit_at, odd_value
-from tailrace.columns.kernels.temporal_text import put_moment, put_span
 from tailrace.columns.text_frames import (
-    ARGUMENT,
     BAD_COLUMN,
     BAD_NUMBER,
     BARE,
@@ -41,36 +45,23 @@ from tailrace.columns.text_frames import (
     COLUMN_WORDS,
     COLUMNS,
     CUT_SHORT,
-    DATE,
     DECIMAL,
     DECLARED_JSON,
     DOUBLE_FLOAT,
     FLOAT,
-    INDEX,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
     JSON,
     KEY,
     KIND,
-    MOMENT,
     MORE,
-    NOT_NULL,
     NOT_UTF8,
     NULL,
     ODD_END,
-    ODD_TEXT_OFFSETS,
-    ODD_TEXTS,
-    PRESENT,
     R_HEADS,
     R_IMAGES,
     R_KEY,
     R_OP,
     R_TIES,
     TEXT,
-    UINT64,
-    UNIT,
     VALUE_OFFSETS,
     VALUES,
     VALUES_END,
@@ -81,21 +72,8 @@ _LONGEST = 200
 """Characters of a value that are shown, as `tailrace.cli.values` has it."""
 
 
-@intrinsic
-def _copy16_marking(typingctx: Any, target: Any, source: Any) -> Any:
-    r"""Copy 16 bytes; give a bit for each that is a quote, a backslash, ``\n`` or ``\t``."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(8), 16)
-        value = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
-        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
-        marks = builder.icmp_unsigned("==", value, ir.Constant(kind, [0x27] * 16))
-        for byte in (0x5C, 0x0A, 0x09):
-            found = builder.icmp_unsigned("==", value, ir.Constant(kind, [byte] * 16))
-            marks = builder.or_(marks, found)
-        return builder.zext(builder.bitcast(marks, ir.IntType(16)), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), codegen
+_MARKED: Final = (0x27, 0x5C, 0x0A, 0x09)
+_copy_plain = copying(copying16(_MARKED, plain_ascii=False), _MARKED, plain_ascii=False)
 
 
 @intrinsic
@@ -147,24 +125,11 @@ def _put_marked(out, p, size, end, quoted, limit):
     while p < stop:
         if out > limit:
             return MORE
-        step = stop - p
-        if step >= 16:
-            step = 16
-            marks = _copy16_marking(out, p)
-        elif end - p >= 16:
-            marks = _copy16_marking(out, p) & ((1 << step) - 1)
-        else:
-            byte = u8(p)
-            put8(out, byte)
-            step = 1
-            marks = int(byte in (0x27, 0x5C, 0x0A, 0x09))
-        if marks == 0:
-            out += step
-            p += step
-            continue
-        step = low_zeros(marks)
+        step, marked = _copy_plain(out, p, stop, end)
         out += step
         p += step
+        if marked == 0:
+            continue
         byte = u8(p)
         p += 1
         if quoted == 0:
@@ -300,29 +265,12 @@ def _put_bytes(out, p, size, ties):
 @helper
 def _put_floats(out, column, row, limit):
     """Write a vector."""
-    values = get(column, VALUES)
-    offsets = get(column, VALUE_OFFSETS)
-    first = u32(offsets + 4 * row)
-    end = u32(offsets + 4 * row + 4)
-    if end < first or values + 4 * end > get(column, VALUES_END):
-        return CUT_SHORT
-    put8(out, 0x5B)
-    out += 1
-    shown = min(end - first, _LONGEST // 10)
-    for i in range(first, first + shown):
-        if out > limit:
-            return MORE
-        bits = u32(values + 4 * i)
-        if bits >> 23 & 0xFF == 0xFF:
-            return BAD_NUMBER
-        out = put_float(out, bits, 23, -3, 16, 1)
-        put8(out, 0x2C)
-        out += 1
-    out -= shown > 0
-    put8(out, 0x5D)
-    out += 1
-    if end - first > shown:
-        out = _put_count(_put_more(out), end - first - shown)
+    shown = _LONGEST // 10
+    out = put_vector(out, column, row, shown, limit)
+    offsets = get(column, VALUE_OFFSETS) + 4 * row
+    more = u32(offsets + 4) - u32(offsets) - shown
+    if out > 0 and more > 0:
+        out = _put_count(_put_more(out), more)
         put64(out, 0x737265626D756E20)  # numbers
         put64(out + 8, 0x65726F6D20)  # more
         out += 13
@@ -353,37 +301,10 @@ def _put_variable(out, column, row, ties, limit):
 @helper
 def _put_fixed(out, column, row):
     """Write a value of fixed size."""
-    kind = get(column, KIND)
-    p = get(column, VALUES)
-    if kind <= INT64:
-        if kind == INT32:
-            value = i32(p + 4 * row)
-        elif kind == INT64:
-            value = i64(p + 8 * row)
-        else:
-            value = i8(p + row) if kind == INT8 else i16(p + 2 * row)
-        return put_signed(out, value)
-    if kind == UINT64:
-        return BAD_NUMBER if i64(p + 16 * row + 8) else put_unsigned(out, i64(p + 16 * row))
-    if kind == DOUBLE_FLOAT:
-        bits = i64(p + 8 * row)
-        return BAD_NUMBER if bits >> 52 & 0x7FF == 0x7FF else put_float(out, bits, 52, -3, 16, 1)
-    if kind == FLOAT:
-        bits = u32(p + 4 * row)
-        return BAD_NUMBER if bits >> 23 & 0xFF == 0xFF else put_float(out, bits, 23, -3, 16, 1)
-    argument = get(column, ARGUMENT)
-    if kind == DECIMAL:
-        return put_decimal128(out, p + 16 * row, argument, get(column, UNIT))
+    if get(column, KIND) <= DECIMAL:
+        return put_number(out, column, row)
     put8(out, 0x27)
-    out += 1
-    if kind == DATE:
-        out = put_moment(out, i32(p + 4 * row), 0, -1)
-    elif kind == MOMENT:
-        value = i64(p + 8 * row)
-        days = value // 86400000000
-        out = put_moment(out, days, value - days * 86400000000, argument)
-    else:
-        out = put_span(out, i64(p + 8 * row), argument)
+    out = put_time(out + 1, column, row)
     if out > 0:
         put8(out, 0x27)
         out += 1
@@ -395,58 +316,27 @@ def _put_value(out, column, row, image, ties, limit):
     """Write a value, or NULL."""
     if out > limit:
         return MORE
-    valid = get(column, NOT_NULL)
-    kind = get(column, KIND)
-    if kind != NULL and (valid == 0 or bit_at(valid, get(column, NOT_NULL + 1) + row)):
-        if kind >= TEXT:
+    if has_value(column, row):
+        if get(column, KIND) >= TEXT:
             return _put_variable(out, column, row, ties, limit)
         return _put_fixed(out, column, row)
     index = odd_value(image, column, row)
     if index < 0:
         put32(out, 0x4C4C554E)
         return out + 4
-    offsets = get(image, ODD_TEXT_OFFSETS)
-    p = get(image, ODD_TEXTS) + u32(offsets + 4 * index)
-    size = u32(offsets + 4 * index + 4) - u32(offsets + 4 * index)
+    p, size = odd_text(image, index)
     return _put_text(out, p, size, get(image, ODD_END), 0, limit)
-
-
-@helper
-def _put_name(out, column, limit):
-    """Write a column's name."""
-    name = get(column, KEY)
-    size = get(column, KEY + 1)
-    if out + size > limit:
-        return MORE
-    done = 0
-    while done < size:
-        put64(out + done, i64(name + done))
-        done += 8
-    return out + size
 
 
 @helper
 def _put_assigned(out, column, row, image, ties, limit):
     """Write `` name=value``."""
     put8(out, 0x20)
-    out = _put_name(out + 1, column, limit)
+    out = put_words(out + 1, get(column, KEY), get(column, KEY + 1), limit)
     if out <= 0:
         return out
     put8(out, 0x3D)
     return _put_value(out + 1, column, row, image, ties, limit)
-
-
-@helper
-def _is_present(image, row, column):
-    """Whether a row's image has a column."""
-    present = get(image, PRESENT)
-    if present == 0:
-        return 1
-    size = i64(present + 16 * row + 8)
-    index = get(column, INDEX)
-    if size < 0:
-        return 1
-    return int(index < 8 * size and bit_at(i64(present + 16 * row), index) == 1)
 
 
 @helper
@@ -468,22 +358,12 @@ def _same_present(old, new, row):
         )
     if kind == FLOAT:
         return _same_number(u32(p + 4 * row), u32(q + 4 * row), 0x7F800000, 0x80000000)
-    if kind < TEXT:
-        if kind == INT8:
-            return int(i8(p + row) == i8(q + row))
-        if kind == INT16:
-            return int(i16(p + 2 * row) == i16(q + 2 * row))
-        if kind in (INT32, DATE):
-            return int(i32(p + 4 * row) == i32(q + 4 * row))
-        if kind in (UINT64, DECIMAL):
-            return same_bytes(p + 16 * row, q + 16 * row, 16)
-        return int(i64(p + 8 * row) == i64(q + 8 * row))  # INT64, MOMENT, SPAN
+    if kind != VECTOR:
+        return same_value(old, new, row)
     a, b = get(old, VALUE_OFFSETS) + 4 * row, get(new, VALUE_OFFSETS) + 4 * row
     size = u32(a + 4) - u32(a)
     if size != u32(b + 4) - u32(b):
         return 0
-    if kind != VECTOR:
-        return same_bytes(p + u32(a), q + u32(b), size)
     for i in range(size):
         x, y = u32(p + 4 * (u32(a) + i)), u32(q + 4 * (u32(b) + i))
         if _same_number(x, y, 0x7F800000, 0x80000000) == 0:
@@ -496,9 +376,7 @@ def _same(old, new, row, before, after):
     """Whether an update left a column's value as it was."""
     if get(old, KIND) == NULL:
         return 1
-    valid, other = get(old, NOT_NULL), get(new, NOT_NULL)
-    one = valid == 0 or bit_at(valid, get(old, NOT_NULL + 1) + row)
-    two = other == 0 or bit_at(other, get(new, NOT_NULL + 1) + row)
+    one, two = has_value(old, row), has_value(new, row)
     if one and two:
         return _same_present(old, new, row)
     if one or two:
@@ -506,12 +384,7 @@ def _same(old, new, row, before, after):
     a, b = odd_value(before, old, row), odd_value(after, new, row)
     if a < 0 or b < 0:
         return int(a < 0 and b < 0)
-    a = get(before, ODD_TEXT_OFFSETS) + 4 * a
-    b = get(after, ODD_TEXT_OFFSETS) + 4 * b
-    size = u32(a + 4) - u32(a)
-    if size != u32(b + 4) - u32(b):
-        return 0
-    return same_bytes(get(before, ODD_TEXTS) + u32(a), get(after, ODD_TEXTS) + u32(b), size)
+    return same_odd(before, after, a, b)
 
 
 @helper
@@ -521,7 +394,7 @@ def _put_image(out, row, image, key, count, ties, limit):
     for place in range(count if key else get(image, COLUMN_COUNT)):
         number = i64(key + 8 * place) if key else place
         column = columns + number * 8 * COLUMN_WORDS
-        if _is_present(image, row, column) == 0:
+        if is_present(image, column, row) == 0:
             continue
         out = _put_assigned(out, column, row, image, ties, limit)
         if out <= 0:
@@ -540,9 +413,9 @@ def _put_change(out, row, before, after, ties, limit):
     for number in range(get(after, COLUMN_COUNT)):
         old = olds + number * 8 * COLUMN_WORDS
         new = news + number * 8 * COLUMN_WORDS
-        if _is_present(after, row, new) == 0:
+        if is_present(after, new, row) == 0:
             continue
-        was = _is_present(before, row, old)
+        was = is_present(before, old, row)
         if was and _same(old, new, row, before, after):
             continue
         if changed:
@@ -550,7 +423,7 @@ def _put_change(out, row, before, after, ties, limit):
             out += 1
         changed = 1
         put8(out, 0x20)
-        out = _put_name(out + 1, new, limit)
+        out = put_words(out + 1, get(new, KEY), get(new, KEY + 1), limit)
         if out <= 0:
             return out
         put16(out, 0x203A)
@@ -579,14 +452,9 @@ def row_text(out: int, row: int, frame: int, limit: int) -> int:
     op = u8(get(frame, R_OP) + row)
     ties = get(frame, R_TIES)
     head = get(frame, R_HEADS) + 16 * op
-    size = i64(head + 8)
-    if out + size > limit:
-        return MORE
-    done = 0
-    while done < size:
-        put64(out + done, i64(i64(head) + done))
-        done += 8
-    out += size
+    out = put_words(out, i64(head), i64(head + 8), limit)
+    if out <= 0:
+        return out
     before, after = get(frame, R_IMAGES), get(frame, R_IMAGES + 3)
     image = after if op == 0 else before
     key = get(frame, R_KEY) if op == 1 else 0
