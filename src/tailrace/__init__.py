@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.lazy import lazy
+
 if TYPE_CHECKING:
     from tailrace.columns import changes
     from tailrace.log import Log, open  # noqa: A004 - it is tailrace.open
@@ -30,17 +32,18 @@ _MODULES: Final = {
 }
 
 
+_get: Final = lazy(__name__, _MODULES)
+
+
 def __getattr__(name: str) -> Any:
     """Import a name, or a module of the package, when it is asked for: `import tailrace` is light.
 
     Nearly nothing of the command is imported before it can be interrupted (`tailrace.__main__`).
     """
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    if not name.startswith("_"):
+    if name not in _MODULES and not name.startswith("_"):
         try:
             return import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _get(name)

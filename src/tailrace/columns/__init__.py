@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.extras import importing
+from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.columns.read import changes, read_split
@@ -24,9 +24,10 @@ _MODULES: Final = {
 }
 
 
+_get: Final = lazy(__name__, _MODULES)
+
+
 def __getattr__(name: str) -> Any:
     """Import a name when it is asked for: a command that prints rows needs none of them."""
-    if name in _MODULES:
-        with importing("columns", "reading or writing rows as Arrow"):
-            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with importing("columns", "reading or writing rows as Arrow"):
+        return _get(name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.handlers.assembler import Assembler
@@ -55,9 +56,4 @@ _MODULES: Final = {
     "TableIndex": "table_index",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: most readers have none."""
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__: Final = lazy(__name__, _MODULES)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from tailrace.lazy import lazy
 from tailrace.schema.classify import StatementKind, classify
 
 if TYPE_CHECKING:
@@ -19,9 +19,4 @@ _MODULES: Final = {
     "parse": "given",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: who classifies statements parses no DDL."""
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__: Final = lazy(__name__, _MODULES)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged
-from tailrace.position import Position
 from tailrace.spark.memory import Tidy
 from tailrace.spark.report import Moment, SourceMoment, Totals, report_of
 
@@ -130,16 +129,16 @@ class Follower:
         received = self._sources.received.get(inflow.name)
         far = received.far if received is not None else None
         lag = inflow.lag
+        here = None if state is None else state.position
         seconds, behind, gtid = lag.seconds, lag.bytes, None
         if far is not None:  # some of what the source was ahead by then may be here by now
             behind = max(behind, inflow.behind(far.position) + (far.lag_bytes or 0))
             if not seconds and behind and far.lag_bytes:
                 seconds = far.lag_seconds or 0.0
-            here = None if state is None else Position(state.file, state.offset)
             gtid = far.gtid if far.position is not None and here == far.position else None
         return SourceMoment(
             inflow.name,
-            None if state is None else f"{state.file}:{state.offset}",
+            None if here is None else str(here),
             behind,
             seconds,
             gtid,

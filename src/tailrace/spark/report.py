@@ -183,7 +183,7 @@ def report_of(
                 table.states,
             )
         )
-    positions = {name: f"{at.file}:{at.offset}" for name, at in manifest.sources.items()}
+    positions = {name: str(at.position) for name, at in manifest.sources.items()}
     return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
 
 

@@ -123,7 +123,7 @@ class Sources(Closing):
         if state is not None:
             if source.start is not None and source.start != "oldest":
                 self._notice(
-                    f"{logs.name}: the lake has it up to {state.file}:{state.offset} and continues"
+                    f"{logs.name}: the lake has it up to {state.position} and continues"
                     f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
                 )
             return logs

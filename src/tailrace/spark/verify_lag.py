@@ -64,7 +64,7 @@ class Lag(Closing):
     def position(self) -> Position:
         """Up to where the lake has the server's log, in the version last looked at."""
         state = self.view.manifest.sources[self.name]
-        return Position(state.file, state.offset)
+        return state.position
 
     def end(self) -> Position:
         """Where the server's log ends now."""

@@ -33,7 +33,7 @@ class Aside:
 
 def since(state: SourceState | None) -> str:
     """A source's position as text; empty before its begin."""
-    return "" if state is None else f"{state.file}:{state.offset}"
+    return "" if state is None else str(state.position)
 
 
 def in_order(since: str) -> tuple[int, str, int]:

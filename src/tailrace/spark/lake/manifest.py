@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.position import Position
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.selection import TableFilter
@@ -53,6 +54,11 @@ class SourceState:
     head: str
     tail: str
     tables: dict[str, Any]
+
+    @property
+    def position(self) -> Position:
+        """Where what follows begins."""
+        return Position(self.file, self.offset)
 
     @classmethod
     def of(cls, value: dict[str, Any], layout: int) -> Self:

@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
-from tailrace.position import Position
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.lake.manifest import SourceState
 from tailrace.storage import LogSeries
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns import Split
+    from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
 
@@ -53,7 +53,7 @@ def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, 
         catalogue = from_json(state.tables)
     except SchemaError as error:
         raise PipelineError(f"source {series.name}: the lake's manifest: {error}") from error
-    return LogSeries(series.name, left), Position(state.file, state.offset), catalogue
+    return LogSeries(series.name, left), state.position, catalogue
 
 
 def state_after(

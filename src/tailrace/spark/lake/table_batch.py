@@ -306,7 +306,7 @@ def plan(
 ) -> tuple[Manifest, TableBatch]:
     """The manifest behind a batch, and what is to be done for it."""
     positions = {
-        f"tailrace.position.{source}": f"{state.file}:{state.offset}"
+        f"tailrace.position.{source}": str(state.position)
         for source, state in {**before.sources, **made.sources}.items()
     }
     batch = TableBatch(tables, staging, before, made.shards, positions)

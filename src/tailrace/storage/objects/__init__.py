@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.storage.objects.file import ObjectFile, object_file
@@ -34,9 +35,4 @@ _MODULES: Final = {
     "object_place": "place",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: files of this machine need none of them."""
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__: Final = lazy(__name__, _MODULES)
