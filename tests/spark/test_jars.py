@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+
 import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark import jars, settings
+from tailrace.spark.session import one_at_a_time
 
 
 def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):
@@ -21,3 +24,15 @@ def test_what_no_package_is_known_for(monkeypatch, name, version):
     monkeypatch.setattr(jars, "version", lambda _: version)
     with pytest.raises(PipelineError, match=f"no package of {name} .* PySpark {version[:3]}"):
         settings(name)
+
+
+def test_packages_are_fetched_by_one_session_at_a_time(tmp_path):
+    # Two that start at once with an empty folder both fail: Ivy has no lock of its own.
+    with (
+        one_at_a_time(str(tmp_path / "ivy")),
+        (tmp_path / "ivy/lock").open() as lock,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (tmp_path / "ivy/lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,7 @@ terminal, and for tests.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 import tempfile
@@ -64,7 +65,7 @@ def session(
     settings = _settings(cores, _log_settings(log_level)) | (conf or {})
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _environment():
+    with _environment(), one_at_a_time(settings.get("spark.jars.ivy")):
         try:
             return builder.getOrCreate()
         except PySparkException as error:
@@ -122,6 +123,19 @@ def _kept_settings(folder: Path, level: str, content: str) -> Path:
             file.write(content)
         Path(file.name).replace(path)
     return path
+
+
+@contextlib.contextmanager
+def one_at_a_time(packages: str | None) -> Iterator[None]:
+    """Two Sparks that fetch packages into one folder spoil them for each other: Ivy has no lock."""
+    if packages is None:
+        yield
+        return
+    folder = Path(packages)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
