@@ -268,7 +268,7 @@ def test_what_servers_refuse(run, worked, command, monkeypatch):
     """One line, status 2, what to do, and no password."""
     secret = url(worked, f"reader:{SECRET}")
     wrong = url(worked, f"reader:{SECRET}x")
-    nobody = url(worked, f"reader:{SECRET}").replace(str(worked.port), "1")
+    nobody = url(worked, f"reader:{SECRET}").replace(str(worked.port), "1") + "?retry=0"
     for arguments, message in (
         ([wrong], "1045"),
         ([nobody], "refused"),
