@@ -258,6 +258,7 @@ def _print(
 _NAMES = {
     "given": "column names from the schema given",
     "ddl": "column names from the DDL in the logs",
+    "server": "column names from the server's definition",
     "none": "no column names in the log, so they are c1, c2, ...; --schema FILE gives names",
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 from tailrace.columns import layout as k
 from tailrace.columns.blocks import Held, check_large
 from tailrace.columns.objects import batch_of_rows
-from tailrace.columns.walk import Array, Ranges, Walker
+from tailrace.columns.walk import Array, Ranges, UnnamedTable, Walker
 from tailrace.constants import (
     HEADER_SIZE,
     MAX_EVENT_SIZE,
@@ -43,6 +43,7 @@ from tailrace.events.payload import (
 )
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
+from tailrace.position import sequence
 from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, savepoint_of_rollback
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.table import TableDecoder
+    from tailrace.columns.walk import Unnamed
     from tailrace.events.base import Event
     from tailrace.rows.schema import TableSchema
     from tailrace.schema.catalogue import Catalogue
@@ -101,7 +103,8 @@ class LogDecoder(Walker):
     columns asked for (None: all). ``catalogue`` is what is known of tables before the log's own
     DDL, which it takes in. ``statements`` says what to do about rows that a statement changed and
     the log does not hold: ``error`` raises `StatementChange`, ``skip`` passes over them.
-    ``notice`` is told each table's schema as it is first met.
+    ``notice`` is told each table's schema as it is first met, ``unnamed`` (if any) of rows that are
+    not decoded, as nobody names their columns.
     """
 
     def __init__(
@@ -115,9 +118,16 @@ class LogDecoder(Walker):
         statements: Literal["error", "skip"] = "error",
         notice: Callable[[TableSchema], None] = lambda _schema: None,
         find_undone: Callable[[str], Ranges] = lambda _file: (),
+        unnamed: Unnamed | None = None,
     ) -> None:
         super().__init__(
-            source, wants=wants, columns=columns, catalogue=catalogue, verify=verify, notice=notice
+            source,
+            wants=wants,
+            columns=columns,
+            catalogue=catalogue,
+            verify=verify,
+            notice=notice,
+            unnamed=unnamed,
         )
         self._statements = statements
         self._find_undone = find_undone
@@ -370,8 +380,13 @@ class LogDecoder(Walker):
         frame[k.CURSOR] += len(raw)
 
     def _partial_rows(
-        self, event: RowsEvent, table: TableDecoder | LogError | None, first: int
+        self, event: RowsEvent, table: TableDecoder | UnnamedTable | LogError | None, first: int
     ) -> Iterator[pa.RecordBatch]:
+        if isinstance(table, UnnamedTable):
+            at = sequence(self._file_number, self._offset(), 0)
+            if self._unnamed is not None:
+                self._unnamed(table.table, at, at)
+            return
         if isinstance(table, LogError):
             raise copy(table).at(self.file, self._offset())
         if table is not None:

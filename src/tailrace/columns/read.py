@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.split import Inside, Split
+    from tailrace.columns.walk import Unnamed
     from tailrace.live.feed import Feed
     from tailrace.rows.schema import TableSchema
     from tailrace.selection import TableName
@@ -49,11 +50,13 @@ def read_split(
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
     also: Callable[[str, str], bool] = lambda _database, _table: True,
+    unnamed: Unnamed | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split; arguments and batches are those of `changes`.
 
     ``tables`` may be a filter that was made of both.
-    ``also`` is one more test that a database and a table have to pass.
+    ``also`` is one more test that a database and a table have to pass. With ``unnamed``, rows of
+    tables whose columns nobody names are told to it, and not decoded.
     """
     wanted = TableFilter.of(tables, exclude)
     decoder = LogDecoder(
@@ -64,6 +67,7 @@ def read_split(
         verify=verify_checksums,
         statements=statements,
         notice=notice,
+        unnamed=unnamed,
     )
     decoder.begin_file(split.file, split.undone)
     yield from _decode(decoder, split)

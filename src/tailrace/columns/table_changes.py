@@ -37,6 +37,8 @@ class TableChange:
     renamed: str | None = None
     began: int = 0
     """Where the statement's transaction begins in its file."""
+    columns: bool = True
+    """Whether it may have changed the table's columns or its key."""
 
     @property
     def offset(self) -> int:
@@ -51,7 +53,7 @@ def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
             if not effect.unless_exists:
                 yield TableChange(seq, "create", _text(effect.name))
         case AlterTable():
-            yield TableChange(seq, "alter", _text(effect.name))
+            yield TableChange(seq, "alter", _text(effect.name), columns=bool(effect.clauses))
             for clause in effect.clauses:
                 if isinstance(clause, RenameTable):
                     new = Name(clause.database or effect.name.database, clause.table)

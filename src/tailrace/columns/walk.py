@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -37,12 +38,12 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
-from tailrace.position import file_number
+from tailrace.position import file_number, sequence
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import Boundary, BoundaryParser, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
     import pyarrow as pa
 
@@ -69,8 +70,22 @@ def _words(rows: int, words: int) -> Array:
     return Pages(8 * rows * words).array().view(np.int64).reshape(rows, words)
 
 
+@dataclass(frozen=True, slots=True)
+class UnnamedTable:
+    """A table whose columns nobody names, and whose rows are not decoded."""
+
+    table: TableSchema
+
+
+Unnamed = Callable[["TableSchema", int, int], None]
+"""Told of rows that were not decoded: their table, the least and about the greatest ``_seq``."""
+
+
 class Walker(ABC):
-    """Walks over blocks of events and decodes the rows that were planned, table by table."""
+    """Walks over blocks of events and decodes the rows that were planned, table by table.
+
+    With ``unnamed``, rows of tables whose columns nobody names are told to it, and not decoded.
+    """
 
     def __init__(
         self,
@@ -82,8 +97,10 @@ class Walker(ABC):
         verify: bool = True,
         notice: Callable[[TableSchema], None] = lambda _schema: None,
         plan: Callable[[Column], Plan] = plan_of,
+        unnamed: Unnamed | None = None,
     ) -> None:
         self.source = source
+        self._unnamed = unnamed
         self.catalogue = catalogue or Catalogue()
         self.context = DecodeContext()
         self._wants = wants
@@ -94,7 +111,7 @@ class Walker(ABC):
         self._undone: Ranges | None = None
         self._pool = Pool()
         self._known = KnownTableMaps()
-        self._tables: list[TableDecoder | LogError | None] = []
+        self._tables: list[TableDecoder | UnnamedTable | LogError | None] = []
         self._table_maps: list[TableMapEvent] = []
         self._ignored: list[TableMapEvent] = []
         self._unresolved: dict[int, LogError] = {}
@@ -457,13 +474,17 @@ class Walker(ABC):
         self._slots[slot, k.S_UNKNOWN] = schema is None
         return slot
 
-    def _table_decoder(self, schema: TableSchema | None) -> TableDecoder | LogError | None:
+    def _table_decoder(
+        self, schema: TableSchema | None
+    ) -> TableDecoder | UnnamedTable | LogError | None:
         """What decodes a table's rows; the error that they are where it has columns that nobody
         can decode.
         """
         if schema is None:
             return None
         self._notice(schema)
+        if self._unnamed is not None and schema.names_from == "none" and schema.columns:
+            return UnnamedTable(schema)
         try:
             return TableDecoder(schema, self.source, self._pool, self._columns, self._plan_of)
         except LogError as error:
@@ -572,8 +593,18 @@ class Walker(ABC):
                 error.message = f"{name}: {error.message}"
                 raise error.at(self.file, int(self._entries[entry, k.E_POSITION])) from None
             return
-        while entry >= 0 and isinstance(table, LogError):
+        while entry >= 0 and table is not None:
             row = self._entries[entry]
             if row[k.E_ROWS] < row[k.E_END] or row[k.E_OP] & k.BARE:
-                raise copy(table).at(self.file, int(row[k.E_POSITION]))
+                if isinstance(table, LogError):
+                    raise copy(table).at(self.file, int(row[k.E_POSITION]))
+                self._leave_out(table, row, self._entries[slots[slot, k.S_TAIL]])
+                return
             entry = int(row[k.E_NEXT])
+
+    def _leave_out(self, table: UnnamedTable, first: Array, last: Array) -> None:
+        """Tell of rows that are not decoded, by their first and last entry."""
+        if self._unnamed is not None:
+            offsets = (int(each[k.E_POSITION]) for each in (first, last))
+            places = [sequence(self._file_number, offset, 0) for offset in offsets]
+            self._unnamed(table.table, places[0], places[1])

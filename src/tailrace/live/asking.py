@@ -1,22 +1,29 @@
-"""A connection to a server for plain statements: what tables it has, and what foreign keys."""
+"""A connection to a server for plain statements: its tables, their definitions and foreign keys."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import AccessDenied, ConnectionLost, ServerError
+from tailrace.errors import AccessDenied, ConnectionLost, SchemaError, ServerError
 from tailrace.live.answers import Answer
 from tailrace.live.connect import connect
 from tailrace.live.driver import err
-from tailrace.live.refusals import refusal
+from tailrace.live.identity import Identity
+from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
+from tailrace.live.session import Session
+from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
+from tailrace.schema.given import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
+    from tailrace.position import Position
+    from tailrace.schema.tables import TableState
     from tailrace.selection import TableFilter, TableName
 
 _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
@@ -69,6 +76,57 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
         rows: Any = cursor.fetchall()
     found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
     return {(found.text(0, row), found.text(1, row)) for row in range(len(found))}
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What a server said of tables: their definitions, or why there are none.
+
+    All that they have in them is in its log before ``end``. Without ``end`` there are none.
+    """
+
+    tables: Mapping[TableName, TableState]
+    reasons: Mapping[TableName, str]
+    end: Position | None = None
+
+
+def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions:
+    """The definitions that tables have on the first host now. Raises what connecting raises."""
+    found: dict[TableName, TableState] = {}
+    reasons: dict[TableName, str] = {}
+    with Session.open(source, source.hosts[0], Identity()) as session:
+        _print_in_full(session)
+        for table in tables:
+            try:
+                found[table] = _definition(session, table)
+            except (ServerError, SchemaError) as error:
+                reasons[table] = printable(first_line(error))
+        try:
+            end = session.end()  # after the definitions: a statement that is in one is before it
+        except ServerError as error:
+            return Definitions({}, dict.fromkeys(tables, printable(first_line(error))))
+    return Definitions(found, reasons, end)
+
+
+def _print_in_full(session: Session) -> None:
+    """Let SHOW CREATE TABLE print what our parser reads, and all columns that are logged."""
+    session.query("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+    try:
+        session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    except ServerError as error:  # MariaDB has no such columns, nor has MySQL before 8.0.30
+        if error.code != UNKNOWN_VARIABLE:
+            raise
+
+
+def _definition(session: Session, table: TableName) -> TableState:
+    sql = f"SHOW CREATE TABLE {_quoted(table)}"
+    created = session.ask(sql, 2, needs="SELECT").text(1)
+    (state,) = parse(created, session.flavour)
+    return replace(state, definition=replace(state.definition, database=table[0]))
+
+
+def _quoted(table: TableName) -> str:
+    return ".".join("`{}`".format(part.replace("`", "``")) for part in table)
 
 
 def unlogged_cascades(
@@ -145,10 +203,9 @@ def _is_known(connection: ServerConnection, table: TableName) -> bool:
 
 def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool | None:
     """Whether some rows were got; None where the user must not read the table."""
-    database, name = (part.replace("`", "``") for part in table)
     try:
         with connection.cursor() as cursor:
-            return bool(cursor.execute(f"SELECT 1 FROM `{database}`.`{name}` LIMIT {rows}"))  # noqa: S608
+            return bool(cursor.execute(f"SELECT 1 FROM {_quoted(table)} LIMIT {rows}"))  # noqa: S608
     except err.MySQLError as error:
         own = _own(error, connection.name)
         if isinstance(own, AccessDenied):

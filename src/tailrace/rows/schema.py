@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.table_map import TableLayout, TableMapEvent
 
-NamesFrom = Literal["log", "given", "ddl", "none"]
+NamesFrom = Literal["log", "given", "ddl", "server", "none"]
+DefinedBy = Literal["given", "ddl", "server"]
+"""Who gave a definition: the user, a statement in the log, or the server when it was asked."""
+_CALLED: Final[dict[DefinedBy, str]] = {
+    "given": "the schema given",
+    "ddl": "the DDL in the log",
+    "server": "the server's definition",
+}
 
 
 class Logical(StrEnum):
@@ -158,7 +165,7 @@ class TableSchema:
         table_map: TableMapEvent | TableLayout,
         flavour: Flavour,
         definition: TableDefinition | None = None,
-        definition_source: Literal["given", "ddl"] = "given",
+        definition_source: DefinedBy = "given",
     ) -> TableSchema:
         """Put together what the log says and, where it is silent, what the definition says.
 
@@ -168,8 +175,7 @@ class TableSchema:
         where = f"{table_map.database}.{table_map.table}"
         given: list[ColumnDefinition | None] = [None] * len(specs)
         if definition is not None:
-            source = "the schema given" if definition_source == "given" else "the DDL in the log"
-            given[:] = _match(specs, definition, flavour, where, source)
+            given[:] = _match(specs, definition, flavour, where, _CALLED[definition_source])
         columns = tuple(
             _column(index, spec, known, where)
             for index, (spec, known) in enumerate(zip(specs, given, strict=True))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
+from tailrace.position import Position
 from tailrace.rows.schema import TableDefinition, TableSchema
 from tailrace.schema.classify import classify
 from tailrace.schema.tokens import SqlMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
@@ -34,6 +36,14 @@ Key = tuple[str, str]
 _MISFIT = "what the DDL in these logs says does not fit it"
 
 
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A table as its server had it when it was asked: when its log ended at ``end``."""
+
+    state: TableState
+    end: Position
+
+
 @dataclass(frozen=True)
 class Contents:
     """All that a `Catalogue` holds: definitions, and what is told of tables without one."""
@@ -45,6 +55,7 @@ class Contents:
     temporary: frozenset[Key]
     whole: frozenset[Key] = frozenset()
     from_first: bool = False
+    learned: tuple[Learned, ...] = ()
 
 
 class Catalogue:
@@ -52,7 +63,8 @@ class Catalogue:
 
     It holds the user's definitions (`given`), which win, and those of the DDL that it is shown, in
     the log's order, by `apply` or `apply_event`. A table whose definition cannot be told is
-    *unknown*, with the reason. Names of databases and tables compare as written. It pickles, and
+    *unknown*, with the reason. What a server was asked for (`learn`) stands in where neither fits.
+    Names of databases and tables compare as written. It pickles, and
     `copy` is cheap: definitions are shared and never changed in place.
 
     A table is *whole* where it was seen to be without rows, created or emptied by a statement: all
@@ -69,6 +81,7 @@ class Catalogue:
         self._databases: dict[str, int | None] = {}
         self._temporary: set[Key] = set()
         self._whole: set[Key] = set()
+        self._learned: dict[Key, Learned] = {}
 
     def copy(self) -> Self:
         """A catalogue of its own, as this one is now."""
@@ -88,6 +101,7 @@ class Catalogue:
             frozenset(self._temporary),
             self.whole(),
             self.from_first,
+            tuple(each for _, each in sorted(self._learned.items(), key=_by_key)),
         )
 
     @classmethod
@@ -101,6 +115,8 @@ class Catalogue:
         made._databases.update(contents.databases)
         made._temporary.update(contents.temporary)
         made._whole.update(contents.whole)
+        for each in contents.learned:
+            made.learn(each)
         return made
 
     def given(self, definitions: Iterable[TableDefinition | TableState]) -> None:
@@ -114,6 +130,36 @@ class Catalogue:
             state = item if isinstance(item, TableState) else TableState(item)
             definition = state.definition
             self._given[definition.database, definition.table] = state
+
+    def learn(self, learned: Learned) -> None:
+        """A table's definition as its server has it.
+
+        It serves where neither the user's nor the log's fits. Statements that come before it was
+        asked for are in it already; the first one after makes it as good as one of the log's.
+        """
+        definition = learned.state.definition
+        self._learned[definition.database, definition.table] = learned
+
+    def without_learned(self, tables: Collection[Key]) -> Self:
+        """A copy that does not know what servers said of these tables."""
+        contents = self.contents()
+        learned = tuple(
+            each
+            for each in contents.learned
+            if (each.state.definition.database, each.state.definition.table) not in tables
+        )
+        return self.of(replace(contents, learned=learned))
+
+    def take_over(self, other: Catalogue, but: Collection[Key] = ()) -> None:
+        """Know what another catalogue, of the same place in the same log, knows besides.
+
+        What it knows of the tables in ``but`` is left out.
+        """
+        self._tables |= {key: each for key, each in other._tables.items() if key not in but}
+        self._given |= {key: each for key, each in other._given.items() if key not in but}
+        self._learned |= {key: each for key, each in other._learned.items() if key not in but}
+        for key in self._tables:
+            self._unknown.pop(key, None)
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -153,13 +199,20 @@ class Catalogue:
         are does not depend on which rows were read before. Raises `SchemaError` where a definition
         of the user's cannot be it.
         """
-        definition = self.fitting(table_map)
         source = self.source_of(table_map.database, table_map.table)
-        try:
-            return TableSchema.resolve(table_map, flavour, definition, source or "ddl")
-        except SchemaError:
-            if source != "ddl":
-                raise
+        if source is not None:
+            definition = self.fitting(table_map)
+            try:
+                return TableSchema.resolve(table_map, flavour, definition, source)
+            except SchemaError:
+                if source != "ddl":
+                    raise
+        learned = self._learned.get((table_map.database, table_map.table))
+        if learned is not None:
+            from tailrace.schema.logged import resolved  # noqa: PLC0415 - only where one is
+
+            with suppress(SchemaError):
+                return resolved(learned.state, table_map, flavour)
         return TableSchema.resolve(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
@@ -172,6 +225,8 @@ class Catalogue:
                 return f"{name}: column names from the schema given"
             case "ddl":
                 return f"{name}: column names from the DDL in the logs"
+            case "server":
+                return f"{name}: column names from the server's definition"
             case _:
                 reason = self.reason_unknown(schema.database, schema.table) or _MISFIT
                 last = len(schema.columns)
@@ -233,9 +288,18 @@ class Catalogue:
         if classify(event.sql).changes_schema:
             from tailrace.schema.session import Session  # noqa: PLC0415 - as above
 
+            if self._learned and event.file is not None and event.offset is not None:
+                self._settle(Position(event.file, event.offset))
             session, sql = Session.of_event(event, flavour)
             if session is not None:
                 self._apply(sql, event.database, session)
+
+    def _settle(self, at: Position) -> None:
+        """What was learned before a place is what the statements from there on change."""
+        for key, learned in list(self._learned.items()):
+            if not at < learned.end:
+                del self._learned[key]
+                self._put(key, learned.state)
 
     def forget(self, database: str, table: str, reason: str) -> None:
         """Make a table unknown, with the reason."""
@@ -405,7 +469,7 @@ class Catalogue:
             self.forget(*key, f"a statement was not understood: {effect.reason}")
 
 
-def _by_key(item: tuple[Key, TableState]) -> Key:
+def _by_key(item: tuple[Key, object]) -> Key:
     return item[0]
 
 

@@ -9,9 +9,11 @@
                                    "on_delete": "CASCADE", "name": "orders_ibfk_1"}]}],
      "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
      "databases": {"shop": 45}, "temporary": [["shop", "scratch"]],
-     "whole": [["shop", ""], ["shop", "orders"]], "from_first": true}
+     "whole": [["shop", ""], ["shop", "orders"]], "from_first": true,
+     "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}]}
 
-Version 1 had no ``whole``: the tables with a definition are taken to be.
+Version 1 had no ``whole``: the tables with a definition are taken to be. ``learned`` is what the
+server was asked for, and where its log ended then.
 
 Columns stand in the order of their positions. Members that have their default (see the classes)
 are left out, and so are empty lists. Version 1 had no foreign keys. What is read is checked member
@@ -23,9 +25,10 @@ from __future__ import annotations
 import reprlib
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import SchemaError
+from tailrace.errors import SchemaError, UsageError
+from tailrace.position import Position
 from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
-from tailrace.schema.catalogue import Catalogue, Contents
+from tailrace.schema.catalogue import Catalogue, Contents, Learned
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.tables import TableState
 
@@ -57,6 +60,9 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
             temporary=[list(key) for key in sorted(contents.temporary)],
             whole=[list(key) for key in sorted(contents.whole)],
             from_first=contents.from_first,
+            learned=[
+                {"end": str(each.end), "table": _table(each.state)} for each in contents.learned
+            ],
         ),
     }
 
@@ -85,6 +91,7 @@ def from_json(value: Any) -> Catalogue:
             frozenset(found.get("temporary", ())),
             whole,
             found.get("from_first", False),
+            found.get("learned", ()),
         )
     )
 
@@ -237,6 +244,15 @@ def _unknown_of(value: Any, where: str) -> dict[str, Any]:
     return _members(value, dict.fromkeys(names, _text), where, needs=names)
 
 
+def _learned_of(value: Any, where: str) -> Learned:
+    members: _Read = {"end": _text, "table": _table_of}
+    found = _members(value, members, where, needs=members)
+    try:
+        return Learned(found["table"], Position.parse(found["end"]))
+    except UsageError:
+        raise _wrong(f"{where}.end", "a position", found["end"]) from None
+
+
 _COLUMN: Final[_Read] = {
     "name": _text,
     "type": _text,
@@ -278,4 +294,5 @@ _CATALOGUE: Final[_Read] = {
     "temporary": _list(_key),
     "whole": _list(_key),
     "from_first": _flag,
+    "learned": _list(_learned_of),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.complete import statuses
 from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
@@ -20,11 +21,13 @@ from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.resume import state_after
 from tailrace.spark.report import report_of
 from tailrace.spark.splits import SplitJob, write_tables
+from tailrace.spark.unnamed import Missing, missing_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
+    from tailrace.schema.catalogue import Catalogue
     from tailrace.selection import TableName
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.status import Status
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport
+    from tailrace.spark.splits import Written
     from tailrace.spark.tasks import Report
+    from tailrace.spark.unnamed import Answer
     from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
     from tailrace.storage import LogSeries
@@ -68,6 +73,8 @@ class Again:
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
     from nothing. What needs rows of ``strangers``, by table's name, fails. The tables are taken to
     the position ``reached``, from which on they are still set aside; where it is empty, to the end.
+    ``answers`` are what their server was asked for, and ``known`` is what is known of tables with
+    these where the file begins up to which the lake has the source.
     """
 
     keys: frozenset[str] | None = None
@@ -76,6 +83,8 @@ class Again:
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
     reached: str = ""
+    answers: Mapping[TableName, Answer] = field(default_factory=dict)
+    known: Catalogue | None = None
 
     def has(self, key: str) -> bool:
         """Whether the batch works on a table."""
@@ -87,6 +96,7 @@ class Again:
 
 
 _ALL: Final = Again()
+_NOTHING_MISSING: Final = Missing()
 
 
 class Batches:
@@ -94,7 +104,9 @@ class Batches:
 
     ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
     ``patches`` are other limits of merge-on-read than the usual ones, where that is the mode.
-    ``wanted`` and ``complete`` look at the tables of a new lake.
+    ``wanted`` and ``complete`` look at the tables of a new lake. ``servers`` are the sources that
+    can be asked for columns which the log does not name: their tables have no rows without names
+    (`tailrace.spark.unnamed`).
     """
 
     def __init__(
@@ -106,7 +118,11 @@ class Batches:
         patches: Patches | None = None,
         wanted: WantedTables | None = None,
         complete: CompleteTables | None = None,
+        servers: Collection[str] = (),
     ) -> None:
+        self.offers: dict[TableName, Answer] = {}
+        """What the log last read tells of tables that are still without names."""
+        self._servers = servers
         self._store = store
         self._options = options
         self._workers = workers
@@ -205,6 +221,9 @@ class Batches:
             )
             if state is not None:
                 states[name] = state
+        if again.known is not None:
+            (name,) = taken
+            states[name] = self._knowing(name, again.known, asides)
         return Made(
             {
                 key: found
@@ -223,6 +242,14 @@ class Batches:
             asides=asides,
             anew=again.anew - asides.tables.keys(),
         )
+
+    def _knowing(self, source: str, known: Catalogue, asides: Asides) -> SourceState:
+        """How far the lake has a source, with what was learned of tables that were taken up."""
+        state = self._store.manifest.sources[source]
+        catalogue = from_json(state.tables)
+        still = {(one.database, one.table) for one in asides.tables.values()}
+        catalogue.take_over(known, but=still)
+        return replace(state, tables=to_json(catalogue))
 
     def _incomplete(self, taken: Mapping[str, Taken], made: Made) -> dict[str, Status | None]:
         """The tables that become incomplete by what was taken, or are so no more."""
@@ -314,6 +341,7 @@ class Batches:
                 *(split, tables, options.statements, folder, shards),
                 skip=unread[source],
                 only=again.names,
+                named=source in self._servers,
             )
             for source, each in taken.items()
             for split in each.splits
@@ -330,19 +358,63 @@ class Batches:
         self._tell("read", total, total)
         if asked is not None:
             asked.read(_tables_of(taken.values()).union(*(each.met for each in results)))
+        parts, missing = self._named(taken, jobs, results, again)
         files: dict[str, list[ChangeFile]] = {}
-        for written in results:
+        for _, written in parts:
             for file in sorted(written.files, key=lambda each: each.first):
                 files.setdefault(self._key(file.source, file.name), []).append(file)
-        for job, written in zip(jobs, results, strict=True):
+        for source, written in parts:
             for (database, table), cause in written.failed:
-                source = job.split.source
                 key = self._key(source, f"{database}.{table}")
                 files.pop(key, None)
                 if again.has(key):
                     asides.fail(key, database, table, source, cause, all=True)
+        for source, found in missing.items():
+            for (database, table), cause in found.failed.items():
+                key = self._key(source, f"{database}.{table}")
+                files.pop(key, None)
+                if again.has(key) and key not in asides.tables:
+                    asides.fail(key, database, table, source, cause, all=True)
         _check_tables(self._store.manifest, files)
         return files
+
+    def _named(
+        self,
+        taken: Mapping[str, Taken],
+        jobs: Sequence[SplitJob],
+        results: Sequence[Written],
+        again: Again,
+    ) -> tuple[list[tuple[str, Written]], dict[str, Missing]]:
+        """What was read, by source, with rows that are taken without names; and what is missing.
+
+        What later rows tell of the missing names is in `offers`.
+        """
+        missing: dict[str, Missing] = {}
+        self.offers = {}
+        for source in taken.keys() & set(self._servers):
+            own = [
+                each for each in zip(jobs, results, strict=True) if each[0].split.source == source
+            ]
+            missing[source] = found = missing_names(taken[source].splits, own, again.answers)
+            self.offers |= found.offers
+        more = []
+        for job in jobs:
+            found = missing.get(job.split.source, _NOTHING_MISSING)
+            if found.bare:
+                known = job.split.catalogue.without_learned(found.forget)
+                split = replace(job.split, catalogue=known)
+                more.append(replace(job, split=split, only=frozenset(found.bare), named=False))
+        parts = [
+            (job.split.source, _without(each, missing.get(job.split.source, _NOTHING_MISSING).bare))
+            for job, each in zip(jobs, results, strict=True)
+        ]
+        if not more:
+            return parts, missing
+        total = sum(job.split.end - job.split.start for job in more)
+        staging = self._store.staging / "read-bare"
+        bare = self._workers.run(write_tables, more, staging, lambda _done: None, total)
+        parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
+        return parts, missing
 
     def _changes(
         self,
@@ -497,6 +569,13 @@ class _Laps:
         now = time.perf_counter()
         self.seconds[phase] = now - self._clock
         self._clock = now
+
+
+def _without(written: Written, tables: Collection[TableName]) -> Written:
+    """A split's files but for those of tables."""
+    files = [each for each in written.files if (each.database, each.table) not in tables]
+    failed = tuple(each for each in written.failed if each[0] not in tables)
+    return written._replace(files=files, failed=failed)
 
 
 def _tables_of(taken: Iterable[Taken]) -> set[TableName]:

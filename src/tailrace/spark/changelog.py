@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from tailrace.spark.present import unlogged_columns
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.rows.schema import Column, TableSchema
 
 ROW_GROUP_ROWS: Final = 1 << 17
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -77,6 +77,26 @@ class ChangeFile:
         return f"{self.database}.{self.table}"
 
 
+@dataclass(frozen=True)
+class Unnamed:
+    """Rows of a table whose columns nobody names: their least and greatest ``_seq``.
+
+    ``columns`` are those of the first: name, type and metadata of each.
+    """
+
+    first: int
+    last: int
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The first rows of a table whose columns the log names: their ``_seq``, and the table."""
+
+    first: int
+    table: TableSchema
+
+
 @dataclass
 class _Open:
     """A table whose rows are being written; ``file`` is None until its first row group."""
@@ -101,7 +121,8 @@ class ChangelogFiles:
     """Takes the batches of a split in log order; `finish` gives what was written.
 
     The files go to ``folder``, which must exist. With ``source`` they have a column ``_source``
-    of that value. Raises `PipelineError` where writing fails.
+    of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns.
+    Raises `PipelineError` where writing fails.
     """
 
     def __init__(
@@ -109,6 +130,7 @@ class ChangelogFiles:
         folder: Path,
         *,
         source: str | None = None,
+        named: bool = False,
         group_rows: int = ROW_GROUP_ROWS,
         group_bytes: int = ROW_GROUP_BYTES,
         kept_bytes: int = KEPT_BYTES,
@@ -116,6 +138,7 @@ class ChangelogFiles:
     ) -> None:
         self._folder = folder
         self._source = source
+        self._named = named
         self._group_rows = group_rows
         self._group_bytes = group_bytes
         self._kept_limit = kept_bytes
@@ -125,18 +148,27 @@ class ChangelogFiles:
         self._done: list[ChangeFile] = []
         self._files = 0
         self._blobs: dict[tuple[str, str], frozenset[str]] = {}
+        self._met: dict[tuple[str, str], list[TableSchema]] = {}
+        self.unnamed: dict[tuple[str, str], Unnamed] = {}
+        """The tables of which rows were left out (`leave_out`)."""
+        self.by_log: dict[tuple[str, str], Named] = {}
+        """The tables whose columns the log names."""
 
     def meet(self, table: TableSchema) -> None:
         """Take note of a table's columns before its first batch comes."""
         blobs = {column.name for column in table.columns if column.type in _BLOBS}
         name = table.database, table.table
         self._blobs[name] = self._blobs.get(name, frozenset()) | blobs
+        if self._named:
+            self._met.setdefault(name, []).append(table)
 
     def add(self, batch: pa.RecordBatch, seconds: float = 0.0) -> None:
         """Take one table's next changes; ``seconds`` is what it took to decode them."""
         if not batch.num_rows:
             return
         name = _names(batch)
+        if self._named:
+            self._note_names(name, batch)
         table = self._tables.get(name)
         if table is not None and not table.schema.equals(batch.schema, check_metadata=True):
             self._close(name)
@@ -155,6 +187,22 @@ class ChangelogFiles:
         while self._kept > self._kept_limit:
             self._write(max(self._tables.values(), key=lambda each: each.kept_bytes))
         self._limit_open()
+
+    def leave_out(self, table: TableSchema, first: int, last: int) -> None:
+        """Take note of rows that are not decoded, with about their least and greatest ``_seq``."""
+        name = table.database, table.table
+        known = self.unnamed.get(name) or Unnamed(first, last, table.columns)
+        self.unnamed[name] = replace(known, last=max(last, known.last))
+
+    def _note_names(self, name: tuple[str, str], batch: pa.RecordBatch) -> None:
+        """Keep the first table of its name whose columns the log names."""
+        if batch.schema.metadata[b"tailrace.names"] != b"log" or name in self.by_log:
+            return
+        columns = batch.schema.field("after").type.names
+        first = int(pc.min(batch.column("_seq")).as_py())
+        for met in self._met.get(name, ()):
+            if met.names_from == "log" and [one.name for one in met.columns] == columns:
+                self.by_log[name] = Named(first, met)
 
     def finish(self) -> list[ChangeFile]:
         """Write what is kept and close all files; in the order in which they were closed."""

@@ -61,10 +61,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a table's work could not be done; ``origins`` are tables, set aside, that it needs."""
+    """Why a table's work could not be done; ``origins`` are tables, set aside, that it needs.
+
+    ``unnamed``: its server is still to be asked for its columns.
+    """
 
     reason: str
     origins: tuple[str, ...] = ()
+    unnamed: bool = False
 
 
 def of_one_table(error: BaseException) -> bool:

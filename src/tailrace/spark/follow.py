@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LakeChanged
 from tailrace.spark.memory import Tidy
 from tailrace.spark.report import Moment, SourceMoment, Totals, report_of
+from tailrace.spark.retry import take_up_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
+    from tailrace.spark.unnamed import AskedNames
 
 BATCH_BYTES: Final = 256 << 20
 """Bytes of log that a batch takes at most, of all sources: so a backlog is worked off in steps."""
@@ -41,6 +43,8 @@ class Follower:
         sources: Sources,
         batches: Batches,
         cascades: Cascades,
+        names: AskedNames,
+        tell: Callable[[str, int, int], None],
         *,
         trigger: float,
         most: int = BATCH_BYTES,
@@ -51,6 +55,8 @@ class Follower:
         self._sources = sources
         self._batches = batches
         self._cascades = cascades
+        self._names = names
+        self._progress = tell
         self._trigger = trigger
         self._most = most
         self._stop = stop or threading.Event()
@@ -71,8 +77,8 @@ class Follower:
             self._cascades.look(sources.inflows.values())
             report = self._batch()
             seconds = time.monotonic() - begun
-            if report is not None:  # what came while it was made is not in the lake
-                sources.look(store, self._most)
+            if self._take_up_named() or report is not None:
+                sources.look(store, self._most)  # what came while it was made is not in the lake
             self._tell(report, seconds)
             tidy()
             if not any(inflow.waiting for inflow in sources.inflows.values()):
@@ -95,6 +101,20 @@ class Follower:
         self._count += 1
         self._totals.add(report)
         return report
+
+    def _take_up_named(self) -> bool:
+        """Whether tables were taken up whose server was asked for their columns."""
+        if self._left:
+            return False
+        try:
+            reports = take_up_named(
+                self._store, self._sources, self._batches, self._names, self._progress
+            )
+        except LakeChanged:  # at the next trigger
+            return False
+        for each in reports:
+            self._totals.add(each)
+        return bool(reports)
 
     def _take(self) -> dict[str, Taken]:
         """An equal share of each source that has something."""

@@ -22,10 +22,11 @@ from tailrace.spark.server_start import check_begin
 from tailrace.storage.encryption.mysql import read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tailrace.columns import Split
     from tailrace.rows.schema import TableDefinition
+    from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile, LogSeries
 
@@ -48,8 +49,9 @@ class Inflow:
     """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
 
     ``state`` is how far the lake has it (None: not yet begun), ``given`` definitions of tables of
-    the user's. ``begin`` is where a lake that has nothing of it begins, None: with its first file.
-    With ``hold`` nothing is given that stands behind an undecided XA transaction.
+    the user's, ``learned`` what servers say of others. ``begin`` is where a lake that has nothing
+    of it begins, None: with its first file. With ``hold`` nothing is given that stands behind an
+    undecided XA transaction.
     Raises what `resume` raises.
     """
 
@@ -61,6 +63,7 @@ class Inflow:
         *,
         hold: bool,
         begin: Position | None = None,
+        learned: Iterable[Learned] = (),
     ) -> None:
         self.name = series.name
         self._state = state
@@ -73,6 +76,9 @@ class Inflow:
         else:
             _, after, catalogue = resume(series, state)
         catalogue.given(given)
+        for each in learned:
+            catalogue.learn(each)
+        self._first_known = catalogue
         self._begun: SourceState | None = None
         if begin is not None:
             (log,) = (log for log in series.files if log.name == begin.file)
@@ -82,6 +88,11 @@ class Inflow:
             self._begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(catalogue, after, hold=hold)
         self._waiting: deque[Split] = deque()
+
+    @property
+    def first_known(self) -> Catalogue:
+        """What is known of tables where the first file begins; not to be changed."""
+        return self._first_known
 
     @property
     def catalogue(self) -> Catalogue:

@@ -25,10 +25,11 @@ from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.lake.resume import grown
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
-from tailrace.spark.report import report_of
-from tailrace.spark.retry import take_up
+from tailrace.spark.report import Totals, report_of
+from tailrace.spark.retry import take_up, take_up_named
 from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
+from tailrace.spark.unnamed import AskedNames
 from tailrace.spark.wanted import WantedTables
 from tailrace.spark.workers import Workers
 
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport, Moment
+    from tailrace.spark.servers import ServerLogs
     from tailrace.storage.keyring.base import Keyring
 
     Progress = Callable[[str, int, int], None]
 
 TRIGGER_SECONDS: Final = 10.0
+_ROUNDS: Final = 2
+"""Batches of a run that does not follow: the second where the log went on as a server was asked."""
 _WORTH_A_START: Final = 1 << 20
 """Bytes of new log from which on Spark is started before it is known what is in them."""
 
@@ -101,6 +105,10 @@ def mirror(
     the others go on (`tailrace.spark.failure` says what is one table's failure). The report names
     it and the reason, at every run. ``retry_tables`` are patterns of such tables that are taken up
     again first, by reading the log from there on: one that fails again stays set aside.
+
+    Where the log of a server does not name a table's columns, and its CREATE TABLE was not read,
+    the server is asked for its definition (`tailrace.spark.unnamed`); rows that it does not fit set
+    the table aside.
 
     A table is incomplete whose CREATE TABLE is not in the log that is read: rows from before it may
     be missing (`tailrace.spark.complete`). A new lake begins with such tables only where
@@ -159,18 +167,24 @@ def mirror(
                 follow=follow,
                 notice=say,
             )
-        batches = Batches(store, options, workers, tell, wanted=wanted, complete=complete)
+        named = inputs.named(store)
+        batches = Batches(
+            store, options, workers, tell, wanted=wanted, complete=complete, servers=set(named)
+        )
+        names = AskedNames(named, say)
         if retry_tables is not None:
             take_up(store, inputs, batches, retry_tables, tell)
-        cascades = Cascades(inputs.named(store), options, say)
+        cascades = Cascades(named, options, say)
         if not follow:
-            return _once(store, inputs, batches, workers, progress, cascades)
+            return _once(store, inputs, batches, workers, progress, cascades, names)
         compile_all(say=lambda text: tell(text, 0, 1))
         follower = Follower(
             store,
             inputs,
             batches,
             cascades,
+            names,
+            tell,
             trigger=trigger,
             most=batch_bytes,
             stop=stop,
@@ -199,8 +213,32 @@ def _once(
     workers: Workers,
     progress: Progress | None,
     cascades: Cascades,
+    names: AskedNames,
 ) -> MirrorReport:
-    """One batch of all that is new."""
+    """One batch of all that is new; and of what comes until servers were asked for names."""
+    totals = Totals()
+    held: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        report, logs = _round(store, inputs, batches, workers, progress, cascades)
+        totals.add(report)
+        held = {name: str(each.held) for name, each in inputs.inflows.items() if each.held} or held
+        for taken_up in take_up_named(store, inputs, batches, names, progress or _quiet):
+            totals.add(taken_up)
+        if not names.waits(store.manifest):
+            break
+    inputs.keep_from(store, logs)
+    return replace(totals.report(report), held=held, cascades=cascades.known)
+
+
+def _round(
+    store: LakeStore,
+    inputs: Sources,
+    batches: Batches,
+    workers: Workers,
+    progress: Progress | None,
+    cascades: Cascades,
+) -> tuple[MirrorReport, list[ServerLogs]]:
+    """A batch of all that is new, and the servers' logs that it was received into."""
     tell = progress or _quiet
     clock = time.perf_counter()
     logs = inputs.receive(store, progress)
@@ -222,14 +260,7 @@ def _once(
         report = batches.run(taken, {"start": time.perf_counter() - clock})
     else:
         report = report_of(store.manifest, {}, {}, {}, 0, {})
-    for each in logs:
-        each.keep_from(store.manifest.sources.get(each.name))
-    held = {name: each.held for name, each in inputs.inflows.items()}
-    return replace(
-        report,
-        held={name: str(at) for name, at in held.items() if at is not None},
-        cascades=cascades.known,
-    )
+    return report, logs
 
 
 def _no_notice(text: str) -> None:

@@ -23,7 +23,8 @@ class TableReport:
     ``changes`` counts the run's new changes by operation, ``rows`` the rows that the table has now
     (None where it has no current state and no history: ``refused`` says why, or it was dropped).
     ``size`` is the bytes of all its files, ``seconds`` the tasks' time for it in this run,
-    ``names`` where column names came from, if not all from the log (``given``, ``ddl``, ``none``).
+    ``names`` where column names came from, if not all from the log (``given``, ``ddl``,
+    ``server``, ``none``).
     ``notes`` are sentences that a reader of the table should know. ``states`` say why it is not its
     source's table, where it is set aside or incomplete (`tailrace.spark.lake.status`).
     """

@@ -11,12 +11,14 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, file_number, sequence
 from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
+from tailrace.spark.current.build import table_changes
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
@@ -29,13 +31,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.selection import TableName
     from tailrace.spark.batch import Batches
     from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.lake.status import Status
+    from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
+    from tailrace.spark.unnamed import Answer, AskedNames
 
     Progress = Callable[[str, int, int], None]
+
+
+NO_ANSWERS: Final[Mapping[TableName, Answer]] = {}
+
+
+class LogGone(PipelineError):
+    """The log that a table needs is not there any more."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +73,58 @@ def take_up(
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
     table that is set aside is named, `PipelineError` where the log is no longer there.
     """
-    for group in _groups(store.manifest, TableFilter.of(tables)):
-        _Retry(store, sources, batches, group, progress).run()
-
-
-def _groups(manifest: Manifest, wanted: TableFilter) -> list[_Group]:
-    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
-    asides = {
-        key: status
-        for key, state in manifest.tables.items()
-        if (status := state.set_aside) is not None
-    }
+    manifest, wanted = store.manifest, TableFilter.of(tables)
+    asides = _asides(manifest)
     chosen = {
         key for key in asides if wanted(manifest.tables[key].database, manifest.tables[key].table)
     }
     if not chosen:
         there = ", ".join(sorted(asides)) or "none"
         raise UsageError(f"no table that is set aside is called so; these are: {there}")
+    for group in _groups(manifest, chosen):
+        _Retry(store, sources, batches, group, progress).run()
+
+
+def take_up_named(
+    store: LakeStore, sources: Sources, batches: Batches, names: AskedNames, progress: Progress
+) -> list[MirrorReport]:
+    """Take up tables whose server was asked for the columns that the log does not name.
+
+    Those that have to wait for more of the log stay as they are. Gives a report of each commit.
+    """
+    reports: list[MirrorReport] = []
+    while ready := names.answered(store.manifest):
+        for source, answers in ready.items():
+            tables = store.manifest.tables
+            by_name = {
+                (tables[key].database, tables[key].table): each for key, each in answers.items()
+            }
+            offers: dict[TableName, Answer] = {}
+            for group in _groups(store.manifest, set(answers)):
+                retry = _Retry(store, sources, batches, group, progress, by_name)
+                try:
+                    retry.run()
+                except LogGone as error:
+                    for key in group.keys:
+                        names.give_up(key, error)
+                offers |= retry.offers
+                reports += retry.reports
+            names.used(source, by_name, offers)
+            sources.plan_anew(source)
+    return reports
+
+
+def _asides(manifest: Manifest) -> dict[str, Status]:
+    return {
+        key: status
+        for key, state in manifest.tables.items()
+        if (status := state.set_aside) is not None
+    }
+
+
+def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
+    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
+    asides = _asides(manifest)
     while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
         chosen |= more
     found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
@@ -116,6 +164,7 @@ class _Retry:
         batches: Batches,
         group: _Group,
         progress: Progress,
+        answers: Mapping[TableName, Answer] = NO_ANSWERS,
     ) -> None:
         self._store = store
         self._sources = sources
@@ -123,6 +172,10 @@ class _Retry:
         self._group = group
         self._progress = progress
         self._end = store.manifest.sources[group.source]
+        self._answers = answers
+        self.offers: dict[TableName, Answer] = {}
+        """What the log tells of tables that are still without names."""
+        self.reports: list[MirrorReport] = []
 
     def run(self) -> None:
         """Take them up: upon what the lake has, or where that fails from nothing."""
@@ -131,11 +184,16 @@ class _Retry:
         if rest:
             with self._log(group.places[0]) as series:
                 self._forward(series, rest)
-        left = {key for key in group.keys if self._state(key).set_aside is not None}
-        if left and group.places[0]:
+        left = {key for key in group.keys if self._fails_still(key)}
+        if left and group.places[0] and not self._answers:
             with self._log("", needed=False) as series:
                 if series.files and series.files[0].name == first:
                     self._again(series, frozenset(left), "", anew=True)
+
+    def _fails_still(self, key: str) -> bool:
+        """Whether a table is set aside, and not as its server is to be asked."""
+        status = self._state(key).set_aside
+        return status is not None and not status.unnamed
 
     @property
     def _first(self) -> str:
@@ -173,7 +231,8 @@ class _Retry:
     ) -> None:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
         end = Position.parse(reached) if reached else Position(self._end.file, self._end.offset)
-        splits = self._splits(series, place, end)
+        inflow = self._inflow(series, place)
+        splits = _splits(inflow, series, end)
         names = _lineage(
             splits, {f"{each.database}.{each.table}" for each in map(self._state, keys)}
         )
@@ -189,33 +248,46 @@ class _Retry:
             keys if anew else frozenset(),
             frozenset() if anew else self._strangers(splits, names, keys),
             reached,
+            self._answers,
+            None if reached else self._known(inflow, splits),
         )
-        self._batches.take_up({self._group.source: Taken(series, splits)}, again)
+        self.reports.append(
+            self._batches.take_up({self._group.source: Taken(series, splits)}, again)
+        )
+        self.offers |= self._batches.offers
+
+    def _known(self, inflow: Inflow, splits: Sequence[Split]) -> Catalogue | None:
+        """What is known of tables where the file begins up to which the lake has the source."""
+        if not self._answers and not self._sources.given:
+            return None  # nothing but what the lake has
+        here = [split for split in splits if split.file == self._end.file]
+        if here and here[0].start == len(MAGIC):
+            return here[0].catalogue
+        return inflow.first_known if len({split.file for split in splits}) == 1 and here else None
 
     def _strangers(
         self, splits: Sequence[Split], names: set[str], keys: frozenset[str]
     ) -> frozenset[str]:
         """Tables whose rows before the splits are not read again."""
         known = {f"{each.database}.{each.table}" for each in map(self._state, keys)}
-        made = {each.table for split in splits for each in split.changes if each.kind == "create"}
+        changes = table_changes(splits)
+        made = {each.table for each in changes if each.kind == "create"}
+        met: set[str] = set()
+        for each in changes:
+            met.add(each.table)
+            if each.renamed is not None and each.renamed not in met:
+                made.add(each.renamed)  # there was no such table before
         return frozenset(names - known - made)
 
-    def _splits(self, series: LogSeries, place: str, end: Position) -> list[Split]:
-        """The splits of the log from one place up to another."""
+    def _inflow(self, series: LogSeries, place: str) -> Inflow:
+        """The log from a place on."""
         state: SourceState | None = None
         if place:
             state = self._store.manifest.points[self._group.source][place]
         written = self._store.sources / f"{self._group.source}.begin.json"
         begin = load(written) if state is None and written.exists() else None
-        inflow = Inflow(series, state, self._sources.given, hold=False, begin=begin)
-        inflow.look(series)
-        taken = inflow.take()
-        found = []
-        for split in taken.splits if taken is not None else ():
-            if Position(split.file, split.start) < end:
-                last = min(split.end, end.offset) if split.file == end.file else split.end
-                found.append(replace(split, end=last))
-        return found
+        learned = [each.learned for each in self._answers.values() if each.learned is not None]
+        return Inflow(series, state, self._sources.given, hold=False, begin=begin, learned=learned)
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
@@ -247,6 +319,18 @@ class _Retry:
         return _from(LogSeries(self._group.source, received.files), name)
 
 
+def _splits(inflow: Inflow, series: LogSeries, end: Position) -> list[Split]:
+    """The splits of the log up to a place."""
+    inflow.look(series)
+    taken = inflow.take()
+    found = []
+    for split in taken.splits if taken is not None else ():
+        if Position(split.file, split.start) < end:
+            last = min(split.end, end.offset) if split.file == end.file else split.end
+            found.append(replace(split, end=last))
+    return found
+
+
 def _from(series: LogSeries, name: str) -> LogSeries | None:
     """The series from a file on; None where it has no such file."""
     names = [log.name for log in series.files]
@@ -255,9 +339,9 @@ def _from(series: LogSeries, name: str) -> LogSeries | None:
     return LogSeries(series.name, series.files[names.index(name) :])
 
 
-def _gone(group: _Group, name: str) -> PipelineError:
+def _gone(group: _Group, name: str) -> LogGone:
     tables = ", ".join(sorted(group.keys))
-    return PipelineError(
+    return LogGone(
         f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
         "it was set aside: bring the files back (and give this source), or create a new lake"
     )

@@ -12,6 +12,7 @@ from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
 from tailrace.spark.server_start import begin_of
 from tailrace.spark.servers import Received, ServerLogs
+from tailrace.spark.unnamed import first_needed
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.lake.manifest import Manifest, SourceState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
@@ -85,6 +86,7 @@ class Sources(Closing):
     def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
         """Receive what servers have by now; their copies are among `found` then."""
         logs = [self._logs(store, source) for source in self._servers]
+        self.found = [one for one in self.found if one.name not in self._live]  # a second time
         for each in logs:
             state = store.manifest.sources.get(each.name)
             self.found = _distinct([*self.found, each.receive(state, progress)])
@@ -145,7 +147,18 @@ class Sources(Closing):
             if name in self.inflows:
                 self.inflows[name].committed(state)
             if name in self.received:
-                self.received[name].committed(state)
+                self.received[name].committed(_kept(manifest, state, self.received[name].logs))
+
+    def keep_from(self, store: LakeStore, logs: Sequence[ServerLogs]) -> None:
+        """Delete what the lake has whole of servers' logs."""
+        for each in logs:
+            state = store.manifest.sources.get(each.name)
+            if state is not None:
+                each.keep_from(_kept(store.manifest, state, each))
+
+    def plan_anew(self, name: str) -> None:
+        """More is known of a source's tables: it is planned again from where the lake ends."""
+        self.inflows.pop(name, None)
 
     def _settled(self) -> list[LogSeries]:
         """The series of files; where one grows just now, as it was once its next was begun."""
@@ -173,6 +186,14 @@ class Sources(Closing):
     def named(self, store: LakeStore) -> dict[str, Source]:
         """The servers, by what they are called in the lake."""
         return {ServerLogs.below(store.sources, each).name: each for each in self._servers}
+
+
+def _kept(manifest: Manifest, state: SourceState, logs: ServerLogs) -> SourceState:
+    """A server's state, at the first file of its copy that is needed still."""
+    first = first_needed(manifest, logs.name)
+    if first is None or all(log.name != first for log in logs.series().files):
+        return state
+    return replace(state, file=first)
 
 
 def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.selection import TableFilter, TableName
-    from tailrace.spark.changelog import ChangeFile
+    from tailrace.spark.changelog import ChangeFile, Named, Unnamed
     from tailrace.spark.tasks import Report
 
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class SplitJob:
     """A split to decode; its files go into a new folder below ``folder``.
 
-    With ``shards`` the files have a column ``_source``. ``skip`` are databases and tables whose
+    With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
+    whose columns nobody names. ``skip`` are databases and tables whose
     rows are left out; with ``only``, so are those of all others than these.
     """
 
@@ -37,6 +38,7 @@ class SplitJob:
     shards: bool = False
     skip: frozenset[tuple[str, str]] = frozenset()
     only: frozenset[tuple[str, str]] | None = None
+    named: bool = False
 
     def wants(self, database: str, table: str) -> bool:
         """Whether a table that is mirrored is read here."""
@@ -47,12 +49,15 @@ class SplitJob:
 class Written(NamedTuple):
     """The changelog files of a split, and the tables that it has rows of, where these are kept.
 
-    ``failed`` has the tables of which there is no file, and why.
+    ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
+    were left out, and ``by_log`` those whose columns the log names, where few are read.
     """
 
     files: list[ChangeFile]
     met: frozenset[TableName] = frozenset()
     failed: tuple[tuple[TableName, Failure], ...] = ()
+    unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
+    by_log: tuple[tuple[TableName, Named], ...] = ()
 
 
 def write_tables(job: SplitJob, report: Report) -> Written:
@@ -86,7 +91,8 @@ def write_split(job: SplitJob, report: Report) -> Written:
         folder.mkdir(parents=True)
     except OSError as error:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
-    files = ChangelogFiles(folder, source=split.source if job.shards else None)
+    source = split.source if job.shards else None
+    files = ChangelogFiles(folder, source=source, named=job.named)
     start = time.perf_counter()
     batches = read_split(
         split,
@@ -94,6 +100,7 @@ def write_split(job: SplitJob, report: Report) -> Written:
         statements=job.statements,
         notice=files.meet,
         also=job.wants,
+        unnamed=files.leave_out if job.named else None,
     )
     try:
         for batch in batches:
@@ -106,4 +113,9 @@ def write_split(job: SplitJob, report: Report) -> Written:
         shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
         raise
     report.final(split.end - split.start)
-    return Written(written, frozenset(job.tables.met or ()))
+    return Written(
+        written,
+        frozenset(job.tables.met or ()),
+        unnamed=tuple(files.unnamed.items()),
+        by_log=() if job.only is None else tuple(files.by_log.items()),
+    )

@@ -254,8 +254,9 @@ def _renamed_key(key: Sequence[str], sources: Mapping[str, Source]) -> tuple[str
 def _no_key(files: Sequence[ChangeFile]) -> str:
     if any(file.names == "none" for file in files):
         return (
-            "the log does not name its columns nor its primary key: give --schema FILE, or set "
-            "binlog_row_metadata=FULL on the source"
+            "the log does not name its columns nor its primary key: create a new lake with "
+            "--schema FILE, or of the server itself, which can be asked; with "
+            "binlog_row_metadata=FULL on the source later rows have names"
         )
     return "it has no primary key"
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
 
+NEEDS_NAMES = "nothing: it is taken up again by itself once the server was asked"
 STATES = frozenset({"current", "history"})
 
 
@@ -98,10 +99,11 @@ class Asides:
             SET_ASIDE,
             reason,
             old.since if old is not None else now,
-            needs(key),
+            NEEDS_NAMES if cause.unnamed else needs(key),
             parts,
             origins,
             old.batch if old is not None else 0,
+            cause.unnamed,
         )
         self.tables[key] = Aside(database, table, source, status)
 

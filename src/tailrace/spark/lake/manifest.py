@@ -386,6 +386,7 @@ def _status(value: dict[str, Any]) -> Status:
         {part: _text(since, "a position") for part, since in value["parts"].items()},
         _texts(value["origins"]),
         _whole(value["batch"], "a batch"),
+        _flag(value.get("unnamed", False), "unnamed"),
     )
 
 

@@ -25,7 +25,8 @@ class Status:
     of the log; empty where that is nothing. ``needs`` says what to do. Of a table that is set aside
     ``parts`` are those of what is kept that stand still, each with its own ``since``; ``origins``
     are the tables, set aside before, whose rows it took over by RENAME TABLE; ``batch`` is the one
-    that its parts in the lake have not all taken yet, 0 where there is none.
+    that its parts in the lake have not all taken yet, 0 where there is none. ``unnamed`` says that
+    its server is to be asked for its columns (`tailrace.spark.unnamed`).
     """
 
     kind: str
@@ -35,3 +36,4 @@ class Status:
     parts: dict[str, str] = field(default_factory=dict)
     origins: tuple[str, ...] = ()
     batch: int = 0
+    unnamed: bool = False
