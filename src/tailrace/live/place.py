@@ -187,10 +187,16 @@ class Place:
     def no_event(self, said: str) -> TailraceError | None:
         """The error where a source finds none, and says so; None where the start was proved.
 
-        Where it says that its file ends inside an event, that may begin here: raises Unproved if
-        torn tails are skipped. Else both are said, as another dump would only tell which it is.
+        Raises Unproved where only the file's description proved it: a log that was reset within a
+        second has the same. And where the source says that its file ends inside an event, which may
+        begin here, if torn tails are skipped; else both are said, as another dump would only tell
+        which it is.
         """
-        if self._unproved is None or self._state is not _S.READING or not is_garbage(said):
+        if self._state is not _S.READING or not is_garbage(said):
+            return None
+        if self._unproved is None:
+            if self._asked is not None and self.offset == self._asked.offset > len(MAGIC):
+                raise Unproved
             return None
         said = one_line(said, _LONGEST)
         if not is_torn(said):
