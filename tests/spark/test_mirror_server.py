@@ -201,6 +201,25 @@ def _begins(spark, server, tmp_path):
         mirror(f"{url}?position={place.file}:{place.offset + 30}", tmp_path / "no", spark=spark)
 
 
+def test_a_place_between_what_the_server_itself_writes(spark, fresh_server, tmp_path):
+    """MariaDB notes checkpoints between transactions, at any time: the end of before is a place."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    server.execute("CREATE DATABASE shop")
+    server.execute("FLUSH BINARY LOGS")
+    settle(server)
+    file = server.binlogs()[-1].name
+    events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
+    places = [event[1] for event in events if event[2] == "Binlog_checkpoint"]
+    server.execute("CREATE TABLE shop.t (a INT PRIMARY KEY)")
+    server.execute("INSERT INTO shop.t VALUES (1)")
+    for at in places:
+        url = f"mysql://root@127.0.0.1:{server.port}/?position={file}:{at}"
+        assert mirror(url, tmp_path / str(at), spark=spark).changes == 1
+    wrong = f"mysql://root@127.0.0.1:{server.port}/?position={file}:{places[0] + 1}"
+    with pytest.raises(UsageError, match=f"as {file}:{places[0] + 40}"):
+        mirror(wrong, tmp_path / "no", spark=spark)
+
+
 OTHER = "bbbbbbbb-0000-0000-0000-000000000001"
 
 

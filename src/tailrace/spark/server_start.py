@@ -13,7 +13,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
+from tailrace.events import DecodeContext
 from tailrace.gtid import GtidSet
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
@@ -26,7 +28,9 @@ from tailrace.selection import Time
 from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.on_disk import write_file
+from tailrace.storage import EventReader
 from tailrace.storage.search import Beginnings
+from tailrace.transactions import BoundaryParser
 from tailrace.transports.gtids import Awaited
 
 if TYPE_CHECKING:
@@ -97,14 +101,24 @@ def _found(source: Source) -> Position | None:
 
 
 def check_begin(log: LogFile, place: Position) -> None:
-    """Raise UsageError where no transaction begins or ends at a place of a log."""
-    begins = Beginnings.of([log])
-    for event in begins:
-        if (event.offset or 0) >= place.offset:
-            if event.offset == place.offset:
-                return
+    """Raise UsageError where a place of a log is not between transactions.
+
+    Events of the server's own may stand there, as those by which MariaDB notes a checkpoint.
+    """
+    parser, context = BoundaryParser(), DecodeContext()
+    end = len(MAGIC)
+    for at, raw in EventReader(log):
+        if at >= place.offset:
             break
-    if begins.end.offset != place.offset:
+        event = context.decode(raw, file=log.name, offset=at, verify_checksum=False)
+        parser.feed(event)
+        reached = event.end_offset or 0
+        if not parser.inside:
+            end = reached
+        if reached >= place.offset:
+            break
+    if end != place.offset:
         raise UsageError(
-            f"no transaction begins at {place}: a mirror begins where one ended, as {begins.end}"
+            f"no transaction begins at {place}: a mirror begins where one ended, as "
+            f"{Position(log.name, end)}"
         )
