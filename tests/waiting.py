@@ -48,15 +48,3 @@ def purge(server: Server, to: str) -> None:
         return server.binlogs()[0].name == to
 
     wait_for(purged, f"{server.name} keeps {server.binlogs()[0].name}", every=0.05)
-
-
-def settle(server: Server) -> None:
-    """Wait for what MariaDB writes by itself after the begin of a file: no older one is needed."""
-
-    def settled() -> bool:
-        file = server.binlogs()[-1].name
-        events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
-        return any(event[2] == "Binlog_checkpoint" and event[5] == file for event in events)
-
-    if server.flavour == "mariadb":
-        wait_for(settled, "no checkpoint: MariaDB keeps all files to recover by")

@@ -11,7 +11,6 @@ import numpy as np
 from tailrace.constants import MAGIC
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.url import Source
-from tests.waiting import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +150,7 @@ def fill(server: Server, rows: int = 20, size: int = 200) -> None:
     server.execute("BEGIN")
     server.execute("DELETE FROM feed.t")
     server.execute("ROLLBACK")
-    settle(server)
+    server.settle()
 
 
 def end_of(server: Server) -> tuple[str, int]:

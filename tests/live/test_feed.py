@@ -28,7 +28,6 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
-from tests.waiting import settle
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def filled(server):
         server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('l', %s))", (size,))
     server.rotate()
     fill(server, 5)
-    settle(server)
+    server.settle()
     return server
 
 

@@ -26,7 +26,7 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
-from tests.waiting import purge, settle, wait_for
+from tests.waiting import purge, wait_for
 from tools.proxy import Proxy
 from tools.servers import NAMES
 
@@ -71,7 +71,7 @@ def test_cut_inside_large_events(own, proxy):
     start = end_of(own)[0]
     for size in (17 << 20, 40 << 20):
         own.execute("INSERT INTO feed.big VALUES (REPEAT('b', %s))", (size,))
-    settle(own)
+    own.settle()
     counts = [18 << 20, 20 << 20, 33 << 20]
     done = proxy.cut_after_each(counts)
     with Feed(source_of(proxy.port), start="oldest", follow=False) as feed:

@@ -21,7 +21,6 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
-from tests.waiting import settle
 from tools.proxy import Proxy
 
 START_ENCRYPTION = 164
@@ -51,7 +50,7 @@ def encrypting(request, tmp_path_factory):
     fill(server, 5)
     server.rotate()
     fill(server, 5)
-    settle(server)
+    server.settle()
     yield server
     server.stop()
 
@@ -65,7 +64,7 @@ def test_an_encrypted_log_comes_in_clear(encrypting, tmp_path):
 
 
 def test_an_encrypted_log_from_each_event(encrypting, tmp_path):
-    settle(encrypting)
+    encrypting.settle()
     clear = in_clear(encrypting, tmp_path)
     name = list(clear)[-1]
     events = events_of(clear[name])

@@ -13,7 +13,6 @@ from tailrace.errors import LogReset
 from tailrace.live.feed import Feed
 from tailrace.position import Position
 from tests.live.feeding import drain, events_of, plain, source_of
-from tests.waiting import settle
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -43,7 +42,7 @@ def log(request, own: Server) -> tuple[Server, str, bytes, int]:
     """A server, its last log's name and bytes, and the offset of forged events in its last row."""
     own.execute(f"SET GLOBAL binlog_checksum = {request.param}")
     own.rotate()
-    settle(own)
+    own.settle()
     own.execute("TRUNCATE d.t")
     own.execute("BEGIN")
     for a in range(2):

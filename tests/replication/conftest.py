@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.replication.receiver import Receiver
-from tests.waiting import DEADLINE, settle
+from tests.waiting import DEADLINE
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def url_of(server, options=""):
 def rotate(server):
     """Go on in a new file, at rest."""
     server.rotate()
-    settle(server)
+    server.settle()
 
 
 def end_of(server):

@@ -20,7 +20,7 @@ from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
-from tests.waiting import settle, wait_for
+from tests.waiting import wait_for
 
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
@@ -89,7 +89,7 @@ def test_a_transaction_whose_cache_becomes_the_log_file(source, folder, receivin
         for _ in range(12):
             cursor.execute("INSERT INTO d.t (b) VALUES (REPEAT('x', 1000000))")
         connection.commit()
-    settle(source)  # the log file is a new one
+    source.settle()  # the log file is a new one
     log = source.binlogs()[-1]
     lengths = [event.header.length for event in tailrace.open(str(log)) if event.header.type == 162]
     assert max(lengths) > 1000

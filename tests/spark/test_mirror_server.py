@@ -20,7 +20,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.server_start import load
-from tests.waiting import purge, settle
+from tests.waiting import purge
 from tools.servers import NAMES
 
 WORK = (
@@ -110,7 +110,7 @@ def test_a_run_that_dies_keeps_what_it_received(spark, fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     for sql in sum(WORK, ()):
         server.execute(sql)
-    settle(server)
+    server.settle()
     url = f"mysql://root@127.0.0.1:{server.port}"
 
     def dies():
@@ -206,7 +206,7 @@ def test_a_place_between_what_the_server_itself_writes(spark, fresh_server, tmp_
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     server.execute("CREATE DATABASE shop")
     server.execute("FLUSH BINARY LOGS")
-    settle(server)
+    server.settle()
     file = server.binlogs()[-1].name
     events = server.query(f"SHOW BINLOG EVENTS IN '{file}'")
     places = [event[1] for event in events if event[2] == "Binlog_checkpoint"]

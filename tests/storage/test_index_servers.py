@@ -14,7 +14,7 @@ from tailrace.storage.output import LocalFolder
 from tailrace.storage.purge import purge
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed
-from tests.waiting import settle, wait_for
+from tests.waiting import wait_for
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def some_files(server: Server, count: int, *, apart: bool = False) -> list[str]:
             before = int(time.time())
             wait_for(lambda before=before: int(time.time()) > before)
         server.execute("FLUSH BINARY LOGS")
-    settle(server)
+    server.settle()
     return logs(server)
 
 

@@ -165,6 +165,7 @@ def finish(server: Server, report: Report, place: Path) -> None:
     if report.failures:
         return
     server.rotate()
+    server.settle()
     receiver = _Receiver(server, report.case, place)
     try:
         receiver.come_to_the_end()

@@ -298,6 +298,22 @@ class Server:
         self.execute("FLUSH BINARY LOGS")
         return self.binlogs()[-2]
 
+    def settle(self) -> None:
+        """Wait for what MariaDB writes by itself into a file that it has begun.
+
+        That is a checkpoint: no older file is needed to recover by. Raises RuntimeError where it
+        does not come.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while self.flavour == "mariadb":
+            file = str(self.query("SHOW BINARY LOGS")[-1][0])
+            events = self.query(f"SHOW BINLOG EVENTS IN '{file}'")
+            if any(event[2] == "Binlog_checkpoint" and event[5] == file for event in events):
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} notes no checkpoint in {file}")
+            time.sleep(0.02)
+
     def mysqlbinlog(
         self, *arguments: str | Path, check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:

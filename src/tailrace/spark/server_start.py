@@ -13,9 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
-from tailrace.events import DecodeContext
 from tailrace.gtid import GtidSet
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
@@ -28,9 +26,7 @@ from tailrace.selection import Time
 from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.on_disk import write_file
-from tailrace.storage import EventReader
 from tailrace.storage.search import Beginnings
-from tailrace.transactions import BoundaryParser
 from tailrace.transports.gtids import Awaited
 
 if TYPE_CHECKING:
@@ -105,20 +101,8 @@ def check_begin(log: LogFile, place: Position) -> None:
 
     Events of the server's own may stand there, as those by which MariaDB notes a checkpoint.
     """
-    parser, context = BoundaryParser(), DecodeContext()
-    end = len(MAGIC)
-    for at, raw in EventReader(log):
-        if at >= place.offset:
-            break
-        event = context.decode(raw, file=log.name, offset=at, verify_checksum=False)
-        parser.feed(event)
-        reached = event.end_offset or 0
-        if not parser.inside:
-            end = reached
-        if reached >= place.offset:
-            break
-    if end != place.offset:
+    begins = Beginnings.of([log])
+    if not begins.allows(place):
         raise UsageError(
-            f"no transaction begins at {place}: a mirror begins where one ended, as "
-            f"{Position(log.name, end)}"
+            f"no transaction begins at {place}: a mirror begins where one ended, as {begins.end}"
         )

@@ -70,8 +70,9 @@ def commit_time(first: Event) -> int:
 class Beginnings:
     """Iterates over the first event of each transaction in files that follow on each other.
 
-    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is where the last
-    transaction that was passed ends: a place to resume at.
+    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is a place to
+    resume at: where the last transaction that was passed ends, or the events after it that are part
+    of none.
     """
 
     def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
@@ -85,6 +86,17 @@ class Beginnings:
         return cls(records, Position(files[0].name, len(MAGIC)))
 
     def __iter__(self) -> Iterator[Event]:
+        return (event for event, begins in self._walk() if begins)
+
+    def allows(self, place: Position) -> bool:
+        """Whether reading may begin at a place in the first of the files: in no transaction."""
+        for event, _ in self._walk():
+            if self.end >= place or (event.offset or 0) >= place.offset:
+                break
+        return self.end == place
+
+    def _walk(self) -> Iterator[tuple[Event, bool]]:
+        """Each event, and whether a transaction begins with it; then ``end`` is where it is."""
         parser, context = BoundaryParser(), DecodeContext()
         for file, offset, raw in self._records:
             if raw[4] == EventType.FORMAT_DESCRIPTION:
@@ -92,8 +104,8 @@ class Beginnings:
             event = context.decode(raw, file=file, offset=offset, verify_checksum=False)
             inside = parser.inside
             boundary = parser.feed(event)
-            if not parser.control and not inside:
-                yield event
+            begins = not parser.control and not inside
+            yield event, begins
             if boundary in {Boundary.END, Boundary.OUTSIDE}:
                 self.end = Position(file, event.end_offset or 0)
 
