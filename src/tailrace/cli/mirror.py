@@ -101,6 +101,16 @@ def mirror(
             "files anew, for readers that do not.",
         ),
     ] = None,
+    cascades: Annotated[
+        Literal["name", "apply"] | None,
+        Parameter(
+            name="--cascades",
+            help="What to do about foreign keys that change rows without the log having it (``ON "
+            "DELETE CASCADE``, ``SET NULL``, ``ON UPDATE CASCADE`` of MariaDB, and of MySQL before "
+            "9.6): ``name`` the tables (default), or ``apply`` what the keys do, from their "
+            "definitions in the log.",
+        ),
+    ] = None,
     retry_table: Annotated[
         tuple[str, ...],
         Parameter(
@@ -181,6 +191,7 @@ def mirror(
         statements=statements,
         shards=shards,
         update_mode=update_mode,
+        cascades=cascades,
         retry_tables=retry_table or None,
         incomplete=incomplete,
     )

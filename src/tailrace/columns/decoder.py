@@ -20,6 +20,7 @@ from tailrace.constants import (
     ChecksumAlgorithm,
     EventFlag,
     EventType,
+    RowsFlag,
     event_name,
 )
 from tailrace.errors import (
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import TableSchema
     from tailrace.schema.catalogue import Catalogue
 
+_NO_CASCADES: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
 _PAYLOAD_HEAD: Final = 128
 """More than what can stand before the payload in its event."""
 _SMALL_PAYLOAD: Final = 4 << 20
@@ -365,6 +367,11 @@ class LogDecoder(Walker):
         if not isinstance(event, RowsEvent):
             raise event.error("a rows event was expected")
         self._check_resolved(slot, event.name)
+        if self.no_cascades is not None and event.flags & _NO_CASCADES:
+            inner = frame[k.FIXED_POSITION] >= 0
+            row = int(frame[k.CURSOR] + frame[k.BASE]) if inner else 0
+            place = [self._file_number, self._offset(), row, row + len(raw)]
+            self.no_cascades(np.array([place], np.int64))
         if slot is not None and slot >= 0 and not frame[k.MUTED] and not event.is_dummy:
             first = 0
             if frame[k.FIXED_POSITION] >= 0:

@@ -126,8 +126,10 @@ E_BEFORE: Final = 2
 """Address of the bitmap of columns present in before images; 0 where all are (or no image)."""
 E_AFTER: Final = 3
 E_OP: Final = 4
-"""0 insert, 1 update, 2 delete; BARE is added where the event is one row of no bytes."""
+"""0 insert, 1 update, 2 delete; BARE is added where the event is one row of no bytes, NO_CASCADES
+where foreign keys change no other row, or the log has those changes too: a flag of the event."""
 BARE: Final = 16
+NO_CASCADES: Final = 32
 E_POSITION: Final = 5
 E_ROW: Final = 6
 """Number of the event's first row, as it goes into ``_seq``."""

@@ -36,6 +36,7 @@ class SplitPlanner:
     The splits of all calls of `plan`, one behind the other, are those of `plan_splits`, but for
     where they are cut. With ``hold`` they end before an XA transaction that is prepared and not
     decided, also in a payload, for its rows may still be taken back: `held` says where that is.
+    For ``cascades`` see `Scan`.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class SplitPlanner:
         *,
         hold: bool = True,
         target_bytes: int | None = None,
+        cascades: bool = False,
     ) -> None:
+        self._cascades = cascades
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
@@ -135,6 +138,7 @@ class SplitPlanner:
             start,
             holding=self._hold,
             state=state,
+            cascades=self._cascades,
         )
 
     def _taken(self) -> list[Split]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.split import Inside, Split
-    from tailrace.columns.walk import Unnamed
+    from tailrace.columns.walk import Array, Unnamed
     from tailrace.live.feed import Feed
     from tailrace.rows.schema import TableSchema
     from tailrace.selection import TableName
@@ -51,12 +51,15 @@ def read_split(
     notice: Callable[[TableSchema], None] = lambda _schema: None,
     also: Callable[[str, str], bool] = lambda _database, _table: True,
     unnamed: Unnamed | None = None,
+    no_cascades: Callable[[Array], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split; arguments and batches are those of `changes`.
 
     ``tables`` may be a filter that was made of both.
     ``also`` is one more test that a database and a table have to pass. With ``unnamed``, rows of
-    tables whose columns nobody names are told to it, and not decoded.
+    tables whose columns nobody names are told to it, and not decoded. ``no_cascades`` is told
+    which updates and deletes do nothing to other rows below the log: an array of four columns
+    (file's number, position, and the rows' first number in ``_seq`` and one past the last).
     """
     wanted = TableFilter.of(tables, exclude)
     decoder = LogDecoder(
@@ -69,6 +72,7 @@ def read_split(
         notice=notice,
         unnamed=unnamed,
     )
+    decoder.no_cascades = no_cascades
     decoder.begin_file(split.file, split.undone)
     yield from _decode(decoder, split)
 

@@ -41,7 +41,7 @@ from tailrace.schema.session import Session
 from tailrace.transactions import State, Token, token_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tailrace.rollbacks import Rollbacks, XaName
     from tailrace.schema.catalogue import Catalogue
@@ -59,7 +59,7 @@ class Part:
     """A part of a file in the making.
 
     ``joins``: it may go together with the one before. ``began`` is where the transaction began
-    inside which it begins, None where a transaction begins with it.
+    inside which it begins, None where a transaction begins with it. ``apart``: see `Split`.
     """
 
     start: int
@@ -67,6 +67,7 @@ class Part:
     changes: list[TableChange] = field(default_factory=list)
     joins: bool = False
     began: int | None = None
+    apart: bool = False
 
 
 class TransactionContinues(BoundaryError):
@@ -87,7 +88,8 @@ class Scan:
     also in a payload, so that what stands before it can be taken alone. ``state`` is where the
     file before leaves the grammar: in relay logs a transaction may continue in the next file, which
     raises `TransactionContinues`, as no part holds it whole. One that has no end in a file is left
-    out of its parts.
+    out of its parts. With ``cascades`` a part begins with each statement that changes a table with
+    foreign keys that change rows, or one that they refer to.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class Scan:
         *,
         holding: bool = False,
         state: int = State.OUTSIDE,
+        cascades: bool = False,
     ) -> None:
         self._source = source
+        self._cascades = cascades
         self.log = log
         self._catalogue = catalogue
         self._rollbacks = rollbacks
@@ -263,6 +267,8 @@ class Scan:
                 tuple(change for change in part.changes if change.offset < end),
                 inside=None if part.began is None else opened(part.began),
                 whole=known.whole(),
+                apart=part.apart,
+                keys=known.cascading() if self._cascades else (),
             )
 
     def _drain(self) -> None:
@@ -371,16 +377,51 @@ class Scan:
     def _define(self, event: QueryEvent) -> None:
         flavour = self._context.flavour
         seq = sequence(self._number, event.offset or 0, 0)
+        began = int(self._frame[f.BEGAN])
         session, sql = Session.of_event(event, flavour)
-        if session is not None:
-            for effect in effects(sql, event.database, session):
-                self.parts[-1].changes += [
-                    replace(change, began=int(self._frame[f.BEGAN]))
-                    for change in table_changes(effect, seq)
-                ]
+        changes = (
+            []
+            if session is None
+            else [
+                replace(change, began=began)
+                for effect in effects(sql, event.database, session)
+                for change in table_changes(effect, seq)
+            ]
+        )
+        before = self._catalogue.copy() if self._cascades and changes else None
         self._catalogue.apply_event(event, flavour)
+        if before is not None and _alters_keys(changes, before, self._catalogue):
+            self._begin_apart(began, before)
+        self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
             self.parts[0] = Part(self.parts[0].start, self._catalogue.copy())
+
+    def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
+        """Let a part begin with the statement under way, which stands alone in its transaction."""
+        last = self.parts[-1]
+        if last.start == began:
+            last.apart, last.joins = True, False
+        elif last.start < began:
+            self.parts.append(Part(began, catalogue, apart=True))
+
+
+def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catalogue) -> bool:
+    """Whether any of the changes is of a table that foreign keys which change rows concern.
+
+    A table that was not there before cannot have been changed by them.
+    """
+    made = {change.table for change in changes if change.kind == "create"}
+    made = {name for name in made if before.lookup(*name.split(".", 1)) is None}
+    changed = {each for change in changes for each in (change.table, change.renamed)} - made
+    if not (changed - {None}):
+        return False
+    states = {id(state): state for known in (before, after) for state in known.cascading()}
+    names = {(state.definition.database, state.definition.table) for state in states.values()}
+    return any(
+        each is not None
+        and (each == "*.*" or each.endswith(".*") or tuple(each.split(".", 1)) in names)
+        for each in changed
+    )
 
 
 def inside_of(log: LogFile, began: int) -> Inside:

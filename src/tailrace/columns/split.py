@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tailrace.columns.table_changes import TableChange
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile
 
 
@@ -46,6 +47,10 @@ class Split:
     """The transaction that the split before has the begin of; None where one begins here."""
     whole: frozenset[tuple[str, str]] = frozenset()
     """The tables that are whole where it ends (`tailrace.schema.catalogue.Catalogue`)."""
+    apart: bool = False
+    """It begins with a statement that changes tables with foreign keys that change rows."""
+    keys: tuple[TableState, ...] = ()
+    """The tables with such foreign keys where it ends, and those that these refer to."""
 
     @property
     def file(self) -> str:

@@ -120,6 +120,8 @@ class Walker(ABC):
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._newest: dict[tuple[str, str], int] = {}
         self._replaced: list[int] = []
+        self.no_cascades: Callable[[Array], None] | None = None
+        """Is told where rows stand whose change cascades to no others: see `_tell_no_cascades`."""
         self._kept: list[Array] = []
         self._kept_bytes = 0
         self._spent = False
@@ -528,6 +530,8 @@ class Walker(ABC):
     def _flush(self) -> Iterator[pa.RecordBatch]:
         """Decode what is planned, table by table in order of their first rows, and begin anew."""
         errors: list[LogError] = []
+        if self.no_cascades is not None:
+            self._tell_no_cascades(self.no_cascades)
         for slot in self._planned():
             try:
                 yield from self._decode_slot(slot)
@@ -536,6 +540,21 @@ class Walker(ABC):
         self._drop_plan()
         if errors:  # raised last: what is still planned would be given again
             raise min(errors, key=lambda error: error.offset or 0)
+
+    def _tell_no_cascades(self, tell: Callable[[Array], None]) -> None:
+        """Tell of the updates and deletes that are planned and cascade to no other rows.
+
+        In rows of four numbers: file, position, and the rows' first number and one past the last.
+        """
+        entries = self._entries[: int(self._frame[k.ENTRY_COUNT])]
+        operations = entries[:, k.E_OP]
+        chosen = entries[(operations & k.NO_CASCADES > 0) & (operations & 3 > 0)]
+        if len(chosen):
+            found = np.empty((len(chosen), 4), np.int64)
+            found[:, 0], found[:, 1] = self._file_number, chosen[:, k.E_POSITION]
+            found[:, 2] = chosen[:, k.E_ROW]  # a row has a byte, or there is one row
+            found[:, 3] = found[:, 2] + chosen[:, k.E_END] - chosen[:, k.E_ROWS] + 1
+            tell(found)
 
     def _planned(self) -> list[int]:
         """The slots of the tables that rows are planned of, in order of their first."""

@@ -240,6 +240,27 @@ class Catalogue:
         states = self._tables | self._given
         return [states[key] for key in sorted(states)]
 
+    def cascading(self) -> tuple[TableState, ...]:
+        """The tables whose foreign keys change rows, and those that they refer to, by name.
+
+        As the log's own statements have them, whatever the user gave. Collations are left out where
+        the log does not have the CREATE DATABASE, whose collation they may be.
+        """
+        found = set()
+        for key, state in self._tables.items():
+            for each in state.foreign_keys:
+                if each.cascades:
+                    found |= {key, (each.database or "", each.table)}
+        states = (self._tables[key] for key in sorted(found) if key in self._tables)
+        return tuple(self._with_sure_collations(state) for state in states)
+
+    def _with_sure_collations(self, state: TableState) -> TableState:
+        definition = state.definition
+        if (definition.database, "") in self._whole:
+            return state
+        columns = tuple(replace(column, collation=None) for column in definition.columns)
+        return replace(state, definition=replace(definition, columns=columns))
+
     def whole(self) -> frozenset[Key]:
         """The tables of which all rows were logged; (name, "") where a database was created."""
         return frozenset(self._whole)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
+from tailrace.position import Position
 from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.spark.cascade.build import carry_out
+from tailrace.spark.cascade.keys import links_of
+from tailrace.spark.cascade.turns import turns
 from tailrace.spark.complete import statuses
 from tailrace.spark.current import patching
 from tailrace.spark.current.build import Built, SourceChanges, build
-from tailrace.spark.failure import check_writable, failure
+from tailrace.spark.failure import Failure, check_writable, failure
 from tailrace.spark.history.build import BuiltHistory, build_history
-from tailrace.spark.lake.asides import Asides
+from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.resume import state_after
-from tailrace.spark.report import report_of
+from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
 from tailrace.spark.unnamed import Missing, missing_names
 
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
-    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.lake.status import Status
@@ -62,7 +66,10 @@ class Taken:
     series: LogSeries
     splits: Sequence[Split]
     begun: SourceState | None = None
-    """Where the lake begins in it, as a state; None: with the first file, or it has some of it."""
+    """Where the lake begins in it, as a state; None: with the first file, or it has some of it.
+
+    Where tables are taken up again, what is known where the splits begin.
+    """
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ class Again:
     the position ``reached``, from which on they are still set aside; where it is empty, to the end.
     ``answers`` are what their server was asked for, and ``known`` is what is known of tables with
     these where the file begins up to which the lake has the source.
+    ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
     """
 
     keys: frozenset[str] | None = None
@@ -85,6 +93,12 @@ class Again:
     reached: str = ""
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     known: Catalogue | None = None
+    also: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def read(self) -> frozenset[tuple[str, str]] | None:
+        """The databases and tables whose rows it takes; None: those of all."""
+        return None if self.names is None else self.names | self.also
 
     def has(self, key: str) -> bool:
         """Whether the batch works on a table."""
@@ -132,11 +146,15 @@ class Batches:
         self._jobs = 0
         self._asked = wanted
         self._complete = complete
+        self._applies = options.cascades == "apply"
+        self._every: Mapping[str, Taken] = {}
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
     ) -> MirrorReport:
         """Bring the lake forward by what was taken of each source, in one commit.
+
+        Where foreign keys are carried out, in one for each of the parts between which they change.
 
         A table that fails is set aside, and the commit is of the others
         (`tailrace.spark.failure` says what is a table's failure). ``seconds`` are those spent
@@ -144,14 +162,59 @@ class Batches:
         may be run. It is done again, a few times, where others write to tables of the lake
         meanwhile; then it raises `LakeChanged`.
         """
-        return self._again_and_again(taken, _ALL, seconds)
+        self._every = taken
+        if not self._applies:
+            return self._again_and_again(taken, _ALL, seconds)
+        totals = Totals()
+        for part in self._in_turn(_left_of(taken, self._store.manifest)):
+            totals.add(self._again_and_again(part, _ALL, seconds))
+            seconds = None
+        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, seconds or {}))
+
+    def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
+        """What is taken as several batches, where foreign keys that are carried out change."""
+        parts = [
+            [(source, replace(each, splits=splits)) for splits in turns(each.splits)]
+            for source, each in taken.items()
+        ]
+        return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
 
     def take_up(self, taken: Mapping[str, Taken], again: Again) -> MirrorReport:
         """Take up tables that were set aside, by what was taken of their source since then.
 
         Those that fail are set aside as before, with the new reason. Raises as `run`.
         """
-        return self._again_and_again(taken, again, None)
+        if not self._applies:
+            return self._again_and_again(taken, again, None)
+        totals = Totals()
+        offers: dict[TableName, Answer] = {}
+        ((source, every),) = taken.items()
+        begun = every.begun
+        *before, last = turns(every.splits) or [[]]
+        for splits in before:
+            reached = str(Position(splits[-1].file, splits[-1].end))
+            now = replace(again, reached=reached, known=None)
+            part = {source: replace(every, splits=splits, begun=begun)}
+            totals.add(self._again_and_again(part, now, None))
+            offers |= self.offers
+            again = self._still(replace(again, anew=frozenset()), reached)
+            begun = self._store.manifest.points.get(source, {}).get(reached)
+            if not again.keys:
+                break
+        if again.keys:
+            part = {source: replace(every, splits=last, begun=begun)}
+            totals.add(self._again_and_again(part, again, None))
+        self.offers = offers | self.offers
+        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, {}))
+
+    def _still(self, again: Again, reached: str) -> Again:
+        """The same for those of its tables that have come as far as a position."""
+        found = set()
+        for key in again.keys or ():
+            status = self._store.manifest.tables[key].set_aside
+            if status is not None and min(status.parts.values(), key=in_order) == reached:
+                found.add(key)
+        return replace(again, keys=frozenset(found))
 
     def _again_and_again(
         self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
@@ -173,10 +236,10 @@ class Batches:
             for key, cause in unusable.items():
                 if key not in again.anew:
                     asides.fail_state(key, store.manifest.tables[key], cause)
-            files = self._read(taken, asides, again)
+            files, quiet = self._read(taken, asides, again)
             laps.lap("read")
             with reading(f"what the lake {store.label} has"):
-                made = self._made(taken, files, asides, again, laps)
+                made = self._made(taken, files, quiet, asides, again, laps)
                 if again.keys is None:
                     made = replace(made, incomplete=self._incomplete(taken, made))
                 self._tell("commit", 0, 1)
@@ -194,12 +257,17 @@ class Batches:
         self,
         taken: Mapping[str, Taken],
         files: dict[str, list[ChangeFile]],
+        quiet: Mapping[str, Sequence[str]],
         asides: Asides,
         again: Again,
         laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
         sources = self._changes(taken, files, asides, again)
+        followers: frozenset[str] = frozenset()
+        if self._applies:
+            sources, followers = self._carried_out(sources, taken, files, quiet, asides, again)
+            laps.lap("cascades")
         left = self._left(taken, asides, again)
         built = self._current(sources, left, again) if "current" in self._options.keep else {}
         laps.lap("current")
@@ -211,16 +279,20 @@ class Batches:
         causes += [(key, each.failed) for key, each in histories.items()]
         for key, cause in causes:
             if cause is not None:
-                self._fail(asides, key, files.get(key, ()), taken, cause)
+                self._fail(asides, key, files.get(key, ()), taken, cause, all=key in followers)
         if asides.tables.keys() - self._aside_before():
             check_writable(self._store.staging)
         states: dict[str, SourceState] = {}
-        for name, each in taken.items() if again.keys is None else ():
-            state = state_after(
-                each.series, self._store.manifest.sources.get(name) or each.begun, each.splits
-            )
-            if state is not None:
+        points: dict[str, dict[str, SourceState]] = {}
+        for name, each in taken.items():
+            before = self._store.manifest.sources.get(name) if again.keys is None else None
+            if again.keys is not None and not again.reached:
+                continue
+            state = state_after(each.series, before or each.begun, each.splits)
+            if state is not None and again.keys is None:
                 states[name] = state
+            elif state is not None and since(state) == again.reached:
+                points[name] = {again.reached: state}
         if again.known is not None:
             (name,) = taken
             states[name] = self._knowing(name, again.known, asides)
@@ -241,7 +313,90 @@ class Batches:
             update_mode=self._options.update_mode or "copy-on-write",
             asides=asides,
             anew=again.anew - asides.tables.keys(),
+            cascades=self._options.cascades or "name",
+            points=points,
         )
+
+    def _carried_out(
+        self,
+        sources: Mapping[str, SourceChanges],
+        taken: Mapping[str, Taken],
+        files: dict[str, list[ChangeFile]],
+        quiet: Mapping[str, Sequence[str]],
+        asides: Asides,
+        again: Again,
+    ) -> tuple[dict[str, SourceChanges], frozenset[str]]:
+        """What there is with what foreign keys did, and the keys of the tables that follow others.
+
+        Their changes are put into ``files``.
+        """
+        found: dict[str, SourceChanges] = {}
+        followers: set[str] = set()
+        top = self._store.staging / "cascades"
+        for number, (source, changes) in enumerate(sources.items()):
+            splits = taken[source].splits
+            states = splits[-1].keys if splits else ()
+            keys = dict(self._options.keys)
+            links = links_of(states, self._wanted, keys).carried
+            children = {self._key(source, each.child): each.child for each in links}
+            followers |= children.keys()
+            unread = self._unread(source, children, asides, again)
+            mine = [each for each in links if self._works_on(source, each.child, asides, again)]
+            done = carry_out(
+                changes,
+                source,
+                mine,
+                quiet.get(source, ()),
+                unread,
+                self._wanted,
+                self._in_tasks,
+                top / str(number),
+                keys,
+            )
+            for name, cause in done.failed.items():
+                key = self._key(source, name)
+                origins = tuple(
+                    other
+                    for other in (self._key(source, each) for each in cause.origins)
+                    if other in asides.tables
+                )
+                cause = Failure(cause.reason, origins)  # noqa: PLW2901 - by the lake's keys
+                there = key in files or key in self._store.manifest.tables  # else it has no rows
+                if there and again.has(key):
+                    self._fail(asides, key, files.get(key, ()), taken, cause, all=True)
+            for name, each in done.files.items():
+                files[self._key(source, name)] = list(each)
+            for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
+                if not again.has(key):
+                    files.pop(key, None)
+            found[source] = replace(
+                changes,
+                files={new[0].name: new for new in files.values() if new[0].source == source},
+                aside=changes.aside | done.failed.keys(),
+            )
+        return found, frozenset(followers)
+
+    def _works_on(self, source: str, name: str, asides: Asides, again: Again) -> bool:
+        """Whether a table that follows others is made in the batch, or others follow it there."""
+        key = self._key(source, name)
+        if again.has(key):
+            return key not in asides.tables
+        return bool(again.anew) and tuple(name.split(".", 1)) in again.also
+
+    def _unread(
+        self, source: str, children: Mapping[str, str], asides: Asides, again: Again
+    ) -> dict[str, str]:
+        """The tables of which not all changes are there, and why."""
+        kept = "changelog" in self._options.keep
+        found = {}
+        for key, each in asides.tables.items():
+            if each.source == source and (not kept or asides.stands(key, "changelog")):
+                found[f"{each.database}.{each.table}"] = "it is set aside"
+        for database, table in again.also if not again.anew else ():
+            key = self._key(source, f"{database}.{table}")
+            if key in children and not again.has(key):
+                found[children[key]] = "what its rows were then is not known any more"
+        return found
 
     def _knowing(self, source: str, known: Catalogue, asides: Asides) -> SourceState:
         """How far the lake has a source, with what was learned of tables that were taken up."""
@@ -325,8 +480,11 @@ class Batches:
 
     def _read(
         self, taken: Mapping[str, Taken], asides: Asides, again: Again
-    ) -> dict[str, list[ChangeFile]]:
-        """Decode all splits; the changelog files by table's key, in log order."""
+    ) -> tuple[dict[str, list[ChangeFile]], dict[str, list[str]]]:
+        """Decode all splits; the changelog files by table's key, in log order.
+
+        With files of the changes that do nothing to other rows, by source.
+        """
         folder = self._store.staging / "changelog"
         options, shards = self._options, bool(self._options.shards)
         asked = None if self._store.manifest.version else self._asked
@@ -340,8 +498,9 @@ class Batches:
             SplitJob(
                 *(split, tables, options.statements, folder, shards),
                 skip=unread[source],
-                only=again.names,
+                only=again.read,
                 named=source in self._servers,
+                cascades=self._applies,
             )
             for source, each in taken.items()
             for split in each.splits
@@ -357,7 +516,8 @@ class Batches:
         )
         self._tell("read", total, total)
         if asked is not None:
-            asked.read(_tables_of(taken.values()).union(*(each.met for each in results)))
+            every = [*taken.values(), *self._every.values()]
+            asked.read(_tables_of(every).union(*(each.met for each in results)))
         parts, missing = self._named(taken, jobs, results, again)
         files: dict[str, list[ChangeFile]] = {}
         for _, written in parts:
@@ -376,7 +536,11 @@ class Batches:
                 if again.has(key) and key not in asides.tables:
                     asides.fail(key, database, table, source, cause, all=True)
         _check_tables(self._store.manifest, files)
-        return files
+        quiet: dict[str, list[str]] = {}
+        for source, written in parts:
+            if written.quiet is not None:
+                quiet.setdefault(source, []).append(written.quiet)
+        return files, quiet
 
     def _named(
         self,
@@ -576,6 +740,21 @@ def _without(written: Written, tables: Collection[TableName]) -> Written:
     files = [each for each in written.files if (each.database, each.table) not in tables]
     failed = tuple(each for each in written.failed if each[0] not in tables)
     return written._replace(files=files, failed=failed)
+
+
+def _left_of(taken: Mapping[str, Taken], manifest: Manifest) -> dict[str, Taken]:
+    """What the lake does not have yet: a batch that is done again may have been done in part."""
+    found = {}
+    for source, each in taken.items():
+        state = manifest.sources.get(source)
+        splits = [
+            split
+            for split in each.splits
+            if state is None or Position(state.file, state.offset) < Position(split.file, split.end)
+        ]
+        if splits:
+            found[source] = replace(each, splits=splits)
+    return found
 
 
 def _tables_of(taken: Iterable[Taken]) -> set[TableName]:

@@ -50,7 +50,8 @@ class ChangeFile:
     ``last`` are the rows' least and greatest ``_seq``. ``partial`` says that some row has an image
     that is not full, ``moved`` that such a row changed its key, and ``unlogged`` names columns that
     updates leave out though they may have changed: generated ones, on some servers. ``seconds`` is
-    what it took to decode and write the rows.
+    what it took to decode and write the rows. ``derived``: they are none of the log's, but what
+    foreign keys did (`tailrace.spark.cascade`).
     """
 
     database: str
@@ -70,6 +71,7 @@ class ChangeFile:
     moved: bool
     unlogged: tuple[str, ...]
     seconds: float
+    derived: bool = False
 
     @property
     def name(self) -> str:

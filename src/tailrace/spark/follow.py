@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.spark.batch import Batches, Taken
-    from tailrace.spark.cascades import Cascades
+    from tailrace.spark.cascade.naming import Cascades
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport

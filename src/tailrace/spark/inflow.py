@@ -51,7 +51,8 @@ class Inflow:
     ``state`` is how far the lake has it (None: not yet begun), ``given`` definitions of tables of
     the user's, ``learned`` what servers say of others. ``begin`` is where a lake that has nothing
     of it begins, None: with its first file. With ``hold`` nothing is given that stands behind an
-    undecided XA transaction.
+    undecided XA transaction, with ``cascades`` splits are cut and know tables as it takes to carry
+    out what foreign keys do.
     Raises what `resume` raises.
     """
 
@@ -64,6 +65,7 @@ class Inflow:
         hold: bool,
         begin: Position | None = None,
         learned: Iterable[Learned] = (),
+        cascades: bool = False,
     ) -> None:
         self.name = series.name
         self._state = state
@@ -86,13 +88,18 @@ class Inflow:
             head, tail = digests(log, begin.offset)
             after = begin
             self._begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
-        self._planner = SplitPlanner(catalogue, after, hold=hold)
+        self._planner = SplitPlanner(catalogue, after, hold=hold, cascades=cascades)
         self._waiting: deque[Split] = deque()
 
     @property
     def first_known(self) -> Catalogue:
         """What is known of tables where the first file begins; not to be changed."""
         return self._first_known
+
+    @property
+    def begun(self) -> SourceState | None:
+        """Where a lake begins that has nothing of it, as a state; None: with its first file."""
+        return self._begun
 
     @property
     def catalogue(self) -> Catalogue:

@@ -19,7 +19,7 @@ from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches, Taken
-from tailrace.spark.cascades import Cascades
+from tailrace.spark.cascade.naming import Cascades
 from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.lake.open import format_of, open_store
@@ -68,6 +68,7 @@ def mirror(
     statements: Literal["error", "skip"] = "error",
     shards: bool | None = None,
     update_mode: Literal["merge-on-read", "copy-on-write"] | None = None,
+    cascades: Literal["name", "apply"] | None = None,
     retry_tables: str | Sequence[str] | None = None,
     incomplete: Literal["error", "accept"] = "error",
     progress: Progress | None = None,
@@ -97,9 +98,11 @@ def mirror(
     ``update_mode`` says how changed rows of a large table's current state are replaced:
     ``merge-on-read`` (by default, of Delta and Iceberg) marks them as deleted and puts the new ones
     beside, ``copy-on-write`` writes their files anew, for readers that know no deletion vectors
-    (docs/design/amplification.md). ``format``, ``keep`` (``parquet``; ``changelog`` and ``current``
-    by default), ``tables``, ``exclude``, ``keys``, ``shards`` and ``update_mode`` are those that a
-    lake was created with: they need not be given again.
+    (docs/design/amplification.md). ``cascades`` says what to do about foreign keys that change rows
+    below the log: ``name`` (by default) the tables, or ``apply`` what they do, from the definitions
+    in the log (docs/design/cascades.md). ``format``, ``keep`` (``parquet``; ``changelog`` and
+    ``current`` by default), ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
+    ``cascades`` are those that a lake was created with: they need not be given again.
 
     A table that something goes wrong with is *set aside*: what the lake has of it stands still, and
     the others go on (`tailrace.spark.failure` says what is one table's failure). The report names
@@ -136,6 +139,7 @@ def mirror(
         keys,
         shards=shards,
         update_mode=update_mode,
+        cascades=cascades,
         format=kind,
     )
     if not trigger >= 0:
@@ -153,6 +157,7 @@ def mirror(
         open_store(into, kind) as store,
     ):
         options = check_lake(store.label, store.manifest, options, kind)
+        inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
         say = notice or _no_notice
         if not store.manifest.version:
@@ -174,15 +179,15 @@ def mirror(
         names = AskedNames(named, say)
         if retry_tables is not None:
             take_up(store, inputs, batches, retry_tables, tell)
-        cascades = Cascades(named, options, say)
+        naming = Cascades(named, options, say)
         if not follow:
-            return _once(store, inputs, batches, workers, progress, cascades, names)
+            return _once(store, inputs, batches, workers, progress, naming, names)
         compile_all(say=lambda text: tell(text, 0, 1))
         follower = Follower(
             store,
             inputs,
             batches,
-            cascades,
+            naming,
             names,
             tell,
             trigger=trigger,

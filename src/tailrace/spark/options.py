@@ -18,6 +18,7 @@ KEEP: Final = ("changelog", "current", "history")
 FORMATS: Final = ("parquet", "delta", "iceberg")
 DEFAULT_KEEP: Final = ("changelog", "current")
 UPDATE_MODES: Final = ("merge-on-read", "copy-on-write")
+CASCADES: Final = ("name", "apply")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Options:
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shards: bool | None = None
     update_mode: str | None = None
+    cascades: str | None = None
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class Options:
         *,
         shards: bool | None,
         update_mode: str | None = None,
+        cascades: str | None = None,
         format: str | None = "parquet",  # noqa: A002 - as `mirror` calls it
     ) -> Options:
         """Checked; a text in place of several is one. Raises UsageError."""
@@ -73,6 +76,13 @@ class Options:
                 "merge-on-read is for delta and iceberg: a folder of Parquet files cannot say that "
                 "a row does not count"
             )
+        if cascades is not None and cascades not in CASCADES:
+            known = " or ".join(CASCADES)
+            raise UsageError(f"cascades is {known}, and not {cascades!r}")
+        if cascades == "apply" and "current" not in (keep or DEFAULT_KEEP):
+            raise UsageError(
+                "what foreign keys do is carried out upon the rows that there are: keep current too"
+            )
         return cls(
             tables,
             tuple(each for each in KEEP if each in (keep or ())),
@@ -80,6 +90,7 @@ class Options:
             tuple((name, tuple(columns)) for name, columns in given),
             shards,
             update_mode,
+            cascades,
         )
 
 
@@ -107,12 +118,11 @@ def check_lake(
             keep=options.keep or DEFAULT_KEEP,
             shards=bool(options.shards),
             update_mode=options.update_mode or usual,
+            cascades=options.cascades or CASCADES[0],
         )
     begun = manifest.mirrored
-    known = _as_said(begun, manifest.keep, manifest.keys, manifest.shards, manifest.update_mode)
-    asked = _as_said(
-        options.tables, options.keep, options.keys, options.shards, options.update_mode
-    )
+    known = _as_said(begun, manifest)
+    asked = _as_said(options.tables, options)
     for name, said in asked.items():
         if said is not None and said != known[name]:
             was = f"with {_phrase(name, known[name])}" if known[name] else f"without {name}"
@@ -127,24 +137,20 @@ def check_lake(
         keys=manifest.keys,
         shards=manifest.shards,
         update_mode=manifest.update_mode,
+        cascades=manifest.cascades,
     )
 
 
-def _as_said(
-    tables: TableFilter,
-    keep: Sequence[str],
-    keys: Sequence[tuple[str, Sequence[str]]],
-    shards: bool | None,
-    update_mode: str | None,
-) -> dict[str, str | bool | None]:
+def _as_said(tables: TableFilter, of: Options | Manifest) -> dict[str, str | bool | None]:
     """Options as the command line has them, in one order; None for what is not said."""
     return {
-        "--keep": ",".join(keep) or None,
+        "--keep": ",".join(of.keep) or None,
         "--tables": None if tables.only is None else ",".join(sorted(tables.only)),
         "--exclude": ",".join(sorted(tables.exclude)) or None,
-        "--shards": shards,
-        "--key": "; ".join(sorted(f"{name}={','.join(key)}" for name, key in keys)) or None,
-        "--update-mode": update_mode,
+        "--shards": of.shards,
+        "--key": "; ".join(sorted(f"{name}={','.join(key)}" for name, key in of.keys)) or None,
+        "--update-mode": of.update_mode,
+        "--cascades": of.cascades,
     }
 
 

@@ -54,7 +54,7 @@ class MirrorReport:
     has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current``,
     ``history`` and ``commit``. ``held`` has the sources where an XA transaction is prepared and not
     decided, and where it begins: what stands behind it waits. ``cascades`` has the tables whose
-    rows foreign keys change below the log, and these keys as SQL (`tailrace.spark.cascades`).
+    rows foreign keys change below the log, and these keys as SQL (`tailrace.spark.cascade.naming`).
     """
 
     version: int

@@ -18,6 +18,8 @@ from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, file_number, sequence
 from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
+from tailrace.spark.cascade.build import parents
+from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.current.build import table_changes
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.asides import in_order
@@ -250,11 +252,28 @@ class _Retry:
             reached,
             self._answers,
             None if reached else self._known(inflow, splits),
+            self._parents(splits, names),
         )
+        begun = self._point(place) if place else inflow.begun
         self.reports.append(
-            self._batches.take_up({self._group.source: Taken(series, splits)}, again)
+            self._batches.take_up({self._group.source: Taken(series, splits, begun)}, again)
         )
         self.offers |= self._batches.offers
+
+    def _point(self, place: str) -> SourceState:
+        """What is known where tables stand still."""
+        return self._store.manifest.points[self._group.source][place]
+
+    def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[tuple[str, str]]:
+        """The tables whose changes it takes to carry out foreign keys, if that is done."""
+        if self._store.manifest.cascades != "apply":
+            return frozenset()
+        filtered = self._store.manifest.mirrored
+        found: set[str] = set()
+        for split in splits:
+            links = links_of(split.keys, lambda name: filtered(*name.split(".", 1)))
+            found |= parents(links.carried, names)
+        return frozenset((name.partition(".")[0], name.partition(".")[2]) for name in found)
 
     def _known(self, inflow: Inflow, splits: Sequence[Split]) -> Catalogue | None:
         """What is known of tables where the file begins up to which the lake has the source."""
@@ -283,11 +302,19 @@ class _Retry:
         """The log from a place on."""
         state: SourceState | None = None
         if place:
-            state = self._store.manifest.points[self._group.source][place]
+            state = self._point(place)
         written = self._store.sources / f"{self._group.source}.begin.json"
         begin = load(written) if state is None and written.exists() else None
         learned = [each.learned for each in self._answers.values() if each.learned is not None]
-        return Inflow(series, state, self._sources.given, hold=False, begin=begin, learned=learned)
+        return Inflow(
+            series,
+            state,
+            self._sources.given,
+            hold=False,
+            begin=begin,
+            learned=learned,
+            cascades=self._store.manifest.cascades == "apply",
+        )
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:

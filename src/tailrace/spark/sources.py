@@ -58,6 +58,8 @@ class Sources(Closing):
         self.received: dict[str, Received] = {}
         self.inflows: dict[str, Inflow] = {}
         self._live: set[str] = set()
+        self.cascades = False
+        """Whether logs are planned so that what foreign keys do can be carried out."""
         self.found = _distinct(find_all(files, keyring)) if files else []
         """The series that were there at first."""
 
@@ -179,7 +181,7 @@ class Sources(Closing):
     def _inflow(self, series: LogSeries, store: LakeStore, *, hold: bool) -> Inflow:
         state = store.manifest.sources.get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = Inflow(series, state, self._given, hold=hold, begin=begin)
+        made = Inflow(series, state, self._given, hold=hold, begin=begin, cascades=self.cascades)
         self.inflows[series.name] = made
         return made
 

@@ -8,6 +8,8 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 from tailrace.columns import read_split
 from tailrace.errors import PipelineError, table_of
 from tailrace.spark.changelog import ChangelogFiles
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns import Split
+    from tailrace.columns.walk import Array
     from tailrace.selection import TableFilter, TableName
     from tailrace.spark.changelog import ChangeFile, Named, Unnamed
     from tailrace.spark.tasks import Report
@@ -39,6 +42,8 @@ class SplitJob:
     skip: frozenset[tuple[str, str]] = frozenset()
     only: frozenset[tuple[str, str]] | None = None
     named: bool = False
+    cascades: bool = False
+    """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
 
     def wants(self, database: str, table: str) -> bool:
         """Whether a table that is mirrored is read here."""
@@ -58,6 +63,8 @@ class Written(NamedTuple):
     failed: tuple[tuple[TableName, Failure], ...] = ()
     unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
     by_log: tuple[tuple[TableName, Named], ...] = ()
+    quiet: str | None = None
+    """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
 
 
 def write_tables(job: SplitJob, report: Report) -> Written:
@@ -93,6 +100,7 @@ def write_split(job: SplitJob, report: Report) -> Written:
         raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
     source = split.source if job.shards else None
     files = ChangelogFiles(folder, source=source, named=job.named)
+    quiet: list[Array] = []
     start = time.perf_counter()
     batches = read_split(
         split,
@@ -101,6 +109,7 @@ def write_split(job: SplitJob, report: Report) -> Written:
         notice=files.meet,
         also=job.wants,
         unnamed=files.leave_out if job.named else None,
+        no_cascades=quiet.append if job.cascades else None,
     )
     try:
         for batch in batches:
@@ -109,6 +118,9 @@ def write_split(job: SplitJob, report: Report) -> Written:
             report.done(min(reached, split.end) - split.start)
             start = time.perf_counter()
         written = files.finish()
+        path = folder / "quiet.npy" if quiet else None
+        if path is not None:
+            np.save(path, np.concatenate(quiet))
     except Exception:
         shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
         raise
@@ -118,4 +130,5 @@ def write_split(job: SplitJob, report: Report) -> Written:
         frozenset(job.tables.met or ()),
         unnamed=tuple(files.unnamed.items()),
         by_log=() if job.only is None else tuple(files.by_log.items()),
+        quiet=None if path is None else str(path),
     )

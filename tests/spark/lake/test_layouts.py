@@ -114,7 +114,7 @@ def test_it_is_rewritten_by_the_next_run(lake):
     check_history(after["sources"]["mariadb"]["tables"])
     before["sources"]["mariadb"]["tables"] = after["sources"]["mariadb"]["tables"]
     before["tables"]["warehouse.stock"] |= {"folder": "warehouse.stock", "states": []}
-    assert after == {"exclude": [], "points": {}} | before | {"layout": LAYOUT}
+    assert after == {"exclude": [], "points": {}, "cascades": "name"} | before | {"layout": LAYOUT}
     assert rows(lake).equals(read)
 
 

@@ -357,6 +357,8 @@ def _rows(frame, p, body, end, kind, form):
             # INSERT INTO t () VALUES () with a minimal image: one row, of no columns and no bytes.
             if rows == rows_end and _empty_bitmap(before, width) and _empty_bitmap(after, width):
                 operation |= k.BARE
+        if flags & 0x12:  # foreign keys are not looked at, or the log has what they do
+            operation |= k.NO_CASCADES
         count = get(frame, k.ENTRY_COUNT)
         entry = get(frame, k.ENTRIES) + count * (k.ENTRY_WORDS * 8)
         put64(entry + k.E_ROWS * 8, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from tailrace.spark.current import raw
 from tailrace.spark.current.conform import carried, default, fitted_texts
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
 from tailrace.spark.lake.damage import reading
-from tailrace.spark.lake.files import row_groups
+from tailrace.spark.lake.files import row_groups, written_schema
 from tailrace.spark.lake.hidden import NONE, load, without
 
 if TYPE_CHECKING:
@@ -78,17 +79,25 @@ def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
             yield flatten(kept, target, piece.sources)
 
 
-def base_rows(base: Base, target: Target) -> Iterator[pa.Table]:
-    """Committed rows that count, in the target's columns."""
+def base_rows(base: Base, target: Target, *, only_its_columns: bool = False) -> Iterator[pa.Table]:
+    """Committed rows that count, in the target's columns; with the last, no others are read."""
     for path in (*base.paths, *base.tails):
         if path is None:
             continue
         gone = load(base.hidden.get(path, NONE))
         first = 0
         with reading(path):
-            for rows in row_groups(path):
+            read = _needed(path, base, target) if only_its_columns else None
+            for rows in row_groups(path, read):
                 yield _reshaped(without(rows, first, gone), base, target)
                 first += rows.num_rows
+
+
+def _needed(path: str, base: Base, target: Target) -> list[str] | None:
+    """The columns of a file that it takes; None (all) where some have other names in the file."""
+    sources = (base.sources[name].name for name in target.columns.names)
+    names = [*(name for name in sources if name is not None), "_seq", base.stamp, "_raw"]
+    return names if set(names) <= set(written_schema(Path(path)).names) else None
 
 
 def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:

@@ -152,7 +152,7 @@ def _shape(
 
     With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
     """
-    found = _overlapping(life, files)
+    found = [each for each in _overlapping(life, files) if not each[1].derived]
     known = committed.get(life.base) if life.base is not None else None
     if found:
         newest = found[-1][1]

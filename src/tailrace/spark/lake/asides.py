@@ -136,17 +136,22 @@ class Asides:
 
 
 def points(
-    before: Manifest, sources: Mapping[str, SourceState], tables: Iterable[TableState]
+    before: Manifest,
+    sources: Mapping[str, SourceState],
+    tables: Iterable[TableState],
+    more: Mapping[str, Mapping[str, SourceState]],
 ) -> dict[str, dict[str, SourceState]]:
     """The positions since which tables stand still, with what is known there.
 
-    ``sources`` are how far the lake has each source behind the batch.
+    ``sources`` are how far the lake has each source behind the batch; ``more`` are positions of
+    which that is known besides, as in a manifest.
     """
     found: dict[str, dict[str, SourceState]] = {}
     for state in tables:
         status = state.set_aside
         for at in status.parts.values() if status is not None else ():
             known = before.points.get(state.source, {}).get(at)
+            known = known or more.get(state.source, {}).get(at)
             for each in (before.sources.get(state.source), sources.get(state.source)):
                 if known is None and since(each) == at:
                     known = each

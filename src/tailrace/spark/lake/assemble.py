@@ -64,6 +64,9 @@ class Made:
     anew: frozenset[str] = frozenset()
     incomplete: Mapping[str, Status | None] = field(default_factory=dict)
     """The tables that are incomplete from now on, and with None those that are so no more."""
+    cascades: str = "name"
+    points: Mapping[str, Mapping[str, SourceState]] = field(default_factory=dict)
+    """Where tables may stand still from now on, besides their sources' ends."""
 
     def asides_of(self, before: Manifest) -> Asides:
         """The tables that are set aside; by default those of the version before."""
@@ -178,7 +181,8 @@ def next_manifest(
         made.keys,
         made.update_mode,
         made.tables.exclude,
-        points(before, sources, tables.values()),
+        points(before, sources, tables.values(), made.points),
+        made.cascades,
     )
 
 

@@ -12,7 +12,7 @@ from tailrace.printable import short_repr
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.names import version_of
 from tailrace.spark.lake.status import KINDS
-from tailrace.spark.options import FORMATS, KEEP, UPDATE_MODES
+from tailrace.spark.options import CASCADES, FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
@@ -29,6 +29,7 @@ def check(manifest: Manifest) -> None:
     _among(manifest.keep, KEEP, "what is kept")
     _among((manifest.format,), FORMATS, "the format")
     _among((manifest.update_mode,), UPDATE_MODES, "the update mode")
+    _among((manifest.cascades,), CASCADES, "cascades")
     for name, source in manifest.sources.items():
         if not name:
             raise ValueError("a source has no name")

@@ -225,6 +225,7 @@ class TableState:
 class Manifest:
     """All of a committed version. ``tables`` and ``keep`` are what the lake was created with.
 
+    ``cascades`` says whether the mirror carries out what foreign keys do (``apply``).
     ``points`` are the positions, by source and text, since which tables are set aside: what it
     takes to read the source's log again from there.
     """
@@ -240,6 +241,7 @@ class Manifest:
     update_mode: str = "copy-on-write"
     exclude: tuple[str, ...] = ()
     points: dict[str, dict[str, SourceState]] = field(default_factory=dict)
+    cascades: str = "name"
 
     @property
     def mirrored(self) -> TableFilter:
@@ -290,6 +292,7 @@ class Manifest:
                     source: {at: SourceState.of(value, layout) for at, value in each.items()}
                     for source, each in (content["points"] if layout == LAYOUT else {}).items()
                 },
+                _text(content.get("cascades", "name"), "cascades"),
             )
             consistent.check(found)
         return found, layout

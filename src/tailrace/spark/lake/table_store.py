@@ -227,7 +227,7 @@ class TableStore(LakeFolder):
             asides.fail_state(key, state, cause)
             nothing = replace(state, changelog=(), current=None, history=None, parts={}, shapes={})
             tables[key] = asides.marked(key, before.tables.get(key, nothing))
-        known = points(before, manifest.sources, tables.values())
+        known = points(before, manifest.sources, tables.values(), manifest.points)
         manifest = replace(manifest, tables=tables, points=known)
         return manifest, [step for step in steps if step.table not in gone]
 
@@ -308,7 +308,8 @@ class TableStore(LakeFolder):
                 cause = failure(causes[0])
                 tables[key] = waiting(state, manifest.keep, version, cause, at)
         found = replace(manifest, tables=tables)
-        found = replace(found, points=points(self.manifest, found.sources, tables.values()))
+        known = points(self.manifest, found.sources, tables.values(), found.points)
+        found = replace(found, points=known)
         found.write(prepared)
         to_disk([prepared])
         return found

@@ -1,4 +1,4 @@
-"""Tables whose rows foreign keys change below the log, so that a lake misses those changes.
+"""Tables whose rows foreign keys change below the log, so that a lake may miss those changes.
 
 InnoDB carries out ``ON DELETE CASCADE``, ``SET NULL`` and ``ON UPDATE CASCADE`` itself. MariaDB,
 and MySQL before 9.6, log the change of the referenced table alone (docs/surprises.md).
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import TailraceError
 from tailrace.live.asking import connected, unlogged_cascades
 from tailrace.schema.foreign_keys import logs_cascades
+from tailrace.spark.cascade.keys import links_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.live.url import Source
     from tailrace.schema.foreign_keys import ForeignKey
+    from tailrace.selection import TableName
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.options import Options
 
@@ -34,7 +36,7 @@ class Cascades:
 
     ``servers``, by the sources' names, are asked for them; the statements in each log tell of those
     that it adds, and of files' keys they alone do. ``notice`` is told one line of all that a look
-    finds anew.
+    finds anew. Where the mirror carries keys out, only those are named that it cannot.
     """
 
     def __init__(
@@ -50,6 +52,9 @@ class Cascades:
         """When those are to be asked that have not answered."""
         self._logs: dict[str, bool] = {}
         """Whether a server that was asked logs what foreign keys do."""
+        self._applies = options.cascades == "apply"
+        self._there: dict[str, dict[TableName, list[ForeignKey]]] = {}
+        """What servers have said, where keys are carried out."""
         self.known: dict[str, tuple[str, ...]] = {}
         """The keys of each such table, as SQL, by the table's name in the lake."""
 
@@ -60,7 +65,11 @@ class Cascades:
             if due <= time.monotonic():
                 self._ask(name)
         for inflow in inflows:
-            if not self._logs.get(inflow.name, logs_cascades(inflow.server_version)):
+            if self._logs.get(inflow.name, logs_cascades(inflow.server_version)):
+                continue
+            if self._applies:
+                self._look_for_rest(inflow)
+            else:
                 for state in inflow.catalogue.states():
                     definition = state.definition
                     self._add(
@@ -68,6 +77,13 @@ class Cascades:
                     )
         if new := sorted(set(self.known) - before):
             more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
+            if self._applies:
+                self._notice(
+                    f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there, "
+                    "which the log does not have, and cannot be carried out: the lake keeps these "
+                    f"rows as they were, and verify finds them ({new[0]}: {self.known[new[0]][0]})"
+                )
+                return
             self._notice(
                 f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there (ON DELETE "
                 "CASCADE, SET NULL, ON UPDATE CASCADE) and the log has nothing of it: the lake "
@@ -87,11 +103,34 @@ class Cascades:
             return
         del self._unasked[name]
         self._logs[name] = found is None
+        if self._applies:
+            self._there[name] = found or {}
+            return
         for (database, table), keys in (found or {}).items():
             self._add(name, database, table, keys)
 
     def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
         said = tuple(str(key) for key in keys if key.cascades)
         if said and self._options.tables(database, table):
-            name = f"{database}.{table}"
-            self.known[f"{source}/{name}" if self._options.shards else name] = said
+            self.known[self._key(source, f"{database}.{table}")] = said
+
+    def _look_for_rest(self, inflow: Inflow) -> None:
+        """The keys of a source that the mirror cannot carry out."""
+        catalogue = inflow.catalogue
+        links = links_of(
+            catalogue.cascading(),
+            lambda name: self._options.tables(*name.split(".", 1)),
+            dict(self._options.keys),
+        )
+        found = dict(links.left)
+        told = catalogue.contents().tables
+        names = {(each.definition.database, each.definition.table) for each in told}
+        for (database, table), keys in self._there.get(inflow.name, {}).items():
+            if (database, table) not in names and self._options.tables(database, table):
+                why = f"the log that is read does not have the CREATE TABLE of {database}.{table}"
+                found[f"{database}.{table}"] = tuple(f"{key}: {why}" for key in keys)
+        for name, texts in found.items():
+            self.known[self._key(inflow.name, name)] = texts
+
+    def _key(self, source: str, name: str) -> str:
+        return f"{source}/{name}" if self._options.shards else name

@@ -1,0 +1,437 @@
+"""A mirror carries out what foreign keys do below the log: the lake is what SELECT gives."""
+
+from __future__ import annotations
+
+import random
+from unittest import mock
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake.exceptions import TableNotFoundError
+from pyiceberg.exceptions import NoSuchTableError
+
+from tailrace.columns import read_split
+from tailrace.columns.planner import SplitPlanner
+from tailrace.constants import RowsFlag
+from tailrace.errors import PipelineError, UsageError
+from tailrace.log import Log
+from tailrace.spark import mirror, verify
+from tailrace.spark.current import jobs
+from tailrace.storage import find
+from tests.spark.cascade.workload import Workload, plain
+from tests.spark.following import read
+from tests.spark.history.landing import FORMATS, READERS, land
+
+DATABASE = "carried"
+ALL = ("changelog", "current", "history")
+TABLES = (
+    "CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(9) UNIQUE, n INT)",
+    (
+        "CREATE TABLE c (id INT PRIMARY KEY, p INT, v VARCHAR(20), CONSTRAINT cp"
+        " FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE)"
+    ),
+    (
+        "CREATE TABLE g (c INT, line INT, up INT, PRIMARY KEY (c, line), FOREIGN KEY (c)"
+        " REFERENCES c (id) ON DELETE CASCADE ON UPDATE CASCADE)"
+    ),
+    (
+        "CREATE TABLE s (id INT PRIMARY KEY, code VARCHAR(9), up INT,"
+        " FOREIGN KEY (code) REFERENCES p (code) ON DELETE SET NULL ON UPDATE CASCADE,"
+        " FOREIGN KEY (up) REFERENCES s (id) ON DELETE SET NULL)"
+    ),
+)
+ROWS = (
+    "INSERT INTO p VALUES (1,'one',1),(2,'Two',2),(3,'three',3),(4,NULL,4),(5,'5',5)",
+    "INSERT INTO c VALUES (10,1,'a'),(11,1,'b'),(20,2,'c'),(30,3,'d'),(40,NULL,'e'),(50,5,'f')",
+    "INSERT INTO g VALUES (10,1,0),(10,2,0),(20,1,0),(30,1,0),(50,1,0)",
+    "INSERT INTO s VALUES (1,'ONE',NULL),(2,'tWO',1),(3,'three',2),(4,NULL,1),(5,'5',4)",
+)
+WORK = (
+    "DELETE FROM p WHERE id = 1",
+    "UPDATE p SET id = 200, code = 'TWO' WHERE id = 2",
+    "UPDATE c SET id = 21 WHERE p = 200",
+    "UPDATE p SET n = 9",
+    "REPLACE INTO p VALUES (3, 'three', 33)",
+    "SET foreign_key_checks = 0",
+    "DELETE FROM p WHERE id = 5",
+    "SET foreign_key_checks = 1",
+    "DELETE FROM s WHERE id IN (1, 2)",
+)
+"""What a cascade must do, and what it must not: checks are off for a while."""
+AGAIN = (
+    "INSERT INTO p VALUES (1,'one',1)",
+    "INSERT INTO c VALUES (10,1,'again')",
+    "DELETE FROM p WHERE id = 1",
+    "INSERT INTO p VALUES (1,'one',1)",
+    "INSERT INTO c VALUES (10,1,'third')",
+    "INSERT INTO g VALUES (10,7,0)",
+    "UPDATE p SET id = 2 WHERE id = 1",
+    "DELETE FROM p WHERE id = 200",
+)
+
+
+class Story:
+    """A server, and a lake that is made of its log."""
+
+    def __init__(self, server, lake, kind="parquet", **options):
+        self.server, self.lake, self.kind = server, lake, kind
+        self.said = []
+        self.options = {"tables": f"{DATABASE}.*", "notice": self.said.append, **options}
+        self.first = {"format": kind, "cascades": "apply", "keep": ALL}
+        self.report = None
+        server.execute("SET foreign_key_checks = 0")
+        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        server.execute("SET foreign_key_checks = 1")
+        server.execute(
+            "RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS"
+        )
+        self.run(f"CREATE DATABASE {DATABASE}", f"USE {DATABASE}")
+
+    def run(self, *statements):
+        for sql in statements:
+            self.server.execute(sql)
+        self.server.connection.commit()
+
+    def land(self, **more):
+        self.report = land(self.server.data, self.lake, **self.options, **self.first, **more)
+        self.first = {}
+        return self.report
+
+    def rows(self, table, part="current"):
+        """A table's rows in the lake."""
+        name = f"{DATABASE}.{table}"
+        try:
+            found = READERS[self.kind](self.lake, name, part)
+        except (FileNotFoundError, TableNotFoundError, NoSuchTableError):
+            return []  # it has not had a row yet
+        if part == "history":
+            found = found.filter(found.column("_is_current"))
+        columns = self.server.query(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = "
+            f"'{DATABASE}' AND table_name = '{table}' ORDER BY ordinal_position"
+        )
+        values = zip(*(found.column(name).to_pylist() for (name,) in columns), strict=True)
+        return sorted(tuple(map(plain, row)) for row in values)
+
+    def check(self, *tables, parts=("current", "history")):
+        for table in tables or ("p", "c", "g", "s"):
+            rows = self.server.query(f"SELECT * FROM {DATABASE}.{table}")
+            wanted = sorted(tuple(map(plain, row)) for row in rows)
+            for part in parts:
+                assert self.rows(table, part) == wanted, (table, part)
+
+
+@pytest.fixture(scope="module")
+def mariadb(fresh_server):
+    return fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_lake_is_what_select_gives(mariadb, tmp_path, kind):
+    """In one batch with the tables' making, over batches, and with rows that come again."""
+    story = Story(mariadb, tmp_path / "lake", kind)
+    story.run(*TABLES, *ROWS)
+    if kind != "parquet":
+        story.land()
+    story.run(*WORK)
+    assert story.land().cascades == {}
+    story.check()
+    assert story.rows("c")
+    story.run(*AGAIN)
+    story.land()
+    story.check()
+    assert story.said == []
+
+
+def test_verify_finds_no_difference(spark, mariadb, tmp_path):
+    """Of a running server, by Spark's own jobs; the option is the lake's from then on."""
+    story = Story(mariadb, tmp_path / "unused")
+    story.run(*TABLES, *ROWS, *WORK)
+    lake, url = tmp_path / "lake", f"mysql://root@127.0.0.1:{mariadb.port}"
+    options = {"spark": spark, "tables": f"{DATABASE}.*"}
+    assert mirror(url, lake, cascades="apply", **options).cascades == {}
+    story.run(*AGAIN)
+    mirror(url, lake, spark=spark)
+    assert [each.name for each in verify(url, lake, spark=spark).tables if each.differing] == []
+    with pytest.raises(PipelineError, match="with --cascades apply, and --cascades name is given"):
+        mirror(url, lake, spark=spark, cascades="name")
+    with pytest.raises(UsageError, match="keep current too"):
+        mirror(url, tmp_path / "other", spark=spark, cascades="apply", keep="changelog")
+
+
+@pytest.mark.parametrize(
+    ("settings", "logged"),
+    [
+        ({}, True),
+        ({"innodb_native_foreign_keys": "ON"}, False),
+        ({"innodb_native_foreign_keys": "ON", "binlog_transaction_compression": "ON"}, False),
+    ],
+)
+def test_mysql(fresh_server, tmp_path, settings, logged):
+    """What its log has is not done twice; what it has not, also of rows in payloads, is done."""
+    server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"} | settings)
+    story = Story(server, tmp_path / "lake")
+    story.run(*TABLES, *ROWS)
+    story.run("BEGIN", *WORK[:3], *WORK[4:], "COMMIT")
+    story.run("BEGIN", *AGAIN, "COMMIT")
+    story.land()
+    story.check()
+    marks = [row for row in marked(story, "c") if row["_raw"]]
+    assert bool(marks) is not logged
+
+
+def marked(story, table):
+    """The changes in a table's changelog, file by file, and the keys that made those that did."""
+    files = sorted((story.lake / f"{DATABASE}.{table}" / "changelog").glob("*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+def test_changes_are_in_the_changelog(mariadb, tmp_path):
+    """Each next to the change that made it, whose place and time it has, and with its key."""
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(*TABLES, *ROWS, *WORK, *AGAIN)
+    story.land()
+    made = [row for row in marked(story, "c") if row["_raw"]]
+    causes = {row["_seq"]: row for row in marked(story, "p")}
+    for row in made:
+        assert dict(row["_raw"]) == {
+            "cascade": f"(p) REFERENCES {DATABASE}.p (id) ON DELETE CASCADE ON UPDATE CASCADE"
+        }
+        cause = causes[row["_seq"]]
+        for name in ("_op", "_ts", "_gtid", "_file", "_pos", "_server_id"):
+            assert row[name] == cause[name], name
+    changes = [
+        (row["_op"], row["before"]["id"], row["after"] and row["after"]["p"]) for row in made
+    ]
+    assert changes == [
+        ("delete", 10, None),
+        ("delete", 11, None),
+        ("update", 20, 200),
+        ("delete", 30, None),
+        ("delete", 10, None),
+        ("update", 10, 2),
+        ("delete", 21, None),
+    ]
+    seqs = [row["_seq"] for row in marked(story, "c")]
+    assert seqs == sorted(seqs)
+    history = read(story.lake, f"{DATABASE}.c", "history")
+    versions = [row for row in history.to_pylist() if row["id"] == 10]
+    assert sorted((row["v"], row["p"], row["_is_current"]) for row in versions) == [
+        ("a", 1, False),
+        ("again", 1, False),
+        ("third", 1, False),
+        ("third", 2, True),
+    ]
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_images_that_are_not_full(mariadb, tmp_path, image):
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(f"SET SESSION binlog_row_image = '{image}'", *TABLES, *ROWS)
+    story.land()
+    story.run("UPDATE c SET p = 3 WHERE id = 10", "UPDATE c SET v = 'z' WHERE id = 10")
+    story.run("DELETE FROM p WHERE id = 3", "UPDATE p SET id = 200 WHERE id = 2")
+    story.run("SET SESSION binlog_row_image = 'FULL'")
+    story.land()
+    aside = story.report.set_aside
+    if image == "MINIMAL":  # by the before image alone nobody knows which code was deleted
+        assert set(aside) == {f"{DATABASE}.{name}" for name in "cgs"}
+        assert "binlog_row_image=FULL has them" in aside[f"{DATABASE}.s"].reason
+        story.check("p")
+    else:
+        assert aside == {}
+        story.check()
+
+
+def test_keys_that_change_between(mariadb, tmp_path):
+    """Each key counts from the statement that makes it to the one that drops it, in one run."""
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(*TABLES, *ROWS)
+    story.run("DELETE FROM p WHERE id = 1", "ALTER TABLE c DROP FOREIGN KEY cp")
+    story.run("DELETE FROM p WHERE id = 2", "DELETE FROM c WHERE p = 2")
+    story.run("ALTER TABLE c RENAME COLUMN p TO parent, ADD COLUMN more INT DEFAULT 3 FIRST")
+    story.run(
+        "ALTER TABLE c ADD FOREIGN KEY (parent) REFERENCES p (id) ON DELETE SET NULL",
+        "DELETE FROM p WHERE id = 3",
+        "INSERT INTO c VALUES (4, 60, 5, 'g')",
+        "RENAME TABLE p TO q, c TO d",
+        "DELETE FROM q WHERE id = 5",
+        "CREATE TABLE c (id INT PRIMARY KEY, d INT, FOREIGN KEY (d) REFERENCES d (id)"
+        " ON DELETE CASCADE)",
+        "INSERT INTO c VALUES (1, 60), (2, 40)",
+        "DELETE FROM d WHERE id = 60",
+    )
+    story.land()
+    story.check("q", "d", "c", "g", "s")
+    assert len(story.rows("d")) == 3
+    story.run("SET foreign_key_checks = 0", "TRUNCATE TABLE d", "SET foreign_key_checks = 1")
+    story.run("INSERT INTO d VALUES (1, 2, NULL, 'n')", "DELETE FROM d")
+    story.land()
+    story.check("q", "d", "c", "g", "s")
+
+
+def test_what_cannot_be_carried_out_is_named(mariadb, tmp_path):
+    story = Story(mariadb, tmp_path / "lake", exclude=f"{DATABASE}.left_out")
+    story.run(
+        *TABLES,
+        "CREATE TABLE left_out (id INT PRIMARY KEY)",
+        "CREATE TABLE o (id INT PRIMARY KEY, l INT,"
+        " FOREIGN KEY (l) REFERENCES left_out (id) ON DELETE CASCADE)",
+        "CREATE TABLE day (d DATE PRIMARY KEY)",
+        "CREATE TABLE of_day (id INT PRIMARY KEY, d DATE,"
+        " FOREIGN KEY (d) REFERENCES day (d) ON DELETE CASCADE)",
+        *ROWS,
+        *WORK,
+    )
+    story.land()
+    story.check()
+    assert story.report.cascades == {
+        f"{DATABASE}.o": (
+            (
+                f"(l) REFERENCES {DATABASE}.left_out (id) ON DELETE CASCADE: "
+                f"{DATABASE}.left_out is not mirrored"
+            ),
+        ),
+        f"{DATABASE}.of_day": (
+            (
+                f"(d) REFERENCES {DATABASE}.day (d) ON DELETE CASCADE: "
+                "how the values of d (date) are compared is not known"
+            ),
+        ),
+    }
+    (line,) = story.said
+    assert line.startswith(f"{DATABASE}.o, {DATABASE}.of_day: foreign keys change rows there")
+
+
+def test_text_of_which_it_is_not_known_what_it_is_equal_to(mariadb, tmp_path):
+    """Only what a batch would need of it counts; then the table is set aside, and those after it."""
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(*TABLES, *ROWS, "INSERT INTO p VALUES (6, 'é', 6)", "INSERT INTO s VALUES (6,'é',1)")
+    story.land()
+    assert story.report.set_aside == {}
+    story.run("DELETE FROM p WHERE id = 1")
+    story.land()
+    aside = story.report.set_aside
+    assert set(aside) == {f"{DATABASE}.{name}" for name in "cgs"}
+    assert "has the value 'é'" in aside[f"{DATABASE}.s"].reason
+    story.check("p")
+
+
+def failing(table_column):
+    """Folds of the table that has a column fail."""
+    real = jobs.fold
+
+    def fold(job, report=None):
+        if table_column in job.target.columns.names:
+            raise ZeroDivisionError("so it goes")
+        return real(job, report)
+
+    return mock.patch.object(jobs, "fold", fold)
+
+
+@pytest.mark.parametrize("keep", [ALL, ("current",)])
+def test_a_table_that_failed_is_taken_up(mariadb, tmp_path, keep):
+    """It gets what its parents' changes did meanwhile; and those that follow it wait for it."""
+    story = Story(mariadb, tmp_path / "lake")
+    story.first["keep"] = keep
+    story.run(*TABLES, *ROWS)
+    story.land()
+    with failing("v"):
+        story.run(*WORK)
+        assert set(story.land().set_aside) == {f"{DATABASE}.c"}
+        story.run("INSERT INTO g VALUES (21, 9, 9)")
+        story.run(*AGAIN)
+        aside = story.land().set_aside
+    parts = ("current", "history") if keep == ALL else ("current",)
+    assert set(aside) == {f"{DATABASE}.c", f"{DATABASE}.g"}
+    assert "needs the changes of carried.c: it is set aside" in aside[f"{DATABASE}.g"].reason
+    story.check("p", "s", parts=parts)
+    assert story.land(retry_tables=f"{DATABASE}.c").set_aside == {}
+    story.check(parts=parts)
+    story.run("DELETE FROM p")
+    story.land()
+    story.check(parts=parts)
+    if keep == ALL:
+        made = sum(bool(row["_raw"]) for name in "cgs" for row in marked(story, name))
+        whole = Story.__new__(Story)
+        whole.__dict__ = story.__dict__ | {"lake": tmp_path / "whole"}
+        whole.first = {"cascades": "apply", "keep": ALL}
+        whole.land()
+        assert made == sum(bool(row["_raw"]) for name in "cgs" for row in marked(whole, name))
+
+
+def test_a_table_whose_keys_changed_is_taken_up(mariadb, tmp_path):
+    """Part by part, as when it was read first."""
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(*TABLES, *ROWS)
+    story.land()
+    with failing("v"):
+        story.run("DELETE FROM p WHERE id = 1", "ALTER TABLE c ADD COLUMN more INT DEFAULT 1")
+        story.run("DELETE FROM p WHERE id = 2", "ALTER TABLE c DROP FOREIGN KEY cp")
+        story.run("DELETE FROM p WHERE id = 3", "INSERT INTO c VALUES (99, 98, 'z', 2)")
+        aside = story.land().set_aside
+    assert set(aside) == {f"{DATABASE}.c", f"{DATABASE}.g"}
+    assert story.land(retry_tables=f"{DATABASE}.*").set_aside == {}
+    story.check()
+
+
+def test_shards(mariadb, fresh_server, tmp_path):
+    """Keys hold inside of one source."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("one", "two"):
+        story = Story(mariadb, tmp_path / "lake")
+        story.run(*TABLES, *ROWS, *(WORK if name == "one" else ()))
+        story.server.rotate()
+        (logs / name).mkdir()
+        for log in find(str(story.server.data))[0].files:
+            (logs / name / log.name).write_bytes(open(log.path, "rb").read())  # noqa: PTH123, SIM115
+    del fresh_server
+    report = land([logs / "one", logs / "two"], story.lake, cascades="apply", shards=True)
+    assert report.set_aside == {}
+    found = read(story.lake, f"{DATABASE}.c").to_pylist()
+    assert sorted(row["id"] for row in found if row["_source"] == "one") == [21, 40, 50]
+    assert sorted(row["id"] for row in found if row["_source"] == "two") == [
+        *(10, 11, 20, 30, 40, 50),
+    ]
+
+
+@pytest.mark.parametrize(("seed", "altering"), [(9, 0.0), (2, 0.0), (131, 0.06)])
+def test_random_tables(mariadb, tmp_path, seed, altering):
+    """What the server made of random statements; `tests.spark.cascade.workload`."""
+    rng = random.Random(seed)
+    story = Story(mariadb, tmp_path / "lake")
+    story.run(f"DROP DATABASE {DATABASE}")
+    work = Workload(mariadb, DATABASE, rng)
+    work.make(4)
+    for _ in range(3):
+        for _ in range(rng.choice((3, 15, 40))):
+            if rng.random() < altering:
+                work.alter()
+            else:
+                work.step()
+        mariadb.connection.commit()
+        report = story.land()
+        assert report.set_aside == {}
+        assert report.cascades == {}
+        story.check(*work.tables)
+
+
+def test_which_changes_do_nothing_to_others(mariadb):
+    """As the flags of their events say, read event by event."""
+    story = Story(mariadb, None)
+    story.run(*TABLES, *ROWS, *WORK, *AGAIN)
+    (series,) = find(str(mariadb.data))
+    wanted = {
+        (event.offset, 0)
+        for event in Log(series)
+        if getattr(event, "table_map", None) is not None
+        and event.flags & (RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY)
+        and "Write" not in type(event).__name__
+    }
+    found = []
+    for split in SplitPlanner().plan(series):
+        for _ in read_split(split, no_cascades=found.append):
+            pass
+    assert {(row[1], row[2]) for part in found for row in part.tolist()} == wanted
+    assert wanted
