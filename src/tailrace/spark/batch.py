@@ -340,6 +340,8 @@ class Batches:
             links = links_of(states, self._wanted, keys).carried
             children = {self._key(source, each.child): each.child for each in links}
             followers |= children.keys()
+            for key in children.keys() & asides.tables.keys():
+                self._stand_whole(key, asides)
             unread = self._unread(source, children, asides, again)
             mine = [each for each in links if self._works_on(source, each.child, asides, again)]
             done = carry_out(
@@ -375,6 +377,16 @@ class Batches:
                 aside=changes.aside | done.failed.keys(),
             )
         return found, frozenset(followers)
+
+    def _stand_whole(self, key: str, asides: Asides) -> None:
+        """Let the changelog of a table that is set aside stand still, too.
+
+        What foreign keys do to its rows is not known before it is taken up again.
+        """
+        found = asides.tables[key]
+        if "changelog" in self._options.keep and not asides.stands(key, "changelog"):
+            cause = Failure(found.status.reason, found.status.origins)
+            asides.fail(key, found.database, found.table, found.source, cause, all=True)
 
     def _works_on(self, source: str, name: str, asides: Asides, again: Again) -> bool:
         """Whether a table that follows others is made in the batch, or others follow it there."""

@@ -91,6 +91,7 @@ def test_what_cannot_be_carried_out():
             "shop.c has no primary key",
         ),
         ((parent, f"{child} WITH SYSTEM VERSIONING"), {}, "shop.c is versioned, and keeps"),
+        ((f"{parent} WITH SYSTEM VERSIONING", child), {}, "shop.p is versioned, and the log"),
         (
             (parent, child.replace("p INT,", "p INT, g INT AS (p + 1),")),
             {},

@@ -112,6 +112,8 @@ def _link(
         return f"{child} has no primary key"
     if state.row_end is not None:
         return f"{child} is versioned, and keeps the rows that it had"
+    if tables[parent].row_end is not None:
+        return f"{parent} is versioned, and the log has a delete there as an update"
     updates = key.on_delete == "SET NULL" or key.on_update in CASCADING
     if updates and any(column.generated for column in own.columns):
         return f"{child} has generated columns, which the server computes anew"
