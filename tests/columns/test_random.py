@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tailrace
 from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table, walk
 from tailrace.errors import NoSuchTable, UsageError
+from tailrace.events.table_map import TableMapEvent
 from tailrace.selection import TableFilter
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
@@ -83,10 +85,16 @@ def test_chosen_columns_are_those_of_all(folder, data, chosen, named):
         for image in ("before", "after")
         for name in batch.schema.field(image).type.names
     }
-    if names - there:
+    mapped = {  # a table may have a table map and no rows: then its columns are no mistake
+        f"column {n}" if named else f"c{n + 1}"
+        for event in tailrace.open(series)
+        if isinstance(event, TableMapEvent)
+        for n in range(len(event.columns))
+    }
+    if names - there - mapped:
         with pytest.raises(UsageError, match="columns: there is no"):
             list(changes(series, columns=names))
-        names &= there
+    names &= there
     found = rows_of(changes(series, columns=names))
     assert set(found) == set(every)
     for name, rows in found.items():
