@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout, suppress
 from io import StringIO
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +41,11 @@ def blocks(page: Path) -> list[tuple[str, str, str | None]]:
     ]
 
 
-def run(language: str, text: str, namespace: dict[str, object], folder: Path) -> str:
+_namespace: dict[str, object] = {"__name__": "guide"}
+"""The names of a page's examples, each of which goes on from those before."""
+
+
+def run(language: str, text: str, folder: Path) -> str:
     """Run one example; what it printed."""
     if language == "sh":
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -55,7 +61,7 @@ def run(language: str, text: str, namespace: dict[str, object], folder: Path) ->
         return done.stdout
     output = StringIO()
     with redirect_stdout(output):
-        exec(compile(text, "<guide>", "exec"), namespace)
+        exec(compile(text, "<guide>", "exec"), _namespace)
     return output.getvalue()
 
 
@@ -76,7 +82,6 @@ def _end(pid: Path) -> None:
             os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-@pytest.mark.filterwarnings("ignore::tailrace.writing.recover.LogRecovered")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples(
     page: Path,
@@ -90,10 +95,11 @@ def test_examples(
     port = 0
     if page.stem in SERVERS:
         port = fresh_server("mysql-9.7", SERVERS[page.stem]).port
-    namespace: dict[str, object] = {"__name__": "guide"}
     request.addfinalizer(lambda: _end(tmp_path / "mirror.pid"))
-    for language, example, printed in blocks(page):
-        text = local(example, port) if port else example
-        output = run(language, text, namespace, tmp_path)
-        if printed is not None:
-            assert output == printed, text
+    # A process of its own: Spark's tasks work in the folder in which their session was started.
+    with ProcessPoolExecutor(1, get_context("spawn")) as own:
+        for language, example, printed in blocks(page):
+            text = local(example, port) if port else example
+            output = own.submit(run, language, text, tmp_path).result()
+            if printed is not None:
+                assert output == printed, text
