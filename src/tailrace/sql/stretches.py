@@ -164,7 +164,7 @@ class StretchSql:
         flags = piece.data[at].astype(np.int64) | piece.data[at + 1].astype(np.int64) << 8
         unchecked = flags & int(_UNCHECKED) != 0
         if self._undo:
-            unchecked |= entries[:, k.E_OP] & ~k.BARE == 2  # the row was there before
+            unchecked |= entries[:, k.E_OP] & 3 == 2  # the row was there before
         relaxed = flags & int(RowsFlag.RELAXED_UNIQUE_CHECKS) != 0
         return _Events(place, entries[:, k.E_TRANSACTION], unchecked + 2 * relaxed)
 
