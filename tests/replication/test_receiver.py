@@ -384,7 +384,7 @@ def test_a_reset_begins_anew(source, folder):
 
 
 def test_a_server_id_that_another_reader_has(source, folder):
-    url = url_of(source, "?server_id=4721")
+    url = url_of(source, "?server_id=4721&heartbeat=1")
     with Feed(Source.parse(url), start="oldest") as feed:
         assert isinstance(feed.take(30), FileBegin)
         with pytest.raises(DuplicateServerId, match="4721"):
