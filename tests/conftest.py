@@ -211,7 +211,7 @@ def fresh_server() -> Iterator[FreshServer]:
 
     yield start
     for server in started:
-        server.stop()
+        server.discard()
 
 
 @pytest.fixture(scope="module", params=NAMES)

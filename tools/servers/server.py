@@ -121,7 +121,7 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.discard()
 
     @property
     def folder(self) -> Path:
@@ -177,6 +177,12 @@ class Server:
         if not keep and self._given_folder is None and self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def discard(self) -> None:
+        """`stop`, at once where the data goes with it: nobody needs it written."""
+        if self._given_folder is None:
+            self.kill()
+        self.stop()
 
     def kill(self) -> None:
         """End the process as a power cut would; the data folder stays."""
@@ -328,7 +334,7 @@ _running: weakref.WeakSet[Server] = weakref.WeakSet()
 @atexit.register
 def _stop_all() -> None:
     for server in list(_running):
-        server.stop()
+        server.discard()
 
 
 def _free_port() -> int:
