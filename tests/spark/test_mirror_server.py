@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import (
@@ -12,6 +13,7 @@ from tailrace.errors import (
     GtidsAhead,
     LogPurged,
     PipelineError,
+    TailraceError,
     UsageError,
 )
 from tailrace.live.identity import Identity
@@ -19,6 +21,7 @@ from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
+from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.server_start import load
 from tests.waiting import purge
 from tools.servers import NAMES
@@ -218,6 +221,72 @@ def test_a_place_between_what_the_server_itself_writes(spark, fresh_server, tmp_
     wrong = f"mysql://root@127.0.0.1:{server.port}/?position={file}:{places[0] + 1}"
     with pytest.raises(UsageError, match=f"as {file}:{places[0] + 40}"):
         mirror(wrong, tmp_path / "no", spark=spark)
+
+
+@pytest.fixture(scope="module")
+def created_before(fresh_server):
+    """A server; where its log ends after a table's first row; another row comes after that."""
+    server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
+    for sql in ("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)"):
+        server.execute(sql)
+    server.execute("INSERT INTO d.t VALUES (1)")
+    source = Source.parse(f"mysql://root@127.0.0.1:{server.port}/")
+    with Session.open(source, source.hosts[0], Identity()) as session:
+        place = session.end()
+    server.execute("INSERT INTO d.t VALUES (2)")
+    return server, place
+
+
+def incomplete(report):
+    return [
+        each.name
+        for each in report.tables
+        if any(status.kind == INCOMPLETE for status in each.states)
+    ]
+
+
+def current(lake):
+    return sorted(pq.read_table(lake / "d.t" / "current").column("a").to_pylist())
+
+
+def test_a_table_that_was_created_before_the_begin_in_its_file(created_before, tmp_path):
+    """All of the file is received and read for its statements; rows before the begin are missing."""
+    server, place = created_before
+    lake, url = tmp_path / "lake", f"mysql://root@127.0.0.1:{server.port}/"
+    with pytest.raises(PipelineError, match=r"d\.t is incomplete: rows from before binlog"):
+        mirror(f"{url}?position={place}", lake)
+    mirror(f"{url}?position={place}", lake, incomplete="accept")
+    assert current(lake) == [2]
+    assert incomplete(mirror(url, lake)) == ["d.t"]
+    server.execute("INSERT INTO d.t VALUES (3)")
+    assert incomplete(mirror(url, lake)) == ["d.t"]
+    server.execute("DELETE FROM d.t WHERE a = 3")
+
+
+def test_a_start_that_was_rejected_is_forgotten(created_before, tmp_path):
+    server, place = created_before
+    url = f"mysql://root@127.0.0.1:{server.port}/"
+    inside = f"{place.file}:{place.offset + 30}"
+    for number, start in enumerate((f"position={inside}", f"position={place}")):
+        lake = tmp_path / str(number)
+        with pytest.raises(TailraceError):
+            mirror(f"{url}?{start}", lake)
+        assert not lake.exists()
+        mirror(url, lake)
+        assert current(lake) == [1, 2]
+
+
+def test_another_start_before_the_lake_has_anything(created_before, tmp_path):
+    server, place = created_before
+    url = f"mysql://root@127.0.0.1:{server.port}/"
+    lake = tmp_path / "lake"
+    assert mirror(f"{url}?start=now", lake).changes == 0
+    mirror(f"{url}?position={place}", lake, incomplete="accept")
+    assert current(lake) == [2]
+    lake = tmp_path / "other"
+    assert mirror(f"{url}?start=now", lake).changes == 0
+    mirror(f"{url}?start=oldest", lake)
+    assert current(lake) == [1, 2]
 
 
 OTHER = "bbbbbbbb-0000-0000-0000-000000000001"

@@ -56,6 +56,7 @@ class Contents:
     whole: frozenset[Key] = frozenset()
     from_first: bool = False
     learned: tuple[Learned, ...] = ()
+    begin: Position | None = None
 
 
 class Catalogue:
@@ -70,11 +71,13 @@ class Catalogue:
     A table is *whole* where it was seen to be without rows, created or emptied by a statement: all
     rows that it has since were logged. ``CREATE TABLE IF NOT EXISTS`` says so only of a database
     that was created in what was shown, or with ``from_first``: the first statements shown are the
-    first that the server ever logged.
+    first that the server ever logged. No table is whole by a statement before ``begin``, from where
+    on rows are read.
     """
 
-    def __init__(self, *, from_first: bool = False) -> None:
+    def __init__(self, *, from_first: bool = False, begin: Position | None = None) -> None:
         self.from_first = from_first
+        self.begin = begin
         self._given: dict[Key, TableState] = {}
         self._tables: dict[Key, TableState] = {}
         self._unknown: dict[Key, str] = {}
@@ -86,7 +89,7 @@ class Catalogue:
     def copy(self) -> Self:
         """A catalogue of its own, as this one is now."""
         other = type(self)()
-        other.from_first = self.from_first
+        other.from_first, other.begin = self.from_first, self.begin
         collections = {name: each for name, each in vars(self).items() if name.startswith("_")}
         vars(other).update({name: known.copy() for name, known in collections.items()})
         return other
@@ -102,12 +105,13 @@ class Catalogue:
             self.whole(),
             self.from_first,
             tuple(each for _, each in sorted(self._learned.items(), key=_by_key)),
+            self.begin,
         )
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
         """A catalogue that holds just this."""
-        made = cls(from_first=contents.from_first)
+        made = cls(from_first=contents.from_first, begin=contents.begin)
         made.given(contents.given)
         for state in contents.tables:
             made._tables[state.definition.database, state.definition.table] = state
@@ -314,6 +318,9 @@ class Catalogue:
             session, sql = Session.of_event(event, flavour)
             if session is not None:
                 self._apply(sql, event.database, session)
+            place = Position(event.file or "", event.offset or 0)
+            if self.begin is not None and place < self.begin:
+                self._whole.clear()
 
     def _settle(self, at: Position) -> None:
         """What was learned before a place is what the statements from there on change."""

@@ -10,10 +10,11 @@
      "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
      "databases": {"shop": 45}, "temporary": [["shop", "scratch"]],
      "whole": [["shop", ""], ["shop", "orders"]], "from_first": true,
-     "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}]}
+     "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}],
+     "begin": "binlog.000001:812"}
 
 Version 1 had no ``whole``: the tables with a definition are taken to be. ``learned`` is what the
-server was asked for, and where its log ended then.
+server was asked for, and where its log ended then; ``begin`` where rows are read from.
 
 Columns stand in the order of their positions. Members that have their default (see the classes)
 are left out, and so are empty lists. Version 1 had no foreign keys. What is read is checked member
@@ -63,6 +64,7 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
             learned=[
                 {"end": str(each.end), "table": _table(each.state)} for each in contents.learned
             ],
+            begin=None if contents.begin is None else str(contents.begin),
         ),
     }
 
@@ -92,6 +94,7 @@ def from_json(value: Any) -> Catalogue:
             whole,
             found.get("from_first", False),
             found.get("learned", ()),
+            found.get("begin"),
         )
     )
 
@@ -245,12 +248,16 @@ def _unknown_of(value: Any, where: str) -> dict[str, Any]:
 
 
 def _learned_of(value: Any, where: str) -> Learned:
-    members: _Read = {"end": _text, "table": _table_of}
+    members: _Read = {"end": _position, "table": _table_of}
     found = _members(value, members, where, needs=members)
+    return Learned(found["table"], found["end"])
+
+
+def _position(value: Any, where: str) -> Position:
     try:
-        return Learned(found["table"], Position.parse(found["end"]))
+        return Position.parse(_text(value, where))
     except UsageError:
-        raise _wrong(f"{where}.end", "a position", found["end"]) from None
+        raise _wrong(where, "a position", value) from None
 
 
 _COLUMN: Final[_Read] = {
@@ -295,4 +302,5 @@ _CATALOGUE: Final[_Read] = {
     "whole": _list(_key),
     "from_first": _flag,
     "learned": _list(_learned_of),
+    "begin": _position,
 }

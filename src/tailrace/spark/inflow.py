@@ -74,7 +74,9 @@ class Inflow:
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
-            catalogue = Catalogue(from_first=at_head and is_first(first))
+            catalogue = Catalogue(
+                from_first=at_head and is_first(first), begin=None if at_head else begin
+            )
         else:
             _, after, catalogue = resume(series, state)
         catalogue.given(given)

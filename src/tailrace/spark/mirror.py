@@ -155,6 +155,7 @@ def mirror(
     with (
         Sources(files, servers, keyring, given, notice or _no_notice) as inputs,
         open_store(into, kind) as store,
+        inputs.beginning(store),
     ):
         options = check_lake(store.label, store.manifest, options, kind)
         inputs.cascades = options.cascades == "apply"

@@ -25,7 +25,7 @@ from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.lake.paths import within
-from tailrace.spark.server_start import load
+from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
 
@@ -303,7 +303,7 @@ class _Retry:
         state: SourceState | None = None
         if place:
             state = self._point(place)
-        written = self._store.sources / f"{self._group.source}.begin.json"
+        written = self._store.sources / f"{self._group.source}{SUFFIX}"
         begin = load(written) if state is None and written.exists() else None
         learned = [each.learned for each in self._answers.values() if each.learned is not None]
         return Inflow(

@@ -1,14 +1,17 @@
 """Where a new lake begins in a server's log, by its URL; written down before anything is copied.
 
-    lake/_tailrace/sources/db1.example.org_3306.begin.json    {"version": 1, "file": …, "offset": …}
+    lake/_tailrace/sources/db1.example.org_3306.begin.json
+    {"version": 1, "file": "binlog.000003", "offset": 1234, "start": "now"}
 
-A run that ends before it has committed anything is gone on with from there: what ``now`` meant at
-first is not asked again.
+The next run continues from there where this one was killed or had nothing to commit: what ``now``
+meant at first is not asked again. A URL with another start begins there, and so does the next run
+after one that was rejected.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -22,7 +25,7 @@ from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.reader import gtids_at
-from tailrace.selection import Time
+from tailrace.selection import Time, start_text
 from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.on_disk import write_file
@@ -36,23 +39,40 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
 _VERSION: Final = 1
+SUFFIX: Final = ".begin.json"
 
 
 def begin_of(source: Source, path: Path) -> Position | None:
     """Where a new lake begins in a server's log; None: at its oldest. ``path`` is where that is
     written down, or was.
 
+    Where the URL says another start than that of before, what was received since that is deleted.
     Raises UsageError for GTIDs of which some come after the place, PipelineError for a file that
     is not ours, and what asking the server raises.
     """
+    given = None if source.start is None else start_text(source.start)
     if path.exists():
-        return load(path)
+        written = load(path)
+        if given is None or given == read_json(path).get("start", given):
+            return written
+        forget(path)
     place = _found(source)
     if place is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"version": _VERSION, "file": place.file, "offset": place.offset}
+        content = {
+            "version": _VERSION,
+            "file": place.file,
+            "offset": place.offset,
+            "start": given,
+        }
         write_file(path, json.JSONEncoder().iterencode(content))
     return place
+
+
+def forget(path: Path) -> None:
+    """Delete where a lake was to begin, and what was received from there on."""
+    shutil.rmtree(path.with_name(path.name.removesuffix(SUFFIX)), ignore_errors=True)
+    path.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Position:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.columns.splits import is_written
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import (
+    ConnectionLost,
+    PipelineError,
+    StorageError,
+    TailraceError,
+    UsageError,
+)
 from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
-from tailrace.spark.server_start import begin_of
+from tailrace.spark.server_start import SUFFIX, begin_of, forget
 from tailrace.spark.servers import Received, ServerLogs
 from tailrace.spark.unnamed import first_needed
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.live.url import Source
@@ -55,6 +62,8 @@ class Sources(Closing):
         self._notice = notice
         self._begins: dict[str, Position] = {}
         """Where a new lake begins in the logs of servers whose URL says that."""
+        self._found_now: set[str] = set()
+        """The servers of which this run has determined that."""
         self.received: dict[str, Received] = {}
         self.inflows: dict[str, Inflow] = {}
         self._live: set[str] = set()
@@ -67,6 +76,23 @@ class Sources(Closing):
         """Receive no more."""
         for each in self.received.values():
             each.close()
+
+    @contextmanager
+    def beginning(self, store: LakeStore) -> Iterator[None]:
+        """Where a run is rejected inside, and the lake has nothing yet, the next begins by its URL,
+        unless an earlier run had determined where.
+
+        What a connection or a disk ends is no such run: the next one continues.
+        """
+        try:
+            yield
+        except (ConnectionLost, StorageError):
+            raise
+        except TailraceError:
+            self.close()
+            for name in self._found_now - store.manifest.sources.keys():
+                forget(store.sources / f"{name}{SUFFIX}")
+            raise
 
     @property
     def given(self) -> Given:
@@ -131,9 +157,13 @@ class Sources(Closing):
                     f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
                 )
             return logs
-        place = begin_of(source, store.sources / f"{logs.name}.begin.json")
+        path = store.sources / f"{logs.name}{SUFFIX}"
+        before = path.read_bytes() if path.exists() else None
+        place = begin_of(source, path)
         if place is not None:
             self._begins[logs.name] = place
+            if path.read_bytes() != before:
+                self._found_now.add(logs.name)
         return replace(logs, place=place)
 
     def _has_begin(self, series: LogSeries) -> bool:
