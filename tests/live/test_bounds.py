@@ -5,8 +5,10 @@ The hostile server is the campaign's (``tools/campaign/hostile/fake.py``), which
 
 from __future__ import annotations
 
+import gc
 import select
 import socket
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -19,6 +21,7 @@ from tailrace.errors import ConnectionLost, MalformedPacket, ServerError
 from tailrace.live.arrivals import SIZE, Arrivals
 from tailrace.live.bounded import Patience
 from tailrace.live.connect import connect
+from tailrace.live.driver import SSCursor
 from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
 from tailrace.live.session import OLDEST, Session
@@ -247,6 +250,68 @@ def test_an_answer_without_end(turn, told):
             connection.cursor() as cursor,
         ):
             cursor.execute("SHOW BINARY LOGS")
+
+
+ONE_COLUMN = (b"\x01", column("c"), fake.END)
+
+
+@pytest.fixture
+def unraisable(monkeypatch):
+    """What was raised where nobody hears it, as when an object goes."""
+    found: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda said: found.append(said.exc_value))
+    return found
+
+
+def parts_without_end(talk: Talk) -> None:
+    """A row in packets of which none is the last."""
+    for each in ONE_COLUMN:
+        talk.send(each)
+    while True:
+        talk.raw(header((1 << 24) - 1, talk.sequence) + bytes((1 << 24) - 1))
+        talk.sequence += 1
+
+
+def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unraisable):
+    monkeypatch.setattr("tailrace.live.connect._ROW", 20 << 20)
+    rows = endless(cell("x" * 60_000), *ONE_COLUMN)
+    with FakeServer({"SELECT rows": rows, "SELECT row": parts_without_end}) as server:
+        given = Source.parse(server.url())
+        with connect(given, given.hosts[0]) as connection:
+            cursor = connection.cursor(SSCursor)
+            cursor.execute("SELECT rows")
+            for _ in range(50):  # 1 MB each
+                assert 17 <= len(connection.parsed_rows(cursor, 100, 1_000_000)) <= 18
+            assert len(connection.parsed_rows(cursor, 2, 1_000_000)) == 2
+        with pytest.raises(ConnectionLost, match="is closed"):
+            connection.parsed_rows(cursor, 2, 1_000_000)
+        with connect(given, given.hosts[0]) as connection:
+            cursor = connection.cursor(SSCursor)
+            cursor.execute("SELECT row")
+            with pytest.raises(MalformedPacket, match="a row of it has more than 20971520 bytes"):
+                connection.parsed_rows(cursor, 2, 1_000_000)
+            cursor.close()
+        del cursor, connection
+        gc.collect()
+    assert unraisable == []
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        (endless(column("c"), b"\xfc\xff\xff"), "it has more than 4096 columns"),
+        (endless(column("c" * 60_000), b"\xfc\x00\x10"), "it has more than 4194304 bytes"),
+    ],
+)
+def test_what_is_before_such_rows_is_bounded_as_an_answer(turn, told):
+    with FakeServer({"SELECT rows": turn}) as server:
+        given = Source.parse(server.url())
+        with (
+            connect(given, given.hosts[0]) as connection,
+            pytest.raises(MalformedPacket, match=told),
+            connection.cursor(SSCursor) as cursor,
+        ):
+            cursor.execute("SELECT rows")
 
 
 def test_a_long_text_of_a_servers_error():

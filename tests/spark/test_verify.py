@@ -11,8 +11,16 @@ import pytest
 
 from tailrace.cli import main
 from tailrace.errors import PipelineError
+from tailrace.live.url import Source
 from tailrace.spark import mirror, session
 from tailrace.spark.verify import verify
+from tailrace.spark.verify_server import (
+    Range,
+    ServerTable,
+    columns_of,
+    reading,
+    rows,
+)
 from tests.spark.following import Follow, url_of
 from tools.load import Load
 from tools.servers import NAMES
@@ -334,6 +342,41 @@ def test_by_tasks(source, lake, spark, monkeypatch):
     land(source, lake)
     report = verify(url_of(source), lake, spark=spark, tables=[f"{DATABASE}.*"], range_rows=100)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 500)
+
+
+def test_rows_of_many_megabytes(source, lake):
+    """More than an answer may have that is held as a whole; a row, and rows together."""
+    for name in ("one", "three"):
+        source.execute(f"CREATE TABLE {DATABASE}.{name} (id INT PRIMARY KEY, v LONGTEXT)")
+    source.execute(f"CREATE TABLE {DATABASE}.many (id INT PRIMARY KEY, v VARCHAR(2000))")
+    source.execute(f"INSERT INTO {DATABASE}.one VALUES (1, REPEAT('q', 5000000))")
+    for number in range(9):
+        source.execute(f"INSERT INTO {DATABASE}.three VALUES ({number}, REPEAT('w', 2000000))")
+    many = ", ".join(f"({number}, REPEAT('{number}', 400))" for number in range(4000))
+    source.execute(f"INSERT INTO {DATABASE}.many VALUES {many}")
+    land(source, lake)
+    report = check(source, lake)
+    assert (report.verdict, [table.lake_rows for table in report.tables]) == ("equal", [4000, 1, 9])
+    change_unlogged(
+        source,
+        f"UPDATE {DATABASE}.one SET v = CONCAT(LEFT(v, 4999999), 'r')",
+        f"UPDATE {DATABASE}.three SET v = CONCAT('e', v) WHERE id = 5",
+    )
+    report = check(source, lake)
+    assert (report.verdict, [table.changed for table in report.tables]) == ("differs", [0, 1, 1])
+    assert [table.first[0].columns for table in report.tables[1:]] == [("v",), ("v",)]
+
+
+def test_memory_is_bounded_by_bytes_and_not_by_rows(source, lake):
+    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v LONGTEXT)")
+    for number in range(9):
+        source.execute(f"INSERT INTO {DATABASE}.t VALUES ({number}, REPEAT('w', 2000000))")
+    source.connection.commit()
+    with reading(Source.parse(url_of(source))) as connection:
+        columns = tuple(columns_of(connection, DATABASE, "t"))
+        table = ServerTable(DATABASE, "t", columns, (pa.int32(), pa.string()), ("id",))
+        found = [len(each[0].typed) for each in rows(connection, table, Range(0))]
+    assert found == [5, 4]  # 8 MiB, and the row that is the last of them
 
 
 def test_what_is_no_lake_of_the_server(source, lake, tmp_path):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-    from tailrace.live.driver import Cursor
+    from tailrace.live.driver import Cursor, SSCursor
     from tailrace.live.url import Host, Source
 
     class _Base(Connection[Cursor]):
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         _connect_attrs: dict[str, str]
         _next_seq_id: int
         _read_timeout: float | None
+        _result: Any
         _rfile: Any
         _sock: Any
         _write_timeout: float | None
@@ -73,6 +74,10 @@ _LOGIN: Final = 256 << 10
 _ANSWER: Final = 4 << 20
 """Bytes of an answer that is held in memory: names and sizes of 100,000 logs. A set of GTIDs takes
 thirty times its text.
+"""
+_ROW: Final = (1 << 30) + (64 << 10)
+"""Bytes of a row of an answer that is read row by row: what servers put into a packet (their
+max_allowed_packet has 1 GiB at most), and the headers of its parts.
 """
 _COLUMNS: Final = 4096
 """Columns of an answer: as many as a table may have."""
@@ -115,7 +120,8 @@ class ServerConnection(_Base):
     """PyMySQL's connection, behind a fence.
 
     Until the server has let us in, all that it sends is bounded together, in time and in bytes;
-    then each answer is. Answers that are read row by row (`SSCursor`) are bounded by silence alone.
+    then each answer is. Of answers that are read row by row (`SSCursor`) what is before the rows is
+    bounded like that, then each row by itself, in bytes (1 GiB) and by silence.
     Whatever the parsing of an answer raises is a MalformedPacket.
 
     ``name`` is what errors call the server.
@@ -133,10 +139,10 @@ class ServerConnection(_Base):
         self._host = host
         self._mode = mode
         self._patience = Patience(wake)
-        self._left: int | None = None
+        self._most = self._left = _LOGIN
         self._columns = self._values = 0
         self._entering = False
-        self._held = True
+        self._streams = False
         self._compression = source.compress
         self._names_level = False
         self._in_header = True
@@ -223,7 +229,8 @@ class ServerConnection(_Base):
 
     def _enter(self, sock: Any) -> None:
         self._patience.allow(self.connect_timeout)
-        self._entering, self._left = True, _LOGIN
+        self._entering, self._streams = True, False
+        self._bound(_LOGIN)
         try:
             sock = sock or dial(self._host, self._patience)
             with self._parsed():
@@ -309,11 +316,10 @@ class ServerConnection(_Base):
     # --- asking ----------------------------------------------------------------------------------
 
     def query(self, sql: Any, unbuffered: bool = False) -> Any:
-        self._held = not unbuffered
         with self._parsed():
             done = super().query(sql, unbuffered)
-        if not unbuffered:
-            self._rest()
+        self._rest()
+        self._streams = unbuffered
         return done
 
     def next_result(self, unbuffered: bool = False) -> Any:
@@ -333,16 +339,17 @@ class ServerConnection(_Base):
         super()._execute_command(command, sql)
         if not self._entering:
             self._rest()
-            if self._held:
-                self._patience.allow(self._read_timeout)
-            else:
-                self._left = None
+            self._patience.allow(self._read_timeout)
 
     def _rest(self) -> None:
         """Nothing is asked: what comes next is bounded by itself."""
         self._patience.allow(None)
-        self._left, self._columns, self._values = _ANSWER, 0, 0
-        self._held = True
+        self._bound(_ANSWER)
+        self._columns = self._values = 0
+        self._streams = False
+
+    def _bound(self, most: int) -> None:
+        self._most = self._left = most
 
     # --- the fence -------------------------------------------------------------------------------
 
@@ -358,13 +365,30 @@ class ServerConnection(_Base):
                 raise
             raise self._malformed(str(error) or type(error).__name__) from error
 
-    def parsed_rows(self, cursor: Any, count: int | None = None) -> Any:
-        """The next rows of a cursor that reads row by row, all of them by default."""
+    def parsed_rows(self, cursor: SSCursor, count: int, size: int) -> list[tuple[Any, ...]]:
+        """The next rows of a cursor that reads row by row; none at its end.
+
+        At most ``count``, and no more once they have ``size`` bytes: memory is bounded by this and
+        the largest row.
+        """
+        rows: list[tuple[Any, ...]] = []
         with self._parsed():
-            rows = cursor.fetchall() if count is None else cursor.fetchmany(count)
-            if any(len(row) != len(cursor.description) for row in rows):
-                raise ValueError("a row has fewer values than there are columns")
+            while len(rows) < count and size > 0:
+                if (row := cursor.fetchone()) is None:
+                    if self._sock is None:
+                        raise ConnectionLost(f"{self.name}: the connection is closed")
+                    break
+                if len(row) != len(cursor.description):
+                    raise ValueError("a row has fewer values than there are columns")
+                rows.append(row)
+                size -= self._most - self._left
         return rows
+
+    def _force_close(self) -> None:
+        """Close the connection; of rows that were still to come none is waited for."""
+        super()._force_close()
+        if self._result is not None:
+            self._result.unbuffered_active = False
 
     def _malformed(self, what: str) -> MalformedPacket:
         """The error for what is no answer; the connection is closed, for nothing follows on it."""
@@ -372,7 +396,9 @@ class ServerConnection(_Base):
         return MalformedPacket(f"{self.name}: unexpected answer: {one_line(what, _SAID)}")
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
-        if self._left is not None:
+        if self._streams:
+            self._bound(_ROW)
+        else:
             self._count(columns=packet_type is FieldDescriptorPacket)
         self._in_header = True
         try:
@@ -397,11 +423,10 @@ class ServerConnection(_Base):
             raise self._malformed(f"it has more than {_VALUES} values")
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        if self._left is not None:
-            self._left -= num_bytes
-            if self._left < 0:
-                most = _LOGIN if self._entering else _ANSWER
-                raise self._malformed(f"it has more than {most} bytes")
+        self._left -= num_bytes
+        if self._left < 0:
+            what = "a row of it" if self._streams else "it"
+            raise self._malformed(f"{what} has more than {self._most} bytes")
         if self._sock is None:
             raise ConnectionLost(f"{self.name}: the connection is closed")
         if not isinstance(self._rfile, Incoming):

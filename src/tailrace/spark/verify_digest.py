@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tailrace.errors import AccessDenied, PipelineError, ServerError
+from tailrace.errors import AccessDenied, MalformedPacket, PipelineError, ServerError
 from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.files import as_written
 from tailrace.spark.verify_server import reading, rows
@@ -57,7 +57,10 @@ class SideJob:
 
 @dataclass(frozen=True)
 class SideResult:
-    """What a job found; ``gone`` where the lake's file is not there any more."""
+    """What a job found; ``gone`` where the lake's file is not there any more.
+
+    ``refused`` says why the rows are not all there; ``unread`` that it says nothing of them.
+    """
 
     name: str
     number: int
@@ -66,6 +69,7 @@ class SideResult:
     out: str | None = None
     rows: tuple[tuple[int, Shown], ...] = ()
     refused: str | None = None
+    unread: bool = False
     gone: bool = False
 
 
@@ -93,10 +97,11 @@ def look(job: SideJob, report: Report) -> SideResult:
             report.done(count)
     except FileNotFoundError:
         return SideResult(job.name, number, gone=True)
-    except (PipelineError, ServerError) as error:
+    except (PipelineError, ServerError, MalformedPacket) as error:
         if isinstance(error, AccessDenied):
             raise
-        return SideResult(job.name, number, refused=str(error))
+        unread = job.file is not None or not isinstance(error, PipelineError)
+        return SideResult(job.name, number, refused=str(error), unread=unread)
     report.final(count)
     if job.keys or job.out is None:
         return SideResult(job.name, number, count, rows=tuple(found))

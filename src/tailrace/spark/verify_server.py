@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.spark.verify_values import Values
 
 _BATCH: Final = 20_000
+_BATCH_BYTES: Final = 8 << 20
 _NUMBERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal"})
 _MOMENTS: Final = frozenset({"date", "datetime", "timestamp"})
 _TEXTS: Final = frozenset({"char", "varchar"})
@@ -165,7 +166,7 @@ def _literal(value: bytes, column: ServerColumn) -> str:
 
 
 def rows(connection: ServerConnection, table: ServerTable, part: Range) -> Iterator[list[Values]]:
-    """The rows of a range, by column, some thousands at a time, all as of one moment.
+    """The rows of a range, by column, some MiB or one row at a time, all as of one moment.
 
     Raises `PipelineError`, naming the column, for a value that the lake's type cannot hold.
     """
@@ -178,7 +179,7 @@ def rows(connection: ServerConnection, table: ServerTable, part: Range) -> Itera
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     with connection.cursor(SSCursor) as cursor:
         cursor.execute(f"SELECT {wanted} FROM {table.name}{part.where(table.ordered)}")  # noqa: S608 - quoted
-        while batch := connection.parsed_rows(cursor, _BATCH):
+        while batch := connection.parsed_rows(cursor, _BATCH, _BATCH_BYTES):
             found = []
             for cells, column, kind in zip(
                 zip(*batch, strict=True), table.columns, table.types, strict=True

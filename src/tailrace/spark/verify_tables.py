@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.live.answers import Answer
 from tailrace.live.asking import has_rows
-from tailrace.live.driver import ER, SSCursor, err
+from tailrace.live.driver import ER, err
 from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.verify_server import ServerTable, columns_of
 
@@ -130,12 +130,12 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
 
 
 def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
-    with connection.cursor(SSCursor) as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
         )
-        rows = connection.parsed_rows(cursor)
+        rows: Any = cursor.fetchall()
     found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
     names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
     return [name for name in names if name[0].lower() not in _SYSTEM]

@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _ALL: Final = 1 << 64
+_LONG: Final = 1 << 10
+"""Bytes of a value from which on its digest stands for it: hashing takes a step per eight bytes."""
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _NAMED: Final = frozenset({"enum", "set"})
 _TIME: Final = re.compile(rb"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
@@ -192,15 +195,24 @@ def checksums(columns: Sequence[Values]) -> Numbers:
     parts: list[pa.ChunkedArray] = []
     for values in columns:
         parts += _parts(values.typed)
-        texts = values.texts
-        parts.append(
-            pa.chunked_array([pa.nulls(len(values.typed), pa.string()) if texts is None else texts])
-        )
+        texts = pa.nulls(len(values.typed), pa.string()) if values.texts is None else values.texts
+        parts.append(pa.chunked_array([_shortened(texts)]))
     return buckets(parts, _ALL)
+
+
+def _shortened(array: pa.Array) -> pa.Array:
+    """Texts and bytes with digests in place of those that are long."""
+    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+        return array
+    long = pc.fill_null(pc.greater(pc.binary_length(array), _LONG), False)
+    if not pc.any(long).as_py():
+        return array
+    digests = [blake2b(memoryview(each.as_buffer())).digest() for each in array.filter(long)]
+    return pc.replace_with_mask(array.cast(pa.binary()), long, pa.array(digests, pa.binary()))
 
 
 def _parts(array: pa.Array) -> list[pa.ChunkedArray]:
     """The values, and whether they are there."""
     there = array.is_valid().cast(pa.int8())
-    values = there if pa.types.is_null(array.type) else array
+    values = there if pa.types.is_null(array.type) else _shortened(array)
     return [pa.chunked_array([values]), pa.chunked_array([there])]

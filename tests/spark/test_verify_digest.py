@@ -1,0 +1,42 @@
+"""What a comparison makes of values and rows before it compares them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tailrace.live.url import Source
+from tailrace.spark.tasks import Report
+from tailrace.spark.verify_digest import SideJob, look
+from tailrace.spark.verify_server import Range, ServerColumn, ServerTable
+from tailrace.spark.verify_values import Values, checksums
+from tools.campaign.hostile.fake import OK, FakeServer
+
+
+def test_values_of_any_length_have_a_checksum_of_their_own():
+    texts = [None, "", *("a" * size for size in (1, 1023, 1024, 1025, 5000, 2_000_000))]
+    texts += ["a" * 1024 + "b", "b" + "a" * 1024, "a" * 1_999_999 + "b"]
+    one = checksums([Values(pa.array(texts))])
+    assert len(set(one.tolist())) == len(texts)
+    assert one.tolist() == checksums([Values(pa.array(["-" * 2000, *texts]).slice(1))]).tolist()
+    alone = [int(checksums([Values(pa.array([each], pa.string()))])[0]) for each in texts]
+    assert one.tolist() == alone
+
+
+def test_a_table_whose_rows_cannot_be_read(tmp_path, monkeypatch):
+    """It is that table's failure: others are compared, and nothing is said of its rows."""
+    monkeypatch.setattr("tailrace.live.connect._ROW", 1000)
+
+    def long(talk):
+        talk.result(["id"], [["x" * 2000]])
+
+    def begun(talk):
+        talk.send(OK)
+        return True
+
+    column = ServerColumn("id", "varchar", nullable=False)
+    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
+    with FakeServer({"START": begun, "SELECT `id`": long}) as server:
+        job = SideJob(table, Source.parse(server.url()), Range(0), out=tmp_path / "out")
+        result = look(job, Report(tmp_path / "done"))
+    assert result.unread
+    assert result.refused.endswith("unexpected answer: a row of it has more than 1000 bytes")
