@@ -144,6 +144,8 @@ def picked_transactions(
         without = () if exclude is None else gtids_of(exclude, "--exclude-gtids")
         picks.append(ByGtid(only, without=without))
     if server_id is not None:
+        if not 0 <= server_id < 1 << 32:
+            raise UsageError(f"--server-id is a number from 0 to 4294967295, and not {server_id}")
         from tailrace.handlers import ByServerId  # noqa: PLC0415 - as above
 
         picks.append(ByServerId({server_id}))
@@ -153,7 +155,7 @@ def picked_transactions(
 def say_if_none_picked(reader: Reader) -> None:
     """Of a log that has no transaction with the GTIDs or the server that were asked for."""
     if reader.picks and not reader.picked and not reader.stopped:
-        say(f"{reader.name}: no transaction fits --include-gtids, --exclude-gtids and --server-id")
+        say(f"{reader.name}: no transaction has the GTIDs or the server id that were asked for")
 
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
