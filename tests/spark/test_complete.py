@@ -99,6 +99,13 @@ def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
     assert values(lake, "shop.old", "a") == [3]
     assert verify(url, lake, spark=spark, tables=["shop.untouched", "shop.old"]).verdict == "equal"
 
+    # one of which nothing can be said is not equal, whatever else is incomplete
+    server.execute("CREATE TABLE shop.loose (a INT)")
+    server.execute("INSERT INTO shop.loose VALUES (1)")
+    mirror(url, lake, spark=spark)
+    found = verify(url, lake, spark=spark, tables=["shop.old", "shop.vacant", "shop.loose"])
+    assert (found.verdict, found.unsure) == ("unsure", ("shop.loose",))
+
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_formats_keep_the_mark(kind, spark, fresh_server, tmp_path):

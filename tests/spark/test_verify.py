@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.cli import main
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.spark import mirror, session
 from tailrace.spark.verify import verify
@@ -377,6 +377,36 @@ def test_memory_is_bounded_by_bytes_and_not_by_rows(source, lake):
         table = ServerTable(DATABASE, "t", columns, (pa.int32(), pa.string()), ("id",))
         found = [len(each[0].typed) for each in rows(connection, table, Range(0))]
     assert found == [5, 4]  # 8 MiB, and the row that is the last of them
+
+
+def test_tables_that_are_not_there(source, lake, capsys, monkeypatch):
+    source.execute(f"CREATE TABLE {DATABASE}.orders (id INT PRIMARY KEY)")
+    source.execute(f"CREATE TABLE {DATABASE}.vacant (id INT PRIMARY KEY)")
+    source.execute(f"INSERT INTO {DATABASE}.orders VALUES (1)")
+    land(source, lake)
+    url = url_of(source)
+    for tables in (f"{DATABASE}.oders", [f"{DATABASE}.oders", "orders"], "nowhere.*"):
+        with pytest.raises(UsageError, match=rf"no table fits .*there are .*{DATABASE}\.orders"):
+            verify(url, lake, tables=tables)
+    with pytest.raises(UsageError, match=rf"did you mean {DATABASE}\.orders\?"):
+        verify(url, lake, tables=f"{DATABASE}.oders")
+    report = verify(url, lake, tables=["orders", "nowhere.*"], exclude="gone")
+    assert (report.verdict, [table.name for table in report.tables]) == (
+        "equal",
+        [f"{DATABASE}.orders"],
+    )
+    assert [note.partition(" among")[0] for note in report.notes] == [
+        "no table fits nowhere.*",
+        "nothing is excluded by gone",
+    ]
+    assert verify(url, lake, tables="vacant").notes == ()
+    monkeypatch.setattr("sys.argv", ["tailrace", "verify", url, str(lake), "--tables", "p.nope"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "no table fits p.nope" in said.err
 
 
 def test_what_is_no_lake_of_the_server(source, lake, tmp_path):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tailrace.cli.lines import Output
     from tailrace.spark.verify_report import RowDifference, TableVerdict, VerifyReport
 
-_STATUS = {"equal": 0, "differs": 1, "incomplete": 1, "unsure": 2}
-
 
 def verify(
     source: Annotated[
@@ -50,7 +48,7 @@ def verify(
     """Compare a lake's current tables with the server's, row by row.
 
     Ends with status 0 where they are equal, 1 where they differ or a table is incomplete, 2 where
-    that could not be found out: the lake is behind, or a table cannot be compared.
+    that could not be found out of some table: the lake is behind, or it cannot be compared.
     """
     if not names_server(source):
         raise UsageError(f"{source} is no server: give its URL, as mysql://user@host")
@@ -74,7 +72,7 @@ def verify(
     output = output_to(standard_output())
     _print(output, lake, report)
     output.close()
-    return _STATUS[report.verdict]
+    return 2 if report.unsure else int(report.verdict != "equal")
 
 
 def _seconds(text: str) -> float:
@@ -85,14 +83,8 @@ def _seconds(text: str) -> float:
 
 
 def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
-    title = {
-        "equal": "equal to the server",
-        "differs": "differs from the server",
-        "incomplete": "has incomplete tables; the others are equal to the server",
-        "unsure": "could not be found equal to the server",
-    }[report.verdict]
     output.table(
-        f"{lake}: {title}, {report.seconds['all']:.1f} s",
+        f"{lake}: {_title(report)}, {report.seconds['all']:.1f} s",
         ["table", "rows", "in lake", "missing", "extra", "changed", "checksum"],
         [_row(table) for table in report.tables],
     )
@@ -101,6 +93,8 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
             output.line((text, "alarm" if table.compared else "quiet"))
         for note in table.notes:
             output.line((f"{table.name}: {note}", "quiet"))
+    for note in report.notes:
+        say(note)
     if report.behind is None:
         say(f"the lake is at {report.position}, which the server's logs do not have (any more)")
     elif report.transactions:
@@ -109,6 +103,21 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
             f"the lake is behind the server: at {report.position}, the server at {report.server}, "
             f"{size(report.behind)} and {count} transactions in between; --wait 60s waits for it"
         )
+
+
+def _title(report: VerifyReport) -> str:
+    """What is true of all tables together."""
+    incomplete = [table for table in report.tables if table.incomplete]
+    if report.verdict == "equal":
+        return "equal to the server" if report.tables else "no table with rows to compare"
+    if report.verdict == "incomplete":
+        others = len(report.tables) > len(incomplete)
+        return "has incomplete tables" + "; the others are equal to the server" * others
+    has = ", and has incomplete tables" if incomplete else ""
+    if report.verdict == "unsure":
+        return f"could not be found equal to the server{has}"
+    doubt = "; of other tables it could not be found out" if report.unsure else ""
+    return f"differs from the server{has}{doubt}"
 
 
 def _row(table: TableVerdict) -> list[str]:

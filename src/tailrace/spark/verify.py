@@ -69,12 +69,12 @@ def verify(
     each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done, and of how
     much.
 
-    Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError, and
-    what connecting and reading raise.
+    Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError (also
+    where ``tables`` name one that is not there), and what connecting and reading raise.
     """
     if range_rows < 1 or first < 0 or (wait is not None and not wait >= 0):
         raise UsageError("verify: ranges have a row at least, and nothing less than 0 is waited")
-    wants = TableFilter.of(tables, exclude)
+    wants = TableFilter.of(tables, exclude).watched()
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
@@ -105,6 +105,7 @@ def verify(
             behind.size,
             behind.transactions,
             {"all": time.perf_counter() - clock},
+            rounds.notes,
         )
 
 

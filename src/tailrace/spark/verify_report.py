@@ -80,7 +80,7 @@ class VerifyReport:
 
     ``behind`` is bytes of the server's log that the lake has not, None where that cannot be told;
     ``transactions`` how many are in them (at most 1,000 are counted). ``position`` is the lake's,
-    ``server`` the server's.
+    ``server`` the server's. ``notes`` name patterns that fit no table.
     """
 
     tables: tuple[TableVerdict, ...]
@@ -89,19 +89,38 @@ class VerifyReport:
     behind: int | None = 0
     transactions: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """``equal``; ``differs`` where some row does; ``unsure`` where that could not be found out.
+        """``differs`` where some row does for certain; ``unsure`` where a table is (`unsure`).
 
-        ``incomplete`` where no row differs in tables that are complete, and others are not.
+        Else ``incomplete`` where a table is, and all others are ``equal``.
+        """
+        if self.transactions == 0 and any(map(_differs, self.tables)):
+            return "differs"
+        if self.unsure:
+            return "unsure"
+        return "incomplete" if any(table.incomplete for table in self.tables) else "equal"
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Tables of which could not be found out whether they are equal to the server's.
+
         Differences are not certain while the lake is behind the server.
         """
-        compared = [table for table in self.tables if table.compared]
-        certain = self.transactions == 0
-        wrong = [table for table in compared if table.differing or table.reason]
-        if any(table.differing > table.undecided or table.reason for table in wrong) and certain:
-            return "differs"
-        if any(table.incomplete for table in self.tables):
-            return "incomplete"
-        return "unsure" if wrong or len(compared) < len(self.tables) else "equal"
+        return tuple(
+            table.name
+            for table in self.tables
+            if not table.incomplete
+            and (
+                not table.compared
+                or (_differs(table) and self.transactions != 0)
+                or (table.differing and not _differs(table))
+            )
+        )
+
+
+def _differs(table: TableVerdict) -> bool:
+    """Whether it was seen to differ, not counting rows that change all the while."""
+    return table.compared and bool(table.differing > table.undecided or table.reason)

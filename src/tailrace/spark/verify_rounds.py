@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tailrace.errors import UsageError
 from tailrace.spark.tasks import Report
 from tailrace.spark.verify_digest import Pairs, SideJob, SideResult, look
 from tailrace.spark.verify_report import RangeCount, RowDifference, TableVerdict
@@ -53,6 +54,7 @@ class TableState:
     undecided: int = 0
     reason: str | None = None
     stale: bool = False
+    unread: bool = False
     done: bool = False
 
     @property
@@ -76,6 +78,7 @@ class Rounds:
         tell: Progress,
     ) -> None:
         self.alone = False
+        self.notes: tuple[str, ...] = ()
         self._source = source
         self._lag = lag
         self._workers = workers
@@ -89,7 +92,10 @@ class Rounds:
     # --- reading ---------------------------------------------------------------------------------
 
     def read_server(self, asked: TableFilter) -> None:
-        """Read the server's rows: in the first round all, then the ranges where any differ."""
+        """Read the server's rows: in the first round all, then the ranges where any differ.
+
+        Raises UsageError where what is ``asked`` (`TableFilter.watched`) names no table.
+        """
         first = not self._number
         self._number += 1
         view = self._lag.look()
@@ -98,6 +104,7 @@ class Rounds:
         with reading(self._source) as connection:
             found = candidates(connection, view.manifest, self._lag.name, asked)
             if first:
+                self._look_for(asked)
                 self._tables = {each.name: TableState(each) for each in found}
             known = {each.name: each for each in found}
             for name, state in self._tables.items():
@@ -127,6 +134,15 @@ class Rounds:
                 ]
         for result in self._run("server", jobs, self._expected(jobs)):
             self._tables[result.name].server.append(result)
+
+    def _look_for(self, asked: TableFilter) -> None:
+        """Say which patterns fit none of the tables that are the lake's or are to be."""
+        missing = asked.unmatched(asked.met or ())
+        where = "among the tables that the lake has or is to have"
+        wanted = missing.missing(where)
+        if wanted is not None and (missing.names or missing.all):
+            raise UsageError(wanted)
+        self.notes = tuple(filter(None, (wanted, missing.left_out(where))))
 
     def _doubtful(self, state: TableState) -> list[Range]:
         """The ranges to read: those in which rows differ, all where some are the lake's alone."""
@@ -180,6 +196,7 @@ class Rounds:
                 return
         for name in waiting:
             self._tables[name].reason = "its files were replaced each time that they were read"
+            self._tables[name].stale = True
 
     def _moved(self) -> bool:
         """Whether the lake is at another version than when the server was read."""
@@ -223,9 +240,11 @@ class Rounds:
         return all(state.clean for state in self._tables.values())
 
     def _judge(self, state: TableState, *, confirmed: bool, caught_up: bool) -> None:
-        refused = [each.refused for each in (*state.server, *state.lake) if each.refused]
+        refused = [each for each in (*state.server, *state.lake) if each.refused]
+        state.unread = False
         if refused and state.reason is None:
-            state.reason = refused[0]
+            state.reason = refused[0].refused
+            state.unread = all(each.unread for each in refused)
         if state.stale and state.reason is None:
             state.reason = "it was altered while it was compared"
         if state.reason is not None or state.candidate.table is None:
@@ -290,7 +309,7 @@ class Rounds:
             len(state.doubled),
             state.undecided,
             state.reason,
-            state.candidate.compared and not state.stale,
+            state.candidate.compared and not state.stale and not state.unread,
             counted,
             rows,
             state.candidate.notes,

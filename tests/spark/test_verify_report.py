@@ -1,0 +1,70 @@
+"""What `verify` says of all tables together, and its status."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from tailrace.cli import main
+from tailrace.spark.verify_report import TableVerdict, VerifyReport
+
+KINDS = {
+    "equal": TableVerdict("d.equal", 1, 1),
+    "incomplete": TableVerdict("d.part", reason="rows", compared=False, incomplete=True),
+    "aside": TableVerdict("d.aside", reason="it is set aside", compared=False),
+    "busy": TableVerdict("d.busy", 1, 1, changed=1, undecided=1),
+    "differs": TableVerdict("d.differs", 1, 1, changed=1),
+    "absent": TableVerdict("d.absent", reason="it is not in the lake"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "status", "title"),
+    [
+        ("", 0, "no table with rows to compare"),
+        ("equal", 0, "equal to the server"),
+        ("incomplete", 1, "has incomplete tables"),
+        ("equal incomplete", 1, "has incomplete tables; the others are equal to the server"),
+        ("aside", 2, "could not be found equal to the server"),
+        ("equal busy", 2, "could not be found equal to the server"),
+        (
+            "equal incomplete aside",
+            2,
+            "could not be found equal to the server, and has incomplete tables",
+        ),
+        (
+            "incomplete busy",
+            2,
+            "could not be found equal to the server, and has incomplete tables",
+        ),
+        ("equal differs", 1, "differs from the server"),
+        ("absent", 1, "differs from the server"),
+        ("differs incomplete", 1, "differs from the server, and has incomplete tables"),
+        (
+            "equal differs aside",
+            2,
+            "differs from the server; of other tables it could not be found out",
+        ),
+        (
+            "differs incomplete busy",
+            2,
+            (
+                "differs from the server, and has incomplete tables; of other tables it could not"
+                " be found out"
+            ),
+        ),
+    ],
+)
+def test_the_headline_is_true_of_all_tables(kinds, status, title, capsys, monkeypatch):
+    found = tuple(KINDS[kind] for kind in kinds.split())
+
+    def told(*_, **__):
+        return VerifyReport(found, "binlog.000001:4", "binlog.000001:4", seconds={"all": 1.0})
+
+    monkeypatch.setattr(import_module("tailrace.spark.verify"), "verify", told)
+    monkeypatch.setattr("sys.argv", ["tailrace", "verify", "mysql://u@h", "lake"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == status
+    assert f"lake: {title}, 1.0 s\n" in capsys.readouterr().out
