@@ -379,6 +379,19 @@ def test_memory_is_bounded_by_bytes_and_not_by_rows(source, lake):
     assert found == [5, 4]  # 8 MiB, and the row that is the last of them
 
 
+def test_a_table_that_cannot_be_read_stops_no_other(source, lake, monkeypatch):
+    monkeypatch.setattr("tailrace.live.connect._ROW", 1000)
+    for name, size in {"long": 2000, "short": 20}.items():
+        source.execute(f"CREATE TABLE {DATABASE}.{name} (id INT PRIMARY KEY, v TEXT)")
+        source.execute(f"INSERT INTO {DATABASE}.{name} VALUES (1, REPEAT('x', {size}))")
+    land(source, lake)
+    report = check(source, lake)
+    assert (report.verdict, report.unsure) == ("unsure", (f"{DATABASE}.long",))
+    long, short = report.tables
+    assert long.reason.endswith("a row of it has more than 1000 bytes")
+    assert (short.reason, short.server_rows, short.differing) == (None, 1, 0)
+
+
 def test_tables_that_are_not_there(source, lake, capsys, monkeypatch):
     source.execute(f"CREATE TABLE {DATABASE}.orders (id INT PRIMARY KEY)")
     source.execute(f"CREATE TABLE {DATABASE}.vacant (id INT PRIMARY KEY)")
