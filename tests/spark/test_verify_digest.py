@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
+from tailrace.live.connect import ServerConnection
 from tailrace.live.url import Source
 from tailrace.spark.tasks import Report
 from tailrace.spark.verify_digest import SideJob, look
@@ -20,6 +22,41 @@ def test_values_of_any_length_have_a_checksum_of_their_own():
     assert one.tolist() == checksums([Values(pa.array(["-" * 2000, *texts]).slice(1))]).tolist()
     alone = [int(checksums([Values(pa.array([each], pa.string()))])[0]) for each in texts]
     assert one.tolist() == alone
+
+
+def no_memory(*_, **__):
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("tailrace.live.connect.read_exactly", "there is not enough memory for it"),
+        ("tailrace.spark.verify_digest.checksums", "there is not enough memory for its rows"),
+    ],
+)
+def test_a_table_whose_rows_are_larger_than_memory(where, told, tmp_path, monkeypatch):
+    def short(talk):
+        talk.result(["id"], [["x"]])
+        return True
+
+    def begun(talk):
+        talk.send(OK)
+        return True
+
+    def then_full(connection, cursor, count, size):
+        monkeypatch.setattr(where, no_memory)
+        return parsed_rows(connection, cursor, count, size)
+
+    parsed_rows = ServerConnection.parsed_rows
+    monkeypatch.setattr(ServerConnection, "parsed_rows", then_full)
+    column = ServerColumn("id", "varchar", nullable=False)
+    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
+    with FakeServer({"START": begun, "SELECT `id`": short}) as server:
+        job = SideJob(table, Source.parse(server.url()), Range(0), out=tmp_path / "out")
+        result = look(job, Report(tmp_path / "done"))
+    assert result.unread
+    assert result.refused.endswith(told)
 
 
 def test_a_table_whose_rows_cannot_be_read(tmp_path, monkeypatch):

@@ -363,7 +363,7 @@ class ServerConnection(_Base):
         except Exception as error:
             if self._entering and isinstance(error, RuntimeError):  # a package is not there
                 raise
-            raise self._malformed(str(error) or type(error).__name__) from error
+            raise self._malformed(_cause(error)) from error
 
     def parsed_rows(self, cursor: SSCursor, count: int, size: int) -> list[tuple[Any, ...]]:
         """The next rows of a cursor that reads row by row; none at its end.
@@ -410,7 +410,7 @@ class ServerConnection(_Base):
                 raise
             raise self._malformed(str(error)) from error
         except Exception as error:
-            raise self._malformed(str(error) or type(error).__name__) from error
+            raise self._malformed(_cause(error)) from error
 
     def _count(self, *, columns: bool) -> None:
         if columns:
@@ -461,6 +461,13 @@ class ServerConnection(_Base):
         finally:
             if not self._entering:
                 self._patience.allow(None)
+
+
+def _cause(error: Exception) -> str:
+    """What to say of an error of the parsing."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it"
+    return str(error) or type(error).__name__
 
 
 def check_version(version: str, name: str) -> None:

@@ -102,6 +102,9 @@ def look(job: SideJob, report: Report) -> SideResult:
             raise
         unread = job.file is not None or not isinstance(error, PipelineError)
         return SideResult(job.name, number, refused=str(error), unread=unread)
+    except MemoryError:
+        why = "there is not enough memory for its rows"
+        return SideResult(job.name, number, refused=why, unread=True)
     report.final(count)
     if job.keys or job.out is None:
         return SideResult(job.name, number, count, rows=tuple(found))
