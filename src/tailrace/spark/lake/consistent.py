@@ -1,7 +1,8 @@
 """Whether the parts of a manifest fit together: what a lake's writer takes for granted of them.
 
 A member of the right type may still name a column that there is not, a file that cannot be ours, or
-a table twice. Whoever reads a manifest checks all of it there, so that nobody else has to.
+a table twice. Whoever reads a manifest checks all of it there, so that nobody else has to; and
+whoever writes one, so that a mistake of ours ends a batch, and not the lake.
 """
 
 from __future__ import annotations

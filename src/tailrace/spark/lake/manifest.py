@@ -249,7 +249,17 @@ class Manifest:
         return TableFilter(self.patterns, self.exclude)
 
     def write(self, folder: Path) -> None:
-        """Write it into a version's folder, in one step. Raises OSError."""
+        """Write it into a version's folder, in one step. Raises OSError.
+
+        Raises `PipelineError` for one that nobody could read: the lake stays as it was.
+        """
+        try:
+            consistent.check(self)
+        except ValueError as error:
+            raise PipelineError(
+                f"{folder / NAME}: what was to be committed could not be read again, so it is not: "
+                f"{error}; this is a mistake of Tailrace's, please report it"
+            ) from error
         content = {"layout": LAYOUT, **_plain(self)}
         write_file(folder / NAME, JSONEncoder(indent=1).iterencode(content))
 
