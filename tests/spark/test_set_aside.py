@@ -223,6 +223,23 @@ def test_tables_that_stand_since_different_places(story, tmp_path, rename):
     story.check(lake, GOOD)
 
 
+def test_a_table_that_took_over_rows_of_the_lake(story, tmp_path):
+    """Its rows from before are not read again where it is taken up: it is made from nothing."""
+    lake, new = tmp_path / "lake", f"{DATABASE}.renamed"
+    keep = ["changelog", "current", "history"]
+    land(story.logs, lake, keep=keep)
+    with failing():
+        story.server.execute(f"RENAME TABLE {BAD} TO {new}")
+        story.server.execute(f"INSERT INTO {new} VALUES (5000, 1)")
+        log = story.server.rotate()
+        shutil.copy(log, story.logs / log.name)
+        assert list(land(story.logs, lake, keep=keep).set_aside) == [new]
+        found = land(story.logs, lake, keep=keep, retry_tables=new).set_aside
+        assert "so it goes" in found[new].reason
+    assert land(story.logs, lake, keep=keep, retry_tables=new).set_aside == {}
+    story.check(lake, new, GOOD)
+
+
 def test_the_log_is_no_longer_there(story, tmp_path):
     lake = tmp_path / "lake"
     land(story.logs, lake)
@@ -327,6 +344,29 @@ def test_of_shards_one_stands_still(story, tmp_path, name):
     assert run_both(retry_tables=BAD).set_aside == {}
     found = counts()
     assert found["logs"] == found["other"] == dump_databases(story.server, DATABASE)[BAD]["count"]
+
+
+def test_a_table_of_a_shard_is_renamed_while_it_stands_still(story, tmp_path):
+    """The tables that it waits for are called as those of the lake, and both are taken up."""
+    lake, other, new = tmp_path / "lake", tmp_path / "other", f"{DATABASE}.renamed"
+
+    def run_both(**more):
+        shutil.copytree(story.logs, other, dirs_exist_ok=True)
+        return land([story.logs, other], lake, shards=True, **more)
+
+    run_both()
+    with failing(shard="other"):
+        story.change()
+        run_both()
+        story.server.execute(f"RENAME TABLE {BAD} TO {new}")
+        log = story.server.rotate()
+        shutil.copy(log, story.logs / log.name)
+        assert sorted(run_both().set_aside) == [f"other/{BAD}", f"other/{new}"]
+    assert aside(lake)[f"other/{new}"].origins == (f"other/{BAD}",)
+    assert run_both(retry_tables=f"{DATABASE}.*").set_aside == {}
+    counts = Counter(parquet_rows(lake, new, "current")["_source"].to_pylist())
+    assert counts["logs"] == counts["other"]
+    assert counts["logs"] == dump_databases(story.server, DATABASE)[new]["count"]
 
 
 def delta(lake):

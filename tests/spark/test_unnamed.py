@@ -113,7 +113,8 @@ def test_a_definition_that_is_no_longer_the_same(server, database, spark, tmp_pa
     for status in report.set_aside.values():
         assert "does not name its columns from binlog.0" in status.reason
         assert "as a statement at binlog.0" in status.reason
-        assert "create a new lake that begins after it" in status.reason
+        assert status.reason.endswith("they cannot be read")
+        assert status.needs.endswith("create a new lake that begins after that statement")
     assert values(lake, f"{database}.good", "a") == [1]
     with not_asked():
         assert sorted(land(server, lake, database, spark).set_aside) == sorted(report.set_aside)
@@ -239,6 +240,41 @@ def test_a_table_that_was_renamed(server, database, spark, tmp_path):
         server.execute(f"INSERT INTO {database}.t VALUES (10, 'newer')")
         server.execute(f"UPDATE {database}.later SET small = 4")
         assert land(server, lake, database, spark).set_aside == {}
+    check(server, lake, spark)
+
+
+@pytest.mark.parametrize("name", ["parquet", "delta"])
+def test_renamed_before_its_first_rows(server, database, spark, tmp_path, name):
+    """There are no rows of its earlier name: the next runs read the lake, and go on with it."""
+    lake = tmp_path / "lake"
+    kept = {"format": name, "keep": ["changelog", "current", "history"]}
+    server.execute(f"RENAME TABLE {database}.t TO {database}.r")
+    server.execute(f"INSERT INTO {database}.r VALUES (2, 'y')")
+    report = land(server, lake, database, spark, **kept)
+    assert report.set_aside == {}
+    assert {table.name: table.names for table in report.tables} == {f"{database}.r": "server"}
+    server.execute(f"INSERT INTO {database}.r VALUES (3, 'z')")
+    server.execute(f"RENAME TABLE {database}.wide TO {database}.w")
+    server.execute(f"INSERT INTO {database}.w (region, id, kind) VALUES ('a', 1, 'b')")
+    assert land(server, lake, database, spark, **kept).set_aside == {}
+    server.execute(f"INSERT INTO {database}.r VALUES (4, 'z')")
+    assert land(server, lake, database, spark, **kept).set_aside == {}
+    check(server, lake, spark)
+
+
+def test_renamed_while_its_server_is_not_to_be_asked(server, database, spark, tmp_path):
+    """Rows under both names, in different batches: the later ones wait for the earlier ones."""
+    lake = tmp_path / "lake"
+    kept = {"keep": ["changelog", "current", "history"]}
+    lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
+    with lost:
+        server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
+        assert list(land(server, lake, database, spark, **kept).set_aside) == [f"{database}.t"]
+        server.execute(f"RENAME TABLE {database}.t TO {database}.r")
+        server.execute(f"INSERT INTO {database}.r VALUES (3, 'z')")
+        found = land(server, lake, database, spark, **kept).set_aside
+        assert sorted(found) == [f"{database}.r", f"{database}.t"]
+    assert land(server, lake, database, spark, **kept).set_aside == {}
     check(server, lake, spark)
 
 

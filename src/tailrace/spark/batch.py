@@ -78,8 +78,9 @@ class Again:
 
     ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
-    from nothing. What needs rows of ``strangers``, by table's name, fails. The tables are taken to
-    the position ``reached``, from which on they are still set aside; where it is empty, to the end.
+    from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
+    are taken to the position ``reached``, from which on they are still set aside; where it is
+    empty, to the end.
     ``answers`` are what their server was asked for, and ``known`` is what is known of tables with
     these where the file begins up to which the lake has the source.
     ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
@@ -357,12 +358,6 @@ class Batches:
             )
             for name, cause in done.failed.items():
                 key = self._key(source, name)
-                origins = tuple(
-                    other
-                    for other in (self._key(source, each) for each in cause.origins)
-                    if other in asides.tables
-                )
-                cause = Failure(cause.reason, origins)  # noqa: PLW2901 - by the lake's keys
                 there = key in files or key in self._store.manifest.tables  # else it has no rows
                 if there and again.has(key):
                     self._fail(asides, key, files.get(key, ()), taken, cause, all=True)
@@ -385,7 +380,8 @@ class Batches:
         """
         found = asides.tables[key]
         if "changelog" in self._options.keep and not asides.stands(key, "changelog"):
-            cause = Failure(found.status.reason, found.status.origins)
+            status = found.status
+            cause = Failure(status.reason, status.origins, status.unnamed, status.needs)
             asides.fail(key, found.database, found.table, found.source, cause, all=True)
 
     def _works_on(self, source: str, name: str, asides: Asides, again: Again) -> bool:
@@ -466,12 +462,17 @@ class Batches:
         *,
         all: bool = False,  # noqa: A002 - as `Asides.fail` calls it
     ) -> None:
-        """Set a table aside that may be new to the lake."""
+        """Set a table aside that may be new to the lake; its cause has names of its source."""
         known = self._store.manifest.tables.get(key)
+        if known is not None:
+            source = known.source
+        else:
+            source = files[0].source if files else self._source_of(key, taken)
+        named = (self._key(source, each) for each in cause.origins)
+        cause = replace(cause, origins=tuple(each for each in named if each in asides.tables))
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
             return
-        source = files[0].source if files else self._source_of(key, taken)
         database, _, table = self._name(key, source).partition(".")
         if files:
             database, table = files[0].database, files[0].table
@@ -625,8 +626,8 @@ class Batches:
                     f"{one.database}.{one.table}"
                     for one in asides.tables.values()
                     if one.source == source
-                )
-                | again.strangers,
+                ),
+                strangers=again.strangers,
             )
         return found
 

@@ -63,12 +63,14 @@ Result = TypeVar("Result")
 class Failure:
     """Why a table's work could not be done; ``origins`` are tables, set aside, that it needs.
 
-    ``unnamed``: its server is still to be asked for its columns.
+    ``unnamed``: its server is still to be asked for its columns. ``needs`` says what to do; where
+    it is empty, to take the table up once more.
     """
 
     reason: str
     origins: tuple[str, ...] = ()
     unnamed: bool = False
+    needs: str = ""
 
 
 def of_one_table(error: BaseException) -> bool:

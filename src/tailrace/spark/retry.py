@@ -248,7 +248,7 @@ class _Retry:
             frozenset((name.partition(".")[0], name.partition(".")[2]) for name in names),
             changelog,
             keys if anew else frozenset(),
-            frozenset() if anew else self._strangers(splits, names, keys),
+            self._strangers(splits, names, keys) if place else frozenset(),
             reached,
             self._answers,
             None if reached else self._known(inflow, splits),
@@ -287,7 +287,11 @@ class _Retry:
     def _strangers(
         self, splits: Sequence[Split], names: set[str], keys: frozenset[str]
     ) -> frozenset[str]:
-        """Tables whose rows before the splits are not read again."""
+        """Tables of which the lake may have rows from before the splits, which are not read again.
+
+        What it does not know had none: a table that had any stays in the manifest, also once it
+        was renamed or dropped.
+        """
         known = {f"{each.database}.{each.table}" for each in map(self._state, keys)}
         changes = table_changes(splits)
         made = {each.table for each in changes if each.kind == "create"}
@@ -296,7 +300,12 @@ class _Retry:
             met.add(each.table)
             if each.renamed is not None and each.renamed not in met:
                 made.add(each.renamed)  # there was no such table before
-        return frozenset(names - known - made)
+        there = {
+            f"{each.database}.{each.table}"
+            for each in self._store.manifest.tables.values()
+            if each.source == self._group.source
+        }
+        return frozenset(there & names - known - made)
 
     def _inflow(self, series: LogSeries, place: str) -> Inflow:
         """The log from a place on."""

@@ -243,8 +243,9 @@ def _changed(splits: Sequence[Split], first: int, seq: int) -> Failure:
     failure = _unread(splits, first, "")
     return Failure(
         f"{failure.reason}; the server's definition is not that of these rows, as a statement at "
-        f"{_place(splits, seq)} changed the table: they cannot be read. Set "
-        "binlog_row_metadata=FULL on the source, and create a new lake that begins after it"
+        f"{_place(splits, seq)} changed the table: they cannot be read",
+        needs="set binlog_row_metadata=FULL on the source, and create a new lake that begins after "
+        "that statement",
     )
 
 

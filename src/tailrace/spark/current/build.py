@@ -20,7 +20,7 @@ from tailrace.spark.failure import Failure, attempt, failure
 from tailrace.spark.lake.manifest import Current, DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.columns import Split, TableChange
@@ -100,7 +100,8 @@ class SourceChanges:
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``committed`` the
     current states of its tables before, with the paths of their files, and ``histories`` their
     histories, with the paths of the files of open versions. With ``shard`` rows have a column
-    ``_source`` of that value. Tables that are ``aside`` are not worked on.
+    ``_source`` of that value. Tables that are ``aside`` are not worked on, nor ``strangers``, whose
+    rows from before the splits are not read.
     """
 
     splits: Sequence[Split]
@@ -109,15 +110,19 @@ class SourceChanges:
     histories: Mapping[str, tuple[History, tuple[str | None, ...]]] = field(default_factory=dict)
     shard: str | None = None
     aside: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
 
-
-def needs_aside(life: Life, aside: Collection[str]) -> Failure | None:
-    """The failure of a table that has rows of tables which are set aside."""
-    names = [life.base, *(segment.table for segment in life.segments)]
-    found = tuple(dict.fromkeys(name for name in names if name is not None and name in aside))
-    if not found:
+    def lacking(self, names: Iterable[str | None]) -> Failure | None:
+        """The failure of a table that has rows of the tables ``names``, where these are missing."""
+        given = list(dict.fromkeys(name for name in names if name is not None))
+        if found := tuple(name for name in given if name in self.aside):
+            return Failure(f"it has rows of {', '.join(found)}, which is set aside", found)
+        if found := tuple(name for name in given if name in self.strangers):
+            return Failure(
+                f"it has rows of {', '.join(found)} from before it was set aside (RENAME TABLE), "
+                "and to read these again takes the log from the lake's begin on"
+            )
         return None
-    return Failure(f"it has rows of {', '.join(found)}, which is set aside", found)
 
 
 def build(
@@ -145,9 +150,9 @@ def build(
         files = keyed(source.files, keys)
         found = lives(source.committed, files, changes, done, wanted)
         for name, life in found.items():
-            if name in source.aside:
+            if name in source.aside | source.strangers:
                 continue
-            if (cause := failed.get(name) or needs_aside(life, source.aside)) is not None:
+            if (cause := failed.get(name) or source.lacking(_names(life))) is not None:
                 built[name] = _failed(cause)
                 continue
             try:
@@ -165,6 +170,13 @@ def build(
                 if count:
                     counts[name] = count
     return built | _Making(plans, begins, counts, run, folder, patches).make()
+
+
+def _names(life: Life) -> Iterator[str | None]:
+    """The tables whose rows it has."""
+    yield life.base
+    for segment in life.segments:
+        yield segment.table
 
 
 def _before(source: SourceChanges, life: Life) -> State | None:

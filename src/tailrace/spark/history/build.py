@@ -104,7 +104,7 @@ def build_history(
         place.mkdir()
         made = _Run(source, files, keys, run, place, failed).make(found)
         names = {stage.table for stage in found if wanted(stage.table)}
-        for name in names - source.aside:
+        for name in names - source.aside - source.strangers:
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
             cause = next((each.failed for each in mine.values() if each.failed is not None), None)
@@ -212,10 +212,9 @@ class _Run:
 
     def _cannot(self, stage: Stage) -> Failure | None:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
-        aside = self._source.aside
-        for name in (stage.table, stage.base, stage.after and stage.after.table):
-            if name is not None and name in aside:
-                return Failure(f"it has rows of {name}, which is set aside", (name,))
+        names = (stage.table, stage.base, stage.after.table if stage.after is not None else None)
+        if (cause := self._source.lacking(names)) is not None:
+            return cause
         for other in (stage.after, stage.emptied):
             before = self._made.get(other) if other is not None else None
             if before is not None and before.failed is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
 
-NEEDS_NAMES = "nothing: it is taken up again by itself once the server was asked"
+NEEDS_NAMES = "its server is asked, and it is then taken up by itself"
 STATES = frozenset({"current", "history"})
 
 
@@ -99,7 +99,7 @@ class Asides:
             SET_ASIDE,
             reason,
             old.since if old is not None else now,
-            NEEDS_NAMES if cause.unnamed else needs(key),
+            NEEDS_NAMES if cause.unnamed else cause.needs or needs(key),
             parts,
             origins,
             old.batch if old is not None else 0,
