@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.position import Position, file_number, sequence
+from tailrace.position import Position, file_number, parts_of, sequence, sequence_at
 
 
 def test_parses_and_prints() -> None:
@@ -68,3 +68,9 @@ def test_sequence_orders_changes() -> None:
     keys = [sequence(1, 4, 0), sequence(1, 4, 1), sequence(1, 5, 0), sequence(2, 4, 0)]
     assert keys == sorted(keys)
     assert sequence(99_999_999, (1 << 44) - 1, (1 << 48) - 1) < 10**38
+
+
+def test_what_a_sequence_is_made_of():
+    number = sequence(7, (1 << 44) - 1, (1 << 48) - 2)
+    assert parts_of(number) == (7, (1 << 44) - 1, (1 << 48) - 2)
+    assert parts_of(sequence_at(Position("binlog.000012", 340))) == (12, 340, 0)

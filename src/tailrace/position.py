@@ -66,3 +66,13 @@ def sequence(number: int, offset: int, row: int) -> int:
     the inner event's offset in the uncompressed payload (48 bits).
     """
     return number << 92 | offset << 48 | row
+
+
+def parts_of(seq: int) -> tuple[int, int, int]:
+    """What `sequence` made a number of: the file's number, the offset, the row."""
+    return seq >> 92, seq >> 48 & ((1 << 44) - 1), seq & ((1 << 48) - 1)
+
+
+def sequence_at(place: Position) -> int:
+    """The `sequence` of the first row at a position."""
+    return sequence(file_number(place.file) or 0, place.offset, 0)

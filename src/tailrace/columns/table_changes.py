@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tailrace.position import parts_of
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import (
     AlterTable,
@@ -43,7 +44,7 @@ class TableChange:
     @property
     def offset(self) -> int:
         """Where the statement stands in its file (`tailrace.position.sequence`)."""
-        return self.seq >> 48 & ~(-1 << 44)
+        return parts_of(self.seq)[1]
 
 
 def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:

@@ -763,7 +763,7 @@ def _left_of(taken: Mapping[str, Taken], manifest: Manifest) -> dict[str, Taken]
         splits = [
             split
             for split in each.splits
-            if state is None or Position(state.file, state.offset) < Position(split.file, split.end)
+            if state is None or state.position < Position(split.file, split.end)
         ]
         if splits:
             found[source] = replace(each, splits=splits)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, PipelineError, UsageError
-from tailrace.position import Position, file_number, sequence
+from tailrace.position import Position, sequence_at
 from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.cascade.build import parents
@@ -232,7 +232,7 @@ class _Retry:
         anew: bool = False,
     ) -> None:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
-        end = Position.parse(reached) if reached else Position(self._end.file, self._end.offset)
+        end = Position.parse(reached) if reached else self._end.position
         inflow = self._inflow(series, place)
         splits = _splits(inflow, series, end)
         names = _lineage(
@@ -385,10 +385,7 @@ def _gone(group: _Group, name: str) -> LogGone:
 
 def _sequence(since: str) -> int:
     """The least `_seq` of what a log has from a place on."""
-    if not since:
-        return 0
-    at = Position.parse(since)
-    return sequence(file_number(at.file) or 0, at.offset, 0)
+    return sequence_at(Position.parse(since)) if since else 0
 
 
 def _lineage(splits: Sequence[Split], names: set[str]) -> set[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost
 from tailrace.live.asking import definitions_of
-from tailrace.position import Position, file_number, sequence
+from tailrace.position import Position, file_number, parts_of, sequence_at
 from tailrace.rows.schema import ColumnDefinition, TableDefinition
 from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
@@ -119,7 +119,7 @@ def missing_names(
         answer = answers.get(table)
         if answer is None or answer.end is None:
             continue  # it was learned before what is read now
-        fate = _fate(changes, table, first, _sequence(answer.end))
+        fate = _fate(changes, table, first, sequence_at(answer.end))
         if fate.gone:
             found.bare.add(table)
             found.forget.add(table)
@@ -249,12 +249,8 @@ def _changed(splits: Sequence[Split], first: int, seq: int) -> Failure:
     )
 
 
-def _sequence(at: Position) -> int:
-    return sequence(file_number(at.file) or 0, at.offset, 0)
-
-
 def _place(splits: Sequence[Split], seq: int) -> Position:
-    number, offset = seq >> 92, seq >> 48 & ~(-1 << 44)
+    number, offset, _ = parts_of(seq)
     names = (split.file for split in splits if file_number(split.file) == number)
     return Position(next(names, splits[0].file), offset)
 
@@ -288,7 +284,7 @@ class AskedNames:
             known = self._answers.setdefault(source, {})
             self._ask(source, {each: known.get(each) for each in tables.values()})
             state = manifest.sources[source]
-            here = Position(state.file, state.offset)
+            here = state.position
             ready = {
                 key: answer
                 for key, table in tables.items()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.columns.arrays import METADATA_FIELDS, OPERATIONS
+from tailrace.position import parts_of
 from tailrace.spark.cascade.play import ABSENT, Known, Play
 from tailrace.spark.cascade.values import EXACT
 from tailrace.spark.changelog import ROW_GROUP_ROWS, ChangelogFiles
@@ -209,7 +210,7 @@ class _Quiet:
             self._files[number] = [here[:, 1], here[:, 2], here[:, 3]]
 
     def has(self, seq: int) -> bool:
-        number, position, row = seq >> 92, seq >> 48 & ((1 << 44) - 1), seq & ((1 << 48) - 1)
+        number, position, row = parts_of(seq)
         if number not in self._files:
             return False
         places, starts, ends = self._files[number]

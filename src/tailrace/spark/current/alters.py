@@ -62,7 +62,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     It is one table, unless a partition was exchanged for another table. Raises LogError where the
     statement cannot be read any more.
     """
-    offset = change.seq >> 48 & ((1 << 44) - 1)
+    offset = change.offset
     event, context = _statement(split, offset)
     session, sql = Session.of_event(event, context.flavour)
     renamed: dict[str, str] = {}

@@ -67,7 +67,7 @@ def table_changes(splits: Sequence[Split]) -> list[TableChange]:
         change
         for split in splits
         for change in split.changes
-        if split.start <= (change.seq >> 48 & ((1 << 44) - 1)) < split.end
+        if split.start <= change.offset < split.end
     ]
     return sorted(found, key=lambda change: change.seq)
 
@@ -82,7 +82,7 @@ def altering(
     found: dict[int, dict[str, Alteration]] = {}
     for split in splits:
         for change in split.changes:
-            offset = change.seq >> 48 & ((1 << 44) - 1)
+            offset = change.offset
             if change.kind == "alter" and split.start <= offset < split.end:
                 try:
                     done = alterations(split, change)
