@@ -342,7 +342,12 @@ def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
         gtid for gtid in written(source) if gtid not in {*map(str, expand(start, written(source)))}
     ]
     given = Given(void=1)
-    with Proxy(source.port) as first, Proxy(replica.port) as second:
+    cut = Event()
+    with (
+        Proxy(lambda: CLOSED if cut.is_set() else source.port) as first,
+        Proxy(replica.port) as second,
+    ):
+        cut = first.cut_after(3_000_000)
         hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", second.port))
         tls = source_of(source).tls
         with Feed(
@@ -351,7 +356,6 @@ def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
             while not given.inside:
                 given.add(feed.take(DEADLINE))
             assert str(feed.gtids) == str(start)
-            first.refuse()
             take_all(feed, given, source)
             assert feed.session.server_id == replica.server_id
     assert given.void == 0
