@@ -6,9 +6,12 @@ from time import monotonic
 
 import pytest
 
+from tailrace.constants import EventType
 from tailrace.errors import LogReset, TailraceError
+from tailrace.live import feed as feeds
 from tailrace.live.chunks import END
 from tailrace.live.feed import Feed
+from tailrace.observers import RelayIoDelegate, RelayIoObserver
 from tests.live.feeding import DEADLINE, Copy, catch_up, end_of, fill, source_of
 
 RESET = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}
@@ -61,6 +64,29 @@ def test_the_error_is_that_of_reading_on(own, files, then):
         expected, position = feed.expected, feed.position
     with Feed(source_of(own), start=position, expected=expected) as again:
         assert message(again) == said
+
+
+class Heartbeats(RelayIoObserver):
+    def __init__(self):
+        self.came = 0
+
+    def after_read_event(self, io, packet):
+        self.came += packet[4] in {EventType.HEARTBEAT, EventType.HEARTBEAT_V2}
+        return packet
+
+
+def test_a_quiet_log_that_is_reset_is_noticed_within_two_heartbeats(own, monkeypatch):
+    monkeypatch.setattr(feeds, "_LOOK_SECONDS", 0.0)  # heartbeats may arrive late and together
+    reset(own)
+    fill(own, 1)
+    heartbeats = Heartbeats()
+    delegate = RelayIoDelegate([heartbeats])
+    with Feed(source_of(own, heartbeat=0.5), delegate=delegate) as feed:
+        catch_up(feed, Copy(), own)
+        reset(own)
+        before = heartbeats.came
+        message(feed)
+    assert heartbeats.came - before <= 2
 
 
 def test_a_log_that_is_quiet_is_not_taken_for_one(own):

@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 _TYPE_AT: Final = 4
 EVENTS: Final = 1 << 16
 """Events of a chunk at most."""
-QUIET: Final = 6
-"""Heartbeats in a row after which a source is looked at: one that was reset sends them, too."""
+QUIET: Final = 2
+"""Heartbeats in a row after which a source is looked at: one that was reset goes on sending them,
+with the same file and offset as before."""
 
 
 def _framed(size: int) -> int:
