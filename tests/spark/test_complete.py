@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark import mirror
+from tailrace.live import asking
+from tailrace.spark import complete, mirror
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import Follow, url_of, values
@@ -128,6 +129,27 @@ def test_a_user_who_must_not_know_where_the_log_ends(spark, fresh_server, tmp_pa
     with Follow(url, tmp_path / "lake", incomplete="accept", notice=said.append) as follow:
         follow.wait_for(lambda: LakeView.is_there(tmp_path / "lake"))
     assert any("where the log ends" in each for each in said)
+
+
+def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, tmp_path, monkeypatch):
+    """Its CREATE TABLE comes in a later batch: nothing is missing of it."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    server.execute("CREATE DATABASE shop")
+    server.execute("CREATE TABLE shop.orders (a INT PRIMARY KEY, b LONGTEXT)")
+
+    def tables_of(connection):
+        server.execute("INSERT INTO shop.orders VALUES (1, REPEAT('x', 200000))")
+        server.execute("FLUSH BINARY LOGS")  # no batch of so few bytes has more than a file
+        server.execute("CREATE TABLE shop.later (a INT PRIMARY KEY)")
+        server.execute("INSERT INTO shop.later VALUES (1)")
+        return asking.tables_of(connection)
+
+    monkeypatch.setattr(complete, "tables_of", tables_of)
+    lake = tmp_path / "lake"
+    with Follow(url_of(server), lake, batch_bytes=100_000) as follow:
+        follow.wait_for(lambda: LakeView.is_there(lake) and "shop.later" in states(lake))
+    assert states(lake) == {"shop.orders": [], "shop.later": []}
+    assert len([moment for moment in follow.moments if moment.report is not None]) > 1
 
 
 def test_what_files_tell(spark, fresh_server, tmp_path):

@@ -100,7 +100,7 @@ def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The tables that a server had, where its log ended then (None: unknown)."""
+    """The tables that a server had, and where its log ended after that (None: not asked)."""
 
     source: Source
     tables: Collection[TableName]
@@ -131,7 +131,8 @@ class CompleteTables:
         self._asked: dict[str, _Asked] = {}
         for name, source in servers.items():
             with suppress(ConnectionLost), connected(source) as connection:
-                end = _end(source) if follow else None  # before the tables are asked for
+                found = tables_of(connection)
+                end = _end(source) if follow else None  # now: all that were found are created there
                 if follow and end is None:
                     notice(
                         f"{name}: tables with rows of which nothing is in the log are not looked"
@@ -139,7 +140,7 @@ class CompleteTables:
                         " CLIENT (MariaDB: BINLOG MONITOR)"
                     )
                     continue
-                self._asked[name] = _Asked(source, tables_of(connection), end)
+                self._asked[name] = _Asked(source, found, end)
 
     def check(
         self,
