@@ -36,7 +36,13 @@ from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 from tailrace.transports import SeriesTransport
-from tailrace.transports.gtids import AlreadyRead, Awaited, already_read, locate_gtids
+from tailrace.transports.gtids import (
+    AlreadyRead,
+    Awaited,
+    already_read,
+    check_all_met,
+    locate_gtids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -289,6 +295,8 @@ class Reader:
                 ended = True
                 break
         if not self.stopped:
+            if looks and self.series is not None and read is not None and not ended:
+                check_all_met(self.series.files, read)
             self._check_met(begun=begun, ended=ended, awaited=awaited)
 
     def _awaited(self) -> Awaited | None:

@@ -221,6 +221,10 @@ def test_a_part_of_it(corpus: Path) -> None:
         assert json.loads(done.stdout)["events"]["GTID"]["events"] == count
     missing = tailrace("log", "-", f"--until={source}:99999", given=given)
     assert "were not read" in refused(missing)
+    other = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
+    missing = tailrace("log", "-", f"--from={other}", given=joined(logs(corpus, *MYSQL)))
+    assert missing.returncode == 2
+    assert f"{other} is not in the logs, -" in missing.stderr.decode()
 
 
 def test_what_a_pipe_cannot_do(corpus: Path, tmp_path: Path) -> None:

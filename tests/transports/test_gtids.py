@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -195,11 +196,64 @@ def test_a_state_that_the_logs_do_not_have() -> None:
         tailrace.open(CORPUS / "mysql-9.7.gtids", start=GtidList.parse("0-1-1"))
 
 
-def test_logs_without_gtids() -> None:
-    case = CORPUS / "mysql-9.7.anonymous"
-    whole = list(tailrace.open(case).transactions())
-    log = tailrace.open(case, start=GtidSet.parse(f"{UUID}:1-9"))
-    assert list(log.transactions()) == whole
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+@pytest.mark.parametrize(
+    ("case", "start", "lacking"),
+    [
+        ("mysql-9.7.gtids", f"{OTHER}:1-77", f"{OTHER}:1-77"),
+        ("mysql-9.7.gtids", f"{UUID}:1-2,{OTHER}:1-77", f"{OTHER}:1-77"),
+        ("mysql-9.7.gtids", f"{UUID}:1-2:5-9", f"{UUID}:6-9"),
+        ("mysql-9.7.gtids", f"{UUID}:1-2,{UUID}:x:1", f"{UUID}:x:1"),
+        ("mysql-9.7.anonymous", f"{UUID}:1-9", f"{UUID}:1-9"),
+        ("mariadb-11.8.domains", "7-1-1", "7-1-1"),
+        ("mariadb-11.8.domains", "0-1-4,7-1-1", "7-1-1"),
+        ("mariadb-11.8.domains", "0-1-4,5-1-3000000000000", "5-1-3000000000000"),
+    ],
+)
+def test_gtids_that_the_logs_do_not_hold(
+    tmp_path: Path, case: str, start: str, lacking: str
+) -> None:
+    """As of a server (GtidsAhead): nothing is given; of a folder and of one file."""
+    name = case.rpartition(".")[0]
+    if name.startswith("mariadb") and not available(name):
+        files = sorted(map(str, (CORPUS / case).glob("binlog.0*")))
+        command = [*binlog_tool(name), f"--start-position={start}", *files]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode
+        assert f"never reached expected GTID state of {lacking}" in run.stderr
+    shutil.copy(CORPUS / case / "binlog.000001", tmp_path)
+    for read in (tailrace.open, tailrace.changes):
+        with pytest.raises(GtidError, match=f"^{lacking} is not in the logs"):
+            read(CORPUS / case, start=start)
+        with pytest.raises(GtidError, match="is not in the logs"):
+            read(tmp_path, start=start)
+
+
+def test_gtids_that_come_later_are_found_in_the_last_file_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: Counter[str] = Counter()
+
+    class Counting(module.EventReader):
+        def __iter__(self) -> Iterator[tuple[int, bytes]]:
+            for item in super().__iter__():
+                read[self.file.name] += 1
+                yield item
+
+    def counts(start: str) -> Counter[str]:
+        read.clear()
+        tailrace.open(CORPUS / "mysql-9.7.gtids", start=start)
+        return read.copy()
+
+    monkeypatch.setattr(module, "EventReader", Counting)
+    plain = counts(f"{UUID}:1")
+    listed = counts(f"{UUID}:1:3")
+    last = counts(f"{UUID}:1:5")
+    assert plain["binlog.000001"] == listed["binlog.000001"] == last["binlog.000001"]
+    assert listed["binlog.000002"] == 2 * plain["binlog.000002"]  # its head, once more
+    assert last["binlog.000002"] > listed["binlog.000002"]
 
 
 def test_seeking_gives_what_iterating_gave() -> None:

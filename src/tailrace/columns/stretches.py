@@ -358,7 +358,7 @@ class StretchReader(Reader):
         it is called.
         """
         until_gtids = isinstance(self.selection.end, (GtidSet, GtidList))
-        gaps = self._read is not None and self._read.gaps
+        gaps = self._read is not None and bool(self._read.left)
         return until_gtids or gaps or bool(self.picks) or not self.gtids
 
     def _begin_file(self, first: FormatDescriptionEvent) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from tailrace.constants import MAGIC, EventType, Flavour
+from tailrace.constants import GTID_TYPES, MAGIC, EventType, Flavour
 from tailrace.errors import GtidError, TruncatedEvent
 from tailrace.events import (
     DecodeContext,
@@ -41,7 +41,6 @@ _HEAD: Final = frozenset(
     }
 )
 """What may stand at a file's begin, up to its list of GTIDs."""
-_GTIDS: Final = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _SECOND: Final = 1_000_000
 T = TypeVar("T")
 
@@ -56,6 +55,16 @@ def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | No
         if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
             return context.flavour, event.gtids
     return (None if context.format is None else context.flavour), None
+
+
+def gtid_events(file: LogFile) -> Iterator[Event]:
+    """The GTID events of a file; its other events are not looked into."""
+    context = DecodeContext()
+    for offset, raw in EventReader(file):
+        if raw[4] == EventType.FORMAT_DESCRIPTION:
+            context.decode(raw, file=file.name, offset=offset)
+        elif raw[4] in GTID_TYPES:
+            yield context.decode(raw, file=file.name, offset=offset)
 
 
 def commit_time(first: Event) -> int:
@@ -204,15 +213,10 @@ def _listed(before: GtidList, gtid: MariadbGtid) -> bool:
 
 
 def _place(file: LogFile, gtid: Gtid | MariadbGtid) -> Position | None:
-    """Where the transaction begins in this file; only GTID events are looked into."""
-    context = DecodeContext()
-    for offset, raw in EventReader(file):
-        if raw[4] == EventType.FORMAT_DESCRIPTION:
-            context.decode(raw, file=file.name, offset=offset)
-        elif raw[4] in _GTIDS:
-            event = context.decode(raw, file=file.name, offset=offset)
-            if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
-                return Position(file.name, offset)
+    """Where the transaction begins in this file."""
+    for event in gtid_events(file):
+        if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
+            return Position(file.name, event.offset or 0)
     return None
 
 

@@ -14,7 +14,7 @@ from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, Previous
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.rollbacks import TO_THE_END, Range
-from tailrace.storage.search import Beginnings, gtids_before
+from tailrace.storage.search import Beginnings, gtid_events, gtids_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ class AlreadyRead(Protocol):
     flavour: Flavour
 
     @property
-    def gaps(self) -> bool:
-        """Whether more was read than what was asked about by now and what stood before it."""
+    def left(self) -> GtidSet | GtidList:
+        """What was read beyond what was asked about by now and what stood before it."""
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         """Whether all that stands before the file of this list was read."""
@@ -45,9 +45,6 @@ class AlreadyRead(Protocol):
     def refusal(self, before: GtidSet | GtidList) -> str:
         """Why not even the first file, of this list, covers it."""
 
-    def at_end(self) -> None:
-        """All was read. Raises GtidError where what should be there is not."""
-
 
 class _Set:
     """MySQL's: a set."""
@@ -60,8 +57,8 @@ class _Set:
         self._asked = GtidSet()
 
     @property
-    def gaps(self) -> bool:
-        return bool(self._gtids - self._before - self._asked)
+    def left(self) -> GtidSet:
+        return self._gtids - self._before - self._asked
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         return isinstance(before, GtidSet) and before <= self._gtids
@@ -80,14 +77,6 @@ class _Set:
         missing = before - self._gtids if isinstance(before, GtidSet) else before
         return f"{missing.text() if isinstance(missing, GtidSet) else missing} is"
 
-    def at_end(self) -> None:
-        missing = self._gtids - self._before - self._asked
-        if missing:
-            raise GtidError(
-                f"{missing.text()} is not in the logs: the GTIDs are of another server, or ahead of"
-                " them"
-            )
-
 
 class _State:
     """MariaDB's: in each domain all up to one GTID, which the log must hold itself."""
@@ -99,8 +88,8 @@ class _State:
         self._behind: set[int] = set()
 
     @property
-    def gaps(self) -> bool:
-        return not self._last.keys() <= self._behind
+    def left(self) -> GtidList:
+        return GtidList(last for domain, last in self._last.items() if domain not in self._behind)
 
     def covers(self, before: GtidSet | GtidList) -> bool:
         if not isinstance(before, GtidList):
@@ -137,14 +126,6 @@ class _State:
 
     def refusal(self, before: GtidSet | GtidList) -> str:
         return f"what stands before the state {before} is"
-
-    def at_end(self) -> None:
-        missing = [str(last) for domain, last in self._last.items() if domain not in self._behind]
-        if missing:
-            raise GtidError(
-                f"{', '.join(missing)} is not in the logs: the state is of another server, or"
-                " ahead of them"
-            )
 
 
 class Awaited:
@@ -194,7 +175,8 @@ def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRe
     """Where the first transaction begins that was not read; the logs' end if all were.
 
     What was `already_read` then knows of the transactions up to there. Raises GtidError where
-    others stood in files that are no longer there, and where the GTIDs are of the other flavour.
+    others stood in files that are no longer there, where the GTIDs are of the other flavour, and
+    where some of them are not in the logs and did not stand before them, as a server does.
     """
     begun = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
     number, before = _file_for(files, begun)
@@ -202,16 +184,48 @@ def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRe
     begins = Beginnings.of(files[number:])
     for event in begins:
         if not begun.holds(event):
+            if begun.left:
+                _check_held(files, begun)
             return Position(event.file or "", event.offset or 0)
-    begun.at_end()
+    check_all_met(files, begun)
     return begins.end
+
+
+def check_all_met(files: Sequence[LogFile], read: AlreadyRead) -> None:
+    """All transactions were asked about: raise GtidError where GTIDs were not there."""
+    _check_none(files, Awaited(read.left))
+
+
+def _check_held(files: Sequence[LogFile], read: AlreadyRead) -> None:
+    """Raise GtidError where the logs do not hold what was read, nor held it in files before them.
+
+    The last file is asked alone: its list, and then, where that leaves some, its GTID events.
+    """
+    awaited = Awaited(read.left)
+    for file in reversed(files):
+        _, before = gtids_before(file)
+        awaited.without(before)
+        events = gtid_events(file)
+        while awaited.left and (event := next(events, None)) is not None:
+            awaited.take(event)
+        if before is not None or not awaited.left:
+            break
+    _check_none(files, awaited)
+
+
+def _check_none(files: Sequence[LogFile], lacking: Awaited) -> None:
+    if lacking.left:
+        raise GtidError(
+            f"{lacking.left} is not in the logs, {files[0].path} to {files[-1].name}: the GTIDs are"
+            " of another server, or ahead of them"
+        )
 
 
 def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> list[Range]:
     """What stands after a place that `locate_gtids` gave, and was read already: where GTIDs have
     gaps. Each is a transaction's file, its begin, and the next one's (`TO_THE_END` without one).
     """
-    if not read.gaps:
+    if not read.left:
         return []
     number = [file.name for file in files].index(place.file)
     found: list[Range] = []

@@ -101,7 +101,7 @@ class SeriesTransport:
         files = self.series.files[self._index(begin) :]
         offset = None if start is None else begin.offset
         read = self._after(start)[1] if isinstance(start, (GtidSet, GtidList)) else None
-        if read is not None and not read.gaps:
+        if read is not None and not read.left:
             read = None
         return SeriesStream(files, offset, self._next_file if follow else None, read)
 
