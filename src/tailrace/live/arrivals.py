@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SIZE: Final = 4 << 20
 """Bytes of a buffer; a packet that is larger makes it larger for as long as it needs."""
+_PARTS: Final = 8
+"""The time without a byte is waited for in so many parts."""
 _WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
 
 
@@ -55,7 +57,7 @@ class Arrivals:
             self._selector.register(wake, selectors.EVENT_READ)
 
     heard_at: float
-    """When the last bytes came, by `time.monotonic`."""
+    """When the last bytes came, by `time.monotonic`; later where we have not listened since."""
 
     def close(self) -> None:
         """Stop watching the socket; closing it is its owner's."""
@@ -127,21 +129,31 @@ class Arrivals:
             self.heard_at = monotonic()
 
     def _wait(self, deadline: float | None) -> bool:
-        """Until something comes; False where time is up or the reader is woken."""
+        """Until something comes; False where time is up or the reader is woken.
+
+        A source was silent for as long as we have listened. What a part of the time takes longer
+        than it should, this process or the machine stood still: that is no silence of the source's,
+        and what came meanwhile is still to be read.
+        """
+        part = self.silence / _PARTS
         while True:
-            now = monotonic()
-            limits = [] if deadline is None else [deadline]
+            before = monotonic()
+            limits = [] if deadline is None else [deadline - before]
             if self.silence:
-                limits.append(self.heard_at + self.silence)
-            pause = max(min(limits) - now, 0) if limits else None
+                limits.append(part)
+            pause = max(min(limits), 0) if limits else None
             woken = self._selector.select(pause)
             if woken:
                 return all(key.fileobj is self._socket for key, _ in woken)
             now = monotonic()
-            if self.silence and now >= self.heard_at + self.silence:
-                raise HeartbeatTimeout(
-                    f"{self._name} said nothing for {self.silence:g} seconds, two heartbeat"
-                    " periods: the connection is half dead"
-                )
+            if self.silence:
+                stood_still = now - before - (pause or 0)
+                if stood_still > part:
+                    self.heard_at += stood_still
+                elif now >= self.heard_at + self.silence:
+                    raise HeartbeatTimeout(
+                        f"{self._name} said nothing for {self.silence:g} seconds, two heartbeat"
+                        " periods: the connection is half dead"
+                    )
             if deadline is not None and now >= deadline:
                 return False

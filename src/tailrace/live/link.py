@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Asked = Position | GtidSet | GtidList
 
 
+SILENT_PERIODS: Final = 2
+"""Heartbeat periods without a byte after which a connection is given up."""
 _NO_SUCH_LOG: Final = "Could not find first log file name"
 
 
@@ -90,7 +92,10 @@ def open_link(request: Request, host: Host) -> Link:
         stream = session.request(asked, block=request.follow, flags=flags)
         name = request.source.name_at(host)
         arrivals = Arrivals(
-            stream.detach(), name=name, silence=2 * request.source.heartbeat, wake=request.wake
+            stream.detach(),
+            name=name,
+            silence=SILENT_PERIODS * request.source.heartbeat,
+            wake=request.wake,
         )
         dump = Dump(
             arrivals,
