@@ -37,6 +37,12 @@ def wait_for_steps(count: Callable[[], int], chance: random.Random, most: int) -
     wait_for(lambda: count() >= wanted, "it does not go on", every=0.001)
 
 
+def next_second() -> None:
+    """Wait until the clock shows another second: a log's description says the second only."""
+    now = int(time.time())
+    wait_for(lambda: int(time.time()) != now)
+
+
 def purge(server: Server, to: str) -> None:
     """Have a server delete its logs before one.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 1 << 18
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER of zero seconds: closing sends RST, and what was not yet sent is gone."""
-_CONNECT_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -48,9 +48,9 @@ class _End:
 
 
 class Proxy(Closing):
-    """Listens on ``port`` (of 127.0.0.1) and passes bytes to and from a server; a context manager.
+    """Listens on a free ``port`` of 127.0.0.1 and passes bytes to and from a server; a context
+    manager. Not ``listening``, it keeps the port, where nobody is reached before `listen`.
 
-    Given ``port`` 0 it takes a free one.
     ``target`` is the server's port, or gives it at each connection: a `Server` has another one
     after a restart (``Proxy(lambda: server.port)``). All methods are for any thread, and done when
     they return. One thread owns all sockets. A client that cannot be passed on is reset.
@@ -58,7 +58,7 @@ class Proxy(Closing):
 
     host = "127.0.0.1"
 
-    def __init__(self, target: int | Callable[[], int], *, port: int = 0) -> None:
+    def __init__(self, target: int | Callable[[], int], *, listening: bool = True) -> None:
         self._target = target if callable(target) else lambda: target
         self.counts = Counts()
         self._ends: set[_End] = set()
@@ -71,18 +71,29 @@ class Proxy(Closing):
             queue.SimpleQueue()
         )
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server((self.host, port), backlog=64)
+        self._listener = socket.socket()
+        self._listener.bind((self.host, 0))
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._running = True
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._thread.start()
+        if listening:
+            self.listen()
 
     # --- orders, from any thread -----------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Take connections."""
+
+        def listen() -> None:
+            self._listener.listen(64)
+            self._selector.register(self._listener, selectors.EVENT_READ)
+
+        self._order(listen)
 
     def cut(self, *, reset: bool = True) -> int:
         """End all connections now, by RST or FIN; gives how many there were.

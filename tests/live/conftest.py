@@ -22,6 +22,12 @@ def log(server: Server) -> Path:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that its machine holds up breaks no connection: the breaks are the test's alone."""
+    monkeypatch.setattr("tailrace.live.link.SILENT_PERIODS", 10_000)
+
+
+@pytest.fixture
 def connection(server: Server) -> Iterator[Any]:
     connection = connect(server)
     yield connection

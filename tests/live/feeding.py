@@ -11,6 +11,7 @@ import numpy as np
 from tailrace.constants import MAGIC
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.url import Source
+from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tailrace.live.feed import Feed
     from tools.servers import Server
 
-DEADLINE = 60.0
 HEARTBEAT = 1.0
 
 
@@ -121,11 +121,9 @@ def drain(feed: Feed, copy: Copy | None = None) -> Copy:
     return copy
 
 
-def take_until(
-    feed: Feed, copy: Copy, done: Callable[[], bool], *, seconds: float = DEADLINE
-) -> Copy:
+def take_until(feed: Feed, copy: Copy, done: Callable[[], bool]) -> Copy:
     """Take from a feed that follows until a condition holds."""
-    until = monotonic() + seconds
+    until = monotonic() + DEADLINE
     while not done():
         assert monotonic() < until, f"it stands at {feed.position}"
         item = feed.take(0.2)
@@ -154,15 +152,14 @@ def fill(server: Server, rows: int = 20, size: int = 200) -> None:
 
 
 def end_of(server: Server) -> tuple[str, int]:
+    """Where its log ends, once it rests."""
+    server.settle()
     status = "SHOW BINARY LOG STATUS" if server.flavour == "mysql" else "SHOW MASTER STATUS"
     row = server.query(status)[0]
     return str(row[0]), int(row[1])
 
 
-def at_end(feed: Feed, server: Server) -> Callable[[], bool]:
-    return lambda: (feed.position.file, feed.position.offset) == end_of(server)
-
-
-def catch_up(feed: Feed, copy: Copy, server: Server, *, seconds: float = DEADLINE) -> Copy:
-    """Take until the copy is as the server's files (MariaDB writes on a little behind a commit)."""
-    return take_until(feed, copy, lambda: copy.is_as(files_of(server)), seconds=seconds)
+def catch_up(feed: Feed, copy: Copy, server: Server) -> Copy:
+    """Take until the copy is as the server's files, which rest."""
+    server.settle()
+    return take_until(feed, copy, lambda: copy.is_as(files_of(server)))

@@ -9,6 +9,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import UsageError
+from tailrace.live.chunks import FileBegin
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
 from tailrace.live.identity import Identity
@@ -16,7 +17,7 @@ from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, Compression
-from tests.live.feeding import drain, files_of, fill, source_of
+from tests.live.feeding import DEADLINE, drain, files_of, fill, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
 
@@ -27,6 +28,8 @@ WAYS = {
 }
 ROWS = "SELECT REPEAT('r', 20000) FROM information_schema.collations LIMIT 100"
 FILES: dict[str, str] = {}
+
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def ways(server):
@@ -114,13 +117,12 @@ def test_through_breaks(server, log):
 
 def test_it_waits_for_what_comes(server):
     with Feed(source_of(server, compress="zlib"), start="now") as feed:
-        while feed.take(0.3) is not None:
-            pass
+        assert isinstance(feed.take(DEADLINE), FileBegin)
         for number in range(3):
             before = feed.position
             fill(server, 1, 100 * number)
             while feed.position == before:
-                assert feed.take(30) is not None
+                assert feed.take(DEADLINE) is not None
 
 
 def test_by_url(server, log, tmp_path):

@@ -29,6 +29,8 @@ from tests.live.feeding import (
     take_until,
 )
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture(scope="module")
 def filled(server):
@@ -114,35 +116,36 @@ def test_what_comes_is_given_at_once_also_over_a_rotation(server):
         take_until(feed, copy, lambda: bool(copy.begins))
         for _ in range(3):
             fill(server, 3)
-            catch_up(feed, copy, server, seconds=10)
+            catch_up(feed, copy, server)
             server.rotate()
-            catch_up(feed, copy, server, seconds=10)
+            catch_up(feed, copy, server)
         assert len(copy.begins) == 4
 
 
 def test_nothing_comes_in_time(server):
+    server.settle()
     with Feed(source_of(server), start="now") as feed:
         assert isinstance(feed.take(DEADLINE), FileBegin)
-        while feed.take(1) is not None:  # MariaDB at rest still writes a BINLOG_CHECKPOINT
-            pass
         before = monotonic()
         assert feed.take(0.3) is None
-        assert 0.2 < monotonic() - before < 5
+        assert monotonic() - before > 0.2
 
 
 def test_a_heartbeat_says_where_the_source_stands(server):
+    end = Position(*end_of(server))
     with Feed(source_of(server, heartbeat=0.2), start="now") as feed:
         assert isinstance(feed.take(DEADLINE), FileBegin)
         first = feed.heard_at
-        until = monotonic() + 10
-        while feed.heard_at <= first + 0.3:
+        until = monotonic() + DEADLINE
+        while feed.heard_at <= first + 0.3 or feed.heard is None:
             assert monotonic() < until
-            feed.take(0.1)
-        assert feed.heard == Position(*end_of(server))
+            assert feed.take(0.1) is None
+        assert feed.heard == end
         assert feed.reconnects == 0
 
 
 def test_close_ends_a_take_that_waits(server):
+    server.settle()
     feed = Feed(source_of(server), start="now")
     assert isinstance(feed.take(DEADLINE), FileBegin)
     given = []
@@ -230,14 +233,13 @@ def test_a_position_that_is_none(server):
                 feed.take(DEADLINE)
 
 
-def test_the_first_connection_fails_at_once(server):
-    before = monotonic()
+def test_the_first_connection_fails_at_once(server, caplog):
     with Feed(source_of(1)) as feed, pytest.raises(ConnectionLost):
         feed.take()
     wrong = Source.parse(f"mysql://nobody:no@127.0.0.1:{server.port}/?ssl_mode=DISABLED")
     with Feed(wrong) as feed, pytest.raises(AccessDenied):
         feed.take()
-    assert monotonic() - before < 5
+    assert not caplog.records, "it was tried again"
 
 
 def test_a_position_is_of_one_host():

@@ -25,6 +25,8 @@ from tools.servers import NAMES
 GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 CLOSED = 1
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def options_of(name):
     return GTIDS if name.startswith("mysql") else {"log_slave_updates": "ON"}
@@ -121,8 +123,8 @@ def drain(feed, given=None):
     return given
 
 
-def take_all(feed, given, server, *, seconds=DEADLINE):
-    until = monotonic() + seconds
+def take_all(feed, given, server):
+    until = monotonic() + DEADLINE
     while feed.gtids is None or str(feed.gtids) != str(executed(server)):
         assert monotonic() < until, (feed.gtids, executed(server))
         item = feed.take(0.2)

@@ -25,6 +25,8 @@ from tools.proxy import Proxy
 
 START_ENCRYPTION = 164
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def in_clear(server, folder):
     """Each log as the server's own client gets it, decrypted by the server."""

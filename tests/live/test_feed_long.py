@@ -21,6 +21,8 @@ WRAP = 1 << 32
 LARGE = 64 << 20
 IGNORABLE = 28
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def header(kind: int, size: int, end: int) -> bytes:
     return struct.pack("<IBIIIH", 1, kind, 1, size, end % WRAP, 0x80)

@@ -14,6 +14,8 @@ from tailrace.wire.commands import DumpFlag
 from tests.live.feeding import DEADLINE, Copy, drain, events_of, files_of, fill, source_of
 from tools.proxy import Proxy
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 class Witness(RelayIoObserver):
     def __init__(self, answer=lambda packet: packet):
