@@ -90,7 +90,7 @@ def nested(tmp_path, monkeypatch):
     monkeypatch.setenv("TAILRACE_CACHE", str(folder))
     monkeypatch.setattr(native, "_loaded", {})
     native.kernel("hash_bytes")
-    native.kernel("find_ends")
+    native.kernel("unframe")
     (good,) = folder.glob("hash_bytes-*.o")
     native._trusted.cache_clear()
     monkeypatch.setattr(native, "_loaded", {})
@@ -114,12 +114,12 @@ def test_what_others_may_write_is_not_loaded(nested, monkeypatch, opens, which, 
         native, "_compile", lambda name, make=native._compile: compiled.append(name) or make(name)
     )
     native.kernel("hash_bytes")
-    native.kernel("find_ends")
+    native.kernel("unframe")
     if which == "the file":
         assert compiled == ["hash_bytes"]
         assert who_else(good) is None, "it was made anew"
     else:
-        assert compiled == ["hash_bytes", "find_ends"]
+        assert compiled == ["hash_bytes", "unframe"]
         assert {path: path.read_bytes() for path in folder.iterdir()} == before
         (record,) = (each for each in caplog.records if each.name == "tailrace.cache")
         assert str(place) in record.getMessage()

@@ -8,39 +8,28 @@ TO took back inside it is known then. An XA transaction's rows wait for its XA C
 from __future__ import annotations
 
 import ctypes
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tailrace.columns import ends_frame as f
+from tailrace.columns import scan_frame as f
+from tailrace.columns.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.native import kernel
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventType, event_name
-from tailrace.errors import BoundaryError
+from tailrace.columns.payload_heads import PayloadHeads
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, event_name
 from tailrace.events import DecodeContext
 from tailrace.events.header import bad_length, unpack_header
-from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.query import QueryEvent
-from tailrace.events.transaction import XaPrepareEvent
-from tailrace.rollbacks import Rollbacks, XaName, prepared_in, xa_statement
+from tailrace.rollbacks import TO_THE_END, Rollbacks, XaName, xa_name
+from tailrace.transactions import Boundary, BoundaryParser, State
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
 
 Array = np.ndarray[Any, Any]
 
-_TRAIL: Final = rb"\s*(?:/\*.*)?\Z"
-_BEGIN: Final = re.compile(rb"BEGIN" + _TRAIL + rb"|XA\s+START\b", re.DOTALL | re.IGNORECASE)
-_END: Final = re.compile(
-    rb"COMMIT" + _TRAIL + rb"|ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.DOTALL | re.IGNORECASE
-)
-_PLACES: Final = {
-    f.OUTSIDE: "between transactions",
-    f.BEGUN: "right after a GTID",
-    f.OPEN: "inside a transaction",
-    f.SINGLE: "inside a group of one statement",
-}
+_ROOM: Final = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +56,37 @@ class Ends:
         self.undone: list[tuple[int, int]] = []
         self.context = DecodeContext()
         self.file = ""
+        self._parser = BoundaryParser()
         self._rollbacks = Rollbacks()
+        self._heads = PayloadHeads()
         self._steps: list[Step] = []
         self._offset = 0
-        self._frame = np.zeros(f.WORDS, np.int64)
-        self._find = kernel("find_ends")
+        self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
+        frame = self._frame = np.zeros(f.WORDS, np.int64)
+        frame[f.STATE] = State.OUTSIDE
+        frame[f.STEPS] = STEPS.ctypes.data
+        frame[f.PAYLOADS] = self._payloads.ctypes.data
+        frame[f.PAYLOAD_CAPACITY] = _ROOM
+        frame[[f.BOUND_TARGET, f.INNER_TARGET]] = TO_THE_END
+        self._scan = kernel("scan_events")
 
     def begin_file(self, name: str, description: bytes) -> None:
         """What comes next is of this file; an unfinished transaction is void."""
         self.file = name
         self.context = DecodeContext()
         self.context.decode(description, file=name, offset=4)
+        self._types = types_of(self.context.format)
+        self._frame[f.TYPES] = self._types.ctypes.data
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
-        self._frame[f.STATE] = f.OUTSIDE
+        self._frame[f.STATE] = State.OUTSIDE
         self._rollbacks = Rollbacks()
         self.undone.clear()
 
     @property
     def inside(self) -> bool:
         """Whether a transaction has begun and not ended."""
-        return bool(self._frame[f.STATE] != f.OUTSIDE)
+        return bool(self._frame[f.STATE] & 0xFF != State.OUTSIDE)
 
     def feed(self, block: Array, offset: int) -> list[Step]:
         """The steps that whole events, which stand at ``offset``, lead to, in order.
@@ -100,52 +99,55 @@ class Ends:
         frame[f.CURSOR] = start
         frame[f.END] = start + len(block)
         frame[f.BASE] = offset - start
-        frame[f.FIRST] = frame[f.LAST] = -1
+        frame[f.FIRST_END] = -1
         went_on = self.inside
         self._offset = offset
         began = int(frame[f.BEGAN]) if went_on else offset
         self.undone[:] = [bounds for bounds in self.undone if bounds[1] > began]
         steps = self._steps = []
-        while self._find(frame.ctypes.data) != f.DONE:
-            self._stop()
-        first, last = int(frame[f.FIRST]), int(frame[f.LAST])
-        if last >= 0 and (not steps or steps[-1].end < last):
+        while (reason := self._scan(frame.ctypes.data)) != f.DONE:
+            self._stop(reason)
+        self._drain()
+        if frame[f.CURSOR] < frame[f.END]:
+            self._event(int(frame[f.CURSOR]))  # raises why it is not whole
+        first = int(frame[f.FIRST_END])
+        last = int(frame[f.BEGAN]) if self.inside else offset + len(block)
+        if last > (steps[-1].end if steps else offset):
             steps.append(Step(last))
-        if went_on and steps and steps[0].end > first:
+        if went_on and steps and steps[0].end > first >= 0:
             steps.insert(0, Step(first))
         return steps
 
-    def _stop(self) -> None:
+    def _drain(self) -> None:
+        """Take in the payloads that the kernel noted since it was asked last."""
+        frame = self._frame
+        payloads = self._payloads[: frame[f.PAYLOAD_COUNT]]
+        frame[f.PAYLOAD_COUNT] = 0
+        if len(payloads):
+            tail, base = int(frame[f.CHECKSUM_BYTES]), -int(frame[f.BASE])
+            for name, offset, size, began in self._heads.prepared_among(
+                payloads, base, tail, self.context.format, self.file
+            ):
+                self._prepared(name, began, offset + size)
+
+    def _stop(self, reason: int) -> None:
         """Look at the event at the cursor, and go on behind it."""
         frame = self._frame
-        cursor = int(frame[f.CURSOR])
-        event = self._event(cursor)
-        kind = event.type
-        state = int(frame[f.STATE])
-        if kind == EventType.TRANSACTION_PAYLOAD and state in {f.OUTSIDE, f.BEGUN}:
-            self._end(event, _prepared_inside(event))
-        elif isinstance(event, XaPrepareEvent) and state == f.OPEN:
-            self._end(event, _name(event))
-        elif kind == EventType.INCIDENT:
-            if state != f.OPEN:
-                self._end(event)
+        self._drain()
+        if reason == f.FULL:
+            return
+        event = self._event(int(frame[f.CURSOR]))
+        inside, end = self.inside, event.end_offset or 0
+        boundary = place(self._parser, int(frame[f.STATE]), event)
+        frame[f.STATE] = state_after(self._parser)
+        if not inside:
+            frame[f.BEGAN] = event.offset or 0
         elif isinstance(event, QueryEvent):
-            self._statement(event, state)
-        elif kind in {
-            EventType.EXECUTE_LOAD_QUERY,
-            EventType.LOAD,
-            EventType.NEW_LOAD,
-            EventType.EXEC_LOAD,
-            EventType.DELETE_FILE,
-        }:
-            if state != f.OPEN:
-                self._end(event)
-        else:
-            raise event.error(
-                f"it cannot come {_PLACES[state]}; reading must begin, and go on, where a"
-                " transaction ends",
-                BoundaryError,
-            )
+            self._note(event)
+        if boundary is Boundary.END:
+            if frame[f.FIRST_END] < 0:
+                frame[f.FIRST_END] = end
+            self._end(event, end)
         frame[f.CURSOR] += event.header.length
 
     def _event(self, cursor: int) -> Event:
@@ -158,24 +160,6 @@ class Ends:
         # Its checksum is verified where it is decoded.
         return self.context.decode(raw, file=self.file, offset=offset, verify_checksum=False)
 
-    def _statement(self, event: QueryEvent, state: int) -> None:
-        frame = self._frame
-        sql = event.sql_bytes
-        if state < f.OPEN and _BEGIN.match(sql):
-            if state == f.OUTSIDE:
-                frame[f.BEGAN] = event.offset or 0
-            frame[f.STATE] = f.OPEN
-        elif state == f.OPEN:
-            self._note(event)
-            if _END.match(sql):
-                self._end(event)
-        else:
-            said = xa_statement(event)
-            if said is None or said[0] == "START":
-                self._end(event)
-            else:
-                self._end(event, decided=(said[1], said[0] == "COMMIT"))
-
     def _note(self, event: QueryEvent) -> None:
         """Take in a statement inside a transaction: it may take rows back."""
         ranges = self._rollbacks.ranges
@@ -183,34 +167,20 @@ class Ends:
         self.undone += [(start, end) for _, start, end in ranges]
         ranges.clear()
 
-    def _end(
-        self,
-        event: Event,
-        prepared: XaName | None = None,
-        decided: tuple[XaName, bool] | None = None,
-    ) -> None:
-        """A transaction ends with this event."""
-        frame, steps = self._frame, self._steps
-        end = event.end_offset or 0
-        if prepared is not None or decided is not None:
-            before = steps[-1].end if steps else self._offset
-            if prepared is not None and before < frame[f.BEGAN]:
-                steps.append(Step(int(frame[f.BEGAN])))
-            steps.append(Step(end, prepared, decided))
-        frame[f.STATE] = f.OUTSIDE
-        frame[f.LAST] = end
-        if frame[f.FIRST] < 0:
-            frame[f.FIRST] = end
+    def _end(self, event: Event, end: int) -> None:
+        """A transaction ends with this event: it may prepare an XA transaction, or decide one."""
+        said = xa_name(event)
+        if said is None or said[0] == "START":
+            return
+        how, name = said
+        if how == "PREPARE":
+            self._prepared(name, int(self._frame[f.BEGAN]), end)
+        else:
+            self._steps.append(Step(end, decided=(name, how == "COMMIT")))
 
-
-def _name(event: XaPrepareEvent) -> XaName | None:
-    """The XA transaction that was prepared; None where it was committed at once."""
-    xid = event.xid
-    return None if event.one_phase else (xid.format_id, xid.gtrid, xid.bqual)
-
-
-def _prepared_inside(payload: Event) -> XaName | None:
-    """The XA transaction that a compressed transaction prepares."""
-    if not isinstance(payload, TransactionPayloadEvent):
-        return None
-    return prepared_in(payload.pieces(), payload.form)
+    def _prepared(self, name: XaName, began: int, end: int) -> None:
+        """What began there and ends here prepares an XA transaction."""
+        steps = self._steps
+        if (steps[-1].end if steps else self._offset) < began:
+            steps.append(Step(began))
+        steps.append(Step(end, prepared=name))

@@ -1,4 +1,4 @@
-"""What the plan kernel has to know of transactions and of event types, as tables of bytes."""
+"""The grammar of transactions as the kernels take its steps: tables of bytes, a state in a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tailrace.events.rows import ROWS_TYPES, fixed_size
 from tailrace.transactions import GRAMMAR, TOKENS, State, Token
 
 if TYPE_CHECKING:
+    from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
+    from tailrace.transactions import Boundary, BoundaryParser
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +50,17 @@ _ENDS: Final = (Token.COMMIT, Token.ROLLBACK, Token.PREPARE)
 STEPS_ANYWAY: Final = _steps_anyway()
 """STEPS without NO_STEP, for a scan that leaves errors to the reader: a token that begins or ends a
 transaction does so in every state, and any other token changes nothing."""
+
+
+def place(parser: BoundaryParser, state: int, event: Event) -> Boundary:
+    """Where an event stands, with a kernel in this state. Raises BoundaryError where it cannot."""
+    parser.state, parser.rotated = State(state & 0xFF), bool(state & k.ROTATED)
+    return parser.feed(event)
+
+
+def state_after(parser: BoundaryParser) -> int:
+    """The state for a kernel to continue with."""
+    return parser.state | (k.ROTATED if parser.rotated else 0)
 
 
 def types_of(form: FormatDescription | None) -> Array:

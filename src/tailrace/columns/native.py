@@ -64,15 +64,14 @@ KERNELS: dict[str, tuple[str, int]] = {
     "gather_events": ("decrypt", 1),
     "scatter_events": ("decrypt", 1),
     "unframe": ("unframe", 4),
-    "find_ends": ("ends", 1),
 }
 """Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
 
 WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
 """The kernels that only writers need: nobody who reads waits for them."""
 
-LIVE: Final = frozenset({"unframe", "find_ends"})
-"""The kernels that only those need who read from a running server."""
+LIVE: Final = frozenset({"unframe"})
+"""The kernel that only those need who read from a running server."""
 
 PRINTING: Final = frozenset(
     {

@@ -8,8 +8,9 @@ once.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import zstandard
 
 from tailrace.constants import HEADER_SIZE, EventType, event_name
@@ -18,11 +19,13 @@ from tailrace.events.payload import Compression, PayloadFields, unpack
 from tailrace.rollbacks import prepared_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tailrace.columns.blocks import Blocks
     from tailrace.events.description import FormatDescription
     from tailrace.rollbacks import XaName
+
+Array = np.ndarray[Any, Any]
 
 _STEP: Final = 1 << 10
 """Compressed bytes at a time: zstd expands none by more than 2**15, so 32 MiB at most."""
@@ -39,6 +42,27 @@ class PayloadHeads:
 
     def __init__(self) -> None:
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+
+    def prepared_among(
+        self, payloads: Array, base: int, tail: int, form: FormatDescription | None, file: str
+    ) -> Iterator[tuple[XaName, int, int, int]]:
+        """Which of the payload events that the scan kernel noted prepare an XA transaction.
+
+        They stand in memory at ``base`` and their offset. Gives the transaction's name, the event's
+        offset and size, and where the transaction began. Raises what `prepared` does.
+        """
+        for offset, size, began, frames in payloads.tolist():
+            if frames and not self.may_prepare(base + offset + frames, size - tail - frames):
+                continue
+            start = base + offset + HEADER_SIZE
+            body = ctypes.string_at(start, size - HEADER_SIZE - tail)
+            try:
+                name = self.prepared(body, form)
+            except LogError as error:
+                kind = event_name(EventType.TRANSACTION_PAYLOAD)
+                raise error.at(file, offset, kind) from None
+            if name is not None:
+                yield name, offset, size, began
 
     def may_prepare(self, address: int, size: int) -> bool:
         """Whether zstd frames, ``size`` bytes in memory, may be of a payload that prepares.

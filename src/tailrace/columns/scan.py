@@ -27,7 +27,7 @@ from tailrace.constants import (
     EventType,
     event_name,
 )
-from tailrace.errors import BoundaryError, LogError, PipelineError, TruncatedEvent
+from tailrace.errors import BoundaryError, PipelineError, TruncatedEvent
 from tailrace.events import DecodeContext
 from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import bad_length, unpack_header
@@ -281,23 +281,11 @@ class Scan:
         if len(begins) or len(inner):
             self._take_bounds(begins, inner)
         if len(payloads):
-            self._take_payloads(payloads.tolist(), -int(frame[f.BASE]))
-
-    def _take_payloads(self, payloads: list[list[int]], base: int) -> None:
-        """Find the XA transactions among payloads that stand at ``base`` and their offset."""
-        heads = self._heads
-        tail = int(self._frame[f.CHECKSUM_BYTES])
-        for offset, size, began, frames in payloads:
-            if frames and not heads.may_prepare(base + offset + frames, size - tail - frames):
-                continue
-            start = base + offset + HEADER_SIZE
-            body = ctypes.string_at(start, size - HEADER_SIZE - tail)
-            try:
-                name = heads.prepared(body, self._context.format)
-            except LogError as error:
-                kind = event_name(EventType.TRANSACTION_PAYLOAD)
-                raise error.at(self.log.name, offset, kind) from None
-            self._prepared(name, offset, began)
+            tail, form = int(frame[f.CHECKSUM_BYTES]), self._context.format
+            for name, offset, _, began in self._heads.prepared_among(
+                payloads, -int(frame[f.BASE]), tail, form, self.log.name
+            ):
+                self._prepared(name, offset, began)
 
     def _take_bounds(self, begins: Array, inner: Array) -> None:
         """Take in where transactions begin, and statements inside them with where these began."""

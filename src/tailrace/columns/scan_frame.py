@@ -45,16 +45,18 @@ PAYLOAD_CAPACITY: Final = 19
 """0 where nobody asks for them."""
 PAYLOAD_WORDS: Final = 4
 STEPS: Final = 20
-"""Address of `tailrace.columns.grammar.STEPS_ANYWAY`."""
+"""Address of the grammar's steps (`tailrace.columns.grammar`), STEPS or STEPS_ANYWAY."""
 TYPES: Final = 21
 """As in the plan's frame."""
-WORDS: Final = 22
+FIRST_END: Final = 22
+"""Offset behind the first transaction that ended; noted where it is negative."""
+WORDS: Final = 23
 
 # Why the kernel stopped.
 DONE: Final = 0
 """Every whole event of the block was looked at; what is left is part of the next event."""
 AT_EVENT: Final = 1
-"""Python has to look at the event at the cursor."""
+"""Python has to look at the event at the cursor; also where STEPS has no step for it."""
 FULL: Final = 2
 """No room for more bounds or payloads."""
 BAD_LENGTH: Final = -1

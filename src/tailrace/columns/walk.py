@@ -17,7 +17,7 @@ import numpy as np
 
 from tailrace.columns import layout as k
 from tailrace.columns.calendar import crc_tables
-from tailrace.columns.grammar import STEPS, types_of
+from tailrace.columns.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.native import kernel
 from tailrace.columns.pages import Pages
 from tailrace.columns.pool import Pool
@@ -357,9 +357,7 @@ class Walker(ABC):
 
     def _place(self, event: Event) -> Boundary:
         """Where an event stands. Raises BoundaryError where it cannot stand there."""
-        parser, state = self._boundaries, int(self._frame[k.STATE])
-        parser.state, parser.rotated = State(state & 0xFF), bool(state & k.ROTATED)
-        return parser.feed(event)
+        return place(self._boundaries, int(self._frame[k.STATE]), event)
 
     def _take_place(self, event: Event) -> None:
         """An event takes its place. Raises BoundaryError where it cannot."""
@@ -374,7 +372,7 @@ class Walker(ABC):
             frame[k.FIRST_CURSOR] = frame[k.CURSOR]
             if frame[k.HAS_GTIDS]:
                 self._no_transaction()
-        frame[k.STATE] = parser.state | (k.ROTATED if parser.rotated else 0)
+        frame[k.STATE] = state_after(parser)
         if boundary is Boundary.END:
             frame[k.SAFE] = event.end_offset or 0
 

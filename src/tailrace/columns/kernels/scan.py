@@ -1,4 +1,6 @@
-"""Walk the headers of a log: where it can be split, and what Python has to look at on the way."""
+"""Walk the headers of a log: where transactions begin and end, where it can be split, and what
+Python has to look at on the way.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,30 @@ def _note_begin(frame, offset):
 
 @helper
 def _step(frame, p, size, token):
-    """Take the grammar's step with an event; False where a bound is wanted and has no room."""
+    """Take the grammar's step with an event.
+
+    AT_EVENT where it has none, FULL where a bound is wanted and has no room.
+    """
     state = get(frame, f.STATE) & 0xFF
+    after = u8(get(frame, f.STEPS) + state * 16 + token)
+    if after == k.NO_STEP:
+        return f.AT_EVENT
     offset = p + get(frame, f.BASE)
     if state == k.OUTSIDE or (k.T_GTID <= token <= k.T_SINGLE):
         put(frame, f.SAFE, offset)
         if not _note_begin(frame, offset):
-            return False
-    after = u8(get(frame, f.STEPS) + state * 16 + token)
+            return f.FULL
     put(frame, f.STATE, after)
     if after == k.OUTSIDE:
         put(frame, f.SAFE, offset + size)
-    return True
+        if get(frame, f.FIRST_END) < 0:
+            put(frame, f.FIRST_END, offset + size)
+    return f.DONE
 
 
 @helper
 def _note_statement(frame, offset):
-    """A statement's rows begin inside a transaction; False as above."""
+    """A statement's rows begin inside a transaction; False as of `_note_begin`."""
     began = get(frame, f.BEGAN)
     if offset - max(get(frame, f.LAST), began) >= get(frame, f.INNER_TARGET):
         count = get(frame, f.INNER_COUNT)
@@ -78,13 +87,14 @@ def _frames_at(p, end):
 
 @helper
 def _note_payload(frame, p, size):
-    """A transaction payload; False as above."""
+    """Step over a transaction payload; what it gives is as of `_step`."""
     offset = p + get(frame, f.BASE)
     capacity = get(frame, f.PAYLOAD_CAPACITY)
     count = get(frame, f.PAYLOAD_COUNT)
-    if (capacity and count >= capacity) or not _step(frame, p, size, k.T_PAYLOAD):
-        return False
-    if capacity:
+    if capacity and count >= capacity:
+        return f.FULL
+    reason = _step(frame, p, size, k.T_PAYLOAD)
+    if reason == f.DONE and capacity:
         entry = get(frame, f.PAYLOADS) + count * (f.PAYLOAD_WORDS * 8)
         put64(entry, offset)
         put64(entry + 8, size)
@@ -92,7 +102,7 @@ def _note_payload(frame, p, size):
         frames = _frames_at(p, p + size - get(frame, f.CHECKSUM_BYTES))
         put64(entry + 24, frames - p if frames else 0)
         put(frame, f.PAYLOAD_COUNT, count + 1)
-    return True
+    return reason
 
 
 @helper
@@ -110,7 +120,7 @@ def _statement(frame, p, size, tail):
         token = k.T_COMMIT
     else:
         return f.AT_EVENT
-    return f.DONE if _step(frame, p, size, token) else f.FULL
+    return _step(frame, p, size, token)
 
 
 def scan_events(frame):
@@ -142,8 +152,9 @@ def scan_events(frame):
             token = k.T_SINGLE if size >= 32 + tail and u8(p + 31) & 1 else k.T_GROUP
         elif kind == 40:
             token = 0
-            if not _note_payload(frame, p, size):
-                return f.FULL
+            reason = _note_payload(frame, p, size)
+            if reason != f.DONE:
+                return reason
         elif kind == 2:
             token = 0
             reason = _statement(frame, p, size, tail)
@@ -154,8 +165,10 @@ def scan_events(frame):
         elif kind == 4:
             put(frame, f.STATE, get(frame, f.STATE) | k.ROTATED)
         quiet = token >= k.T_ROWS and get(frame, f.STATE) == k.OPEN  # where rows change nothing
-        if token and not quiet and not _step(frame, p, size, token):
-            return f.FULL
+        if token and not quiet:
+            reason = _step(frame, p, size, token)
+            if reason != f.DONE:
+                return reason
         p += size
     put(frame, f.CURSOR, p)
     return f.DONE
