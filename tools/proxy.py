@@ -180,6 +180,16 @@ class Proxy(Closing):
 
         self._order(resume)
 
+    def ports(self) -> set[int]:
+        """The ports on our side of the connections to the server: it lists its clients by them."""
+        found: set[int] = set()
+
+        def note() -> None:
+            found.update(end.socket.getsockname()[1] for end in self._ends if end.is_server)
+
+        self._order(note)
+        return found
+
     @property
     def links(self) -> int:
         """How many connections there are."""

@@ -37,7 +37,6 @@ def test_what_arrives_through_breaks_is_what_the_files_hold(name: str) -> None:
     assert report.breaks.total() == live.SIZES["small"].breaks
     assert len(report.breaks) == 7, "each kind of break"
     assert report.reconnections >= 4 * report.breaks.total() // 2, "breaks that nobody felt"
-    assert report.noticed < 2 * live.HEARTBEAT + 8  # the machine may be busy
     assert report.transactions > 100
     assert report.rows > 100
 
@@ -90,6 +89,17 @@ def test_events_lost_doubled_and_changed_are_told(log: Path) -> None:
     short = live_files.difference("read", wanted[:-1], wanted)
     assert short is not None
     assert "5 events, the files have 6" in short
+
+
+def test_a_transaction_that_a_crash_cut_off_is_none(tmp_path: Path) -> None:
+    first, second = tmp_path / "binlog.000001", tmp_path / "binlog.000002"
+    written = [_event(kind, b"x") for kind in (15, 162, 19, 23, 16, 162, 19, 23)]
+    first.write_bytes(b"\xfebin" + b"".join(written)[:-3])
+    second.write_bytes(b"\xfebin" + b"".join(_event(kind, b"y") for kind in (15, 162, 2)))
+    found = [event for path in (first, second) for event in live_files.events(path)]
+    assert [len(each) for each in live_files.transactions(found)] == [4, 2]
+    assert live_files.size(first) == first.stat().st_size - len(written[-1]) + 3
+    assert live_files.size(second) == second.stat().st_size
 
 
 def test_transactions_begin_at_gtids_and_hold_no_control_events(log: Path) -> None:

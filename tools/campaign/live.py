@@ -34,14 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KINDS: Final = ("killed", "reset", "ended", "in a packet", "stalled", "restarted", "SIGKILL")
+_OF_DUMPS: Final = ("killed", "stalled")
+"""What ends a dump, or is noticed by its heartbeats: each reader has to have one."""
 HEADER: Final = (
     f"| Server | Breaks | {' | '.join(_KINDS)} | Reconnections | Stall noticed after at most |"
     " Events | MB | Transactions | Rows | Failures |\n" + "|---" * 16 + "|"
 )
 HEARTBEAT: Final = 1.0
 """The period that the readers ask for, in seconds."""
-_BACK_SECONDS: Final = 90.0
-_END_SECONDS: Final = 120.0
+_BACK_SECONDS: Final = 300.0
+_END_SECONDS: Final = 300.0
+_LEAST: Final = 120
+"""Small transactions that the load has done in the end, on whatever machine."""
 _OPTIONS: Final = {
     "sync_binlog": "1",  # what was sent outlives a SIGKILL
     "innodb_flush_log_at_trx_commit": "1",
@@ -111,6 +115,7 @@ def run(name: str, size: Size, seed: int) -> Report:
         urls = [
             f"mysql://root@{Proxy.host}:{proxy.port}/?heartbeat={HEARTBEAT}"
             f"&server_id={1001 + number}&ssl_mode=DISABLED"
+            "&skip_torn_tail=1"  # a MariaDB that is killed as it writes leaves one
             for number, proxy in enumerate(proxies)
         ]
         consumers: list[Consumer] = [
@@ -128,6 +133,7 @@ def run(name: str, size: Size, seed: int) -> Report:
                 consumer.start()
             breaker.begun()
             breaker.run(size.breaks, random.Random(f"{seed}/{name}"))
+            breaker.loaded(load)
         report.load = load.counts
         report.reconnections = sum(proxy.counts.connections - 1 for proxy in proxies)
         _end(server, consumers)
@@ -141,6 +147,7 @@ def run(name: str, size: Size, seed: int) -> Report:
 def _end(server: Server, consumers: list[Consumer]) -> None:
     """Write what the readers end at, and wait for them."""
     server.rotate()
+    server.settle()
     server.execute(f"CREATE TABLE done.{LAST} (id INT PRIMARY KEY)")
     server.execute(f"INSERT INTO done.{LAST} VALUES (1)")
     path = server.binlogs()[-1]
@@ -199,6 +206,8 @@ class _Breaker:
         rng.shuffle(kinds)
         for kind in kinds:
             time.sleep(rng.uniform(0, 0.6))  # the load's moment is random, too
+            if kind in _OF_DUMPS:
+                self._dumps()  # of those, too, that are on their way back
             before = [proxy.counts.connections for proxy in self._proxies]
             self._acts[kind](rng)
             self._report.breaks[kind] += 1
@@ -210,11 +219,14 @@ class _Breaker:
     def begun(self) -> None:
         """Wait until each reader gets the log: a failure before that is for its caller."""
         self.connected([0] * len(self._proxies), received=2000)
+        self._dumps()
+
+    def loaded(self, load: Load) -> None:
+        """Wait until the load has done something worth reading."""
         deadline = time.monotonic() + _BACK_SECONDS
-        while len(self._dumps()) < len(self._proxies):
-            if time.monotonic() > deadline or not all(map(Consumer.is_alive, self._consumers)):
-                return  # told where they are compared
-            time.sleep(0.01)
+        while load.counts["small"] < _LEAST:
+            if not self._wait(0, deadline, f"only {load.counts['small']} transactions to read"):
+                return
 
     def connected(self, before: list[int], received: int = 0) -> None:
         """Wait until each reader has connected anew, and has got that many bytes since."""
@@ -245,11 +257,19 @@ class _Breaker:
                 self._server.execute(f"KILL {thread}")
 
     def _dumps(self) -> list[int]:
-        """The server's threads that send its log."""
-        threads = self._server.query("SHOW PROCESSLIST")
-        return [
-            thread for thread, _, _, _, command, *_ in threads if command.startswith("Binlog Dump")
-        ]
+        """The server's threads that send its log, one for each reader: waits until there is."""
+        deadline = time.monotonic() + _BACK_SECONDS
+        found: list[int] = []
+        for number, proxy in enumerate(self._proxies):
+            while not (threads := self._dumps_of(proxy)):
+                if not self._wait(number, deadline, "does not ask for the log"):
+                    break
+            found += threads
+        return found
+
+    def _dumps_of(self, proxy: Proxy) -> list[int]:
+        ports = proxy.ports()
+        return [thread for port, thread in self._server.dumps().items() if port in ports]
 
     def _cut_in_a_packet(self, rng: random.Random) -> None:
         """Each after another number of bytes; most of the time inside a packet."""

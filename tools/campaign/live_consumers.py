@@ -232,7 +232,7 @@ class Raw(Consumer):
         found = [e for path in sorted(self.folder.iterdir()) for e in live_files.events(path)]
         sizes = {path.name: path.stat().st_size for path in self.folder.iterdir()}
         logs = index.parent.glob(f"{index.stem}.{'[0-9]' * 6}")
-        files = {path.name: path.stat().st_size for path in logs}
+        files = {path.name: live_files.size(path) for path in logs}
         if text := live_files.difference(self.kind, found, wanted):
             return text
         return None if sizes == files else f"{self.kind}: sizes {sizes}, the files have {files}"

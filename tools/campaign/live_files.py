@@ -16,6 +16,8 @@ _DESCRIPTION: Final = 15
 _GTIDS: Final = frozenset({33, 34, 42, 162})
 _CONTROL: Final = frozenset({3, 4, 15, 27, 35, 41, 161, 163, 164})
 """What belongs to no transaction: STOP, ROTATE, descriptions, heartbeats, lists of GTIDs, ..."""
+_ENDS: Final = frozenset({2, 16, 26, 38, 40, 165})
+"""What a transaction may end with: QUERY, XID, INCIDENT, XA_PREPARE, payloads."""
 
 
 class Seen(NamedTuple):
@@ -36,6 +38,16 @@ def seen(file: str, offset: int, raw: bytes) -> Seen:
 
 def events(path: Path) -> Iterator[Seen]:
     """The events of a file, to its end or to an event that a crash has cut off."""
+    for offset, raw in _whole(path):
+        yield seen(path.name, offset, raw)
+
+
+def size(path: Path) -> int:
+    """How many bytes a file has, without an event that a crash has cut off."""
+    return max((offset + len(raw) for offset, raw in _whole(path)), default=4)
+
+
+def _whole(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as log:
         log.seek(4)
         offset = 4
@@ -44,19 +56,24 @@ def events(path: Path) -> Iterator[Seen]:
             raw = header + log.read(length - _HEADER)
             if len(raw) < length:
                 return
-            yield seen(path.name, offset, raw)
+            yield offset, raw
             offset += length
 
 
 def transactions(found: Iterable[Seen]) -> list[tuple[int, ...]]:
-    """The events' digests, a tuple from each GTID event to the next; control events left out."""
-    groups: list[list[int]] = []
+    """The events' digests, a tuple from each GTID event to the next; control events left out.
+
+    So is a transaction that a crash has cut off: a file begins before its end.
+    """
+    groups: list[list[Seen]] = []
     for event in found:
+        if event.type == _DESCRIPTION and groups and groups[-1][-1].type not in _ENDS:
+            groups.pop()
         if event.type in _GTIDS:
             groups.append([])
         if groups and event.type not in _CONTROL:
-            groups[-1].append(event.digest)
-    return [tuple(group) for group in groups]
+            groups[-1].append(event)
+    return [tuple(event.digest for event in group) for group in groups]
 
 
 def difference(what: str, found: list[Seen], wanted: list[Seen]) -> str | None:

@@ -320,6 +320,16 @@ class Server:
                 raise RuntimeError(f"{self.name} notes no checkpoint in {file}")
             time.sleep(0.02)
 
+    def dumps(self) -> dict[int, int]:
+        """The threads that send its log, by their clients' ports.
+
+        SHOW PROCESSLIST cannot be read by PyMySQL where it cuts a statement inside a character.
+        """
+        rows = self.query(
+            "SELECT host, id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+        )
+        return {int(host.rpartition(":")[2]): thread for host, thread in rows}
+
     def mysqlbinlog(
         self, *arguments: str | Path, check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:
