@@ -135,6 +135,33 @@ def spoil_last_row(path):
     path.write_bytes(data)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "before", "behind"),
+    [
+        ("varchar(40) character set utf8mb4", "größe", "größe".encode(), b"\xff"),
+        ("varchar(40) character set utf8mb4", "größe", "größe".encode()[:4], b"gr\xed\xa0"),
+        ("decimal(9,0)", "123456789", b"\x87\x5b\xcd\x15", b"\xff\xff\xff\xff"),
+        ("decimal(38,9)", "1.123456789", b"\x07\x5b\xcd\x15", b"\x7f"),
+        ("decimal(60,9)", "1.123456789", b"\x07\x5b\xcd\x15", b"\x7f"),
+        ("json", '{"größe": 1}', "größe".encode(), b"\xff"),
+        ("json", '["größe"]', "größe".encode(), b"\xff"),
+    ],
+)
+def test_verify_finds_a_value_that_is_none(tmp_path, column, value, before, behind):
+    """Kernels check a value where they decode it, and nobody looks at the columns again."""
+    table = tailrace.Table.parse(f"create table shop.t (id int primary key, v {column})")
+    path = tmp_path / "binlog.000001"
+    with made.log(path, "mysql") as log, log.transaction() as transaction:
+        transaction.insert(table, [{"id": 7, "v": value}])
+    data = bytearray(path.read_bytes())
+    at = data.rindex(before)
+    data[at : at + len(behind)] = behind
+    path.write_bytes(data)
+    counted = same("log", "--verify", "--skip-checksums", path)
+    assert counted.rejected == 1
+    assert written("log", "--verify", "--skip-checksums", path).status == 2
+
+
 @pytest.mark.parametrize("output", ["json", "text", "stat"])
 @pytest.mark.parametrize(
     "options",

@@ -126,7 +126,7 @@ def _check(stretch: Stretch, counts: _Counts) -> None:
     except (TailraceError, UnicodeError, MemoryError):
         stretch.rejected = True
         return
-    counts.events += sum(number for number, _ in found.events.values())
+    counts.events += found.events
     counts.transactions += found.transactions
     counts.rows += found.rows
 

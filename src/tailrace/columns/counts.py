@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from tailrace.columns import layout as k
 from tailrace.columns.arrays import OPERATIONS
 from tailrace.constants import event_name
-from tailrace.errors import EventDecodeError
 
 if TYPE_CHECKING:
     from tailrace.columns.stretches import Piece, Stretch
@@ -54,6 +52,15 @@ class Counted:
     largest: list[CountedTransaction] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Checked:
+    """How much of a stretch is in order."""
+
+    events: int = 0
+    transactions: int = 0
+    rows: int = 0
+
+
 def count(stretch: Stretch, most: int) -> Counted:
     """Count a stretch, with its ``most`` largest transactions. Raises what decoding it raises."""
     found = Counted()
@@ -62,74 +69,86 @@ def count(stretch: Stretch, most: int) -> Counted:
     return found
 
 
-def check(stretch: Stretch) -> Counted:
-    """Count events, transactions and rows, and check each value. Raises what decoding raises."""
-    found = Counted()
+def check(stretch: Stretch) -> Checked:
+    """Check each value, and count. Raises what decoding raises: a value is checked by that."""
+    found = Checked()
     for piece in stretch:
-        _count_events(piece.events(), found)
+        found.events += len(piece.events())
         found.transactions += len(piece.transactions) - 1
-        for _, batch in piece.batches():
-            found.rows += len(batch)
-            try:
-                batch.validate(full=True)
-            except pa.ArrowInvalid as error:  # text that is not UTF-8
-                raise EventDecodeError(str(error)) from None
+        found.rows += sum(len(batch) for _, batch in piece.batches())
     return found
 
 
 def _count_events(events: Array, found: Counted) -> None:
-    codes, sizes, seconds = events[:, 1], events[:, 2], events[:, 3]
+    codes, sizes, seconds = events[:, 1].astype(np.uint8), events[:, 2], events[:, 3]
     numbers = np.bincount(codes, minlength=256)
     totals = np.bincount(codes, sizes, minlength=256)
-    kinds, begin = np.unique(codes, return_index=True)
-    for code in kinds[np.argsort(begin)].tolist():  # in the order in which they are met
+    kinds = np.flatnonzero(numbers).tolist()
+    begin = {code: int(np.argmax(codes == code)) for code in kinds}
+    for code in sorted(kinds, key=begin.__getitem__):  # in the order in which they are met
         name = event_name(code)
         number, size = found.events.get(name, (0, 0))
         found.events[name] = (number + int(numbers[code]), size + int(totals[code]))
-    told = seconds[seconds > 0]
-    if len(told):
-        found.first = min(found.first or int(told.min()), int(told.min()))
-        found.last = max(found.last, int(told.max()))
+    first, last = _bounds(seconds)
+    if last:
+        found.first = min(found.first or first, first)
+        found.last = max(found.last, last)
+
+
+def _bounds(seconds: Array) -> tuple[int, int]:
+    """The least and the greatest second of events that have one; 0 where none has."""
+    told = seconds[seconds > 0] if len(seconds) and seconds.min() <= 0 else seconds
+    return (int(told.min()), int(told.max())) if len(told) else (0, 0)
 
 
 def _count_piece(piece: Piece, found: Counted, most: int) -> None:
-    events = piece.events()
+    events = np.asfortranarray(piece.events())  # it is gone through by columns
     begun = piece.transactions.copy()
     found.transactions += len(begun) - 1
     _count_events(events, found)
     offsets = events[:, 0] - int(piece.data.ctypes.data) + piece.start
     starts = begun[:, k.T_START].copy()
     starts[0] = min(starts[0], piece.start)
-    which = np.searchsorted(starts, offsets, "right") - 1
-    sizes = np.bincount(which, events[:, 2], minlength=len(starts)).astype(np.int64)
+    bounds = np.append(np.searchsorted(offsets, starts), len(offsets))
+    sizes = np.diff(np.append(0, np.cumsum(events[:, 2]))[bounds])
     rows = _count_rows(piece, offsets, events[:, 2], starts, found)
     if sizes[0] and found.largest:  # it began in the piece before
         last = found.largest[-1]
         last.rows += int(rows[0])
         last.bytes += int(sizes[0])
-        _take_seconds(last, events[which == 0, 3])
+        _take_seconds(last, events[: bounds[1], 3])
         # where it was none of the largest by then, it may be now: a long one is alone in its piece
-    chosen = 1 + np.sort(np.argsort(-sizes[1:], kind="stable")[:most])
-    if len(starts) > 1 and len(starts) - 1 not in chosen:
-        chosen = np.append(chosen, len(starts) - 1)  # it may go on in the next piece
-    for index in chosen.tolist() if len(starts) > 1 else []:
-        start = int(starts[index])
-        first = int(np.searchsorted(offsets, start))
-        at = start - piece.start
+    for index in _largest(sizes[1:], most):
+        first, behind = bounds[1 + index : 3 + index].tolist()
+        at = int(starts[1 + index]) - piece.start
         opening = piece.data[at : at + int(events[first, 2])].tobytes()
         each = CountedTransaction(
-            start, opening, int(begun[index, k.T_STAMP]), int(rows[index]), int(sizes[index])
+            int(starts[1 + index]),
+            opening,
+            int(begun[1 + index, k.T_STAMP]),
+            int(rows[1 + index]),
+            int(sizes[1 + index]),
         )
-        _take_seconds(each, events[which == index, 3])
+        _take_seconds(each, events[first:behind, 3])
         found.largest.append(each)
 
 
+def _largest(sizes: Array, most: int) -> list[int]:
+    """Which are the largest, of equal ones the first; and the last, which may go on."""
+    if len(sizes) > most:
+        least = np.partition(sizes, len(sizes) - most)[len(sizes) - most]
+        among = np.flatnonzero(sizes >= least)
+    else:
+        among = np.arange(len(sizes))
+    chosen = among[np.argsort(-sizes[among], kind="stable")[:most]]
+    return sorted({*chosen.tolist(), *range(len(sizes))[-1:]})
+
+
 def _take_seconds(transaction: CountedTransaction, seconds: Array) -> None:
-    told = seconds[seconds > 0]
-    if len(told):
-        least = int(told.min())
-        transaction.first = min(transaction.first or least, least)
-        transaction.last = max(transaction.last, int(told.max()))
+    first, last = _bounds(seconds)
+    if last:
+        transaction.first = min(transaction.first or first, first)
+        transaction.last = max(transaction.last, last)
 
 
 def _count_rows(piece: Piece, offsets: Array, sizes: Array, starts: Array, found: Counted) -> Array:
@@ -138,13 +157,15 @@ def _count_rows(piece: Piece, offsets: Array, sizes: Array, starts: Array, found
     for schema, batch in piece.batches():
         places = np.frombuffer(batch.column("_pos").buffers()[1], np.int64, len(batch))
         kinds = np.frombuffer(batch.column("_op").indices.buffers()[1], np.int8, len(batch))
-        rows += np.bincount(np.searchsorted(starts, places, "right") - 1, minlength=len(starts))
-        table = found.tables.setdefault(f"{schema.database}.{schema.table}", Counter())
-        for kind, number in enumerate(np.bincount(kinds, minlength=_KINDS).tolist()):
-            table[OPERATIONS[kind].as_py()] += number
-        # an event whose rows go on in the next batch is counted with its first row
-        at = np.flatnonzero(np.diff(places, prepend=-1))
         number = np.frombuffer(batch.column("_seq").buffers()[1], np.int64, 2 * len(batch))[::2]
+        at = np.flatnonzero(np.diff(places, prepend=-1))  # the first row of each event
+        numbers = np.diff(np.append(at, len(places)))
+        within = np.searchsorted(starts, places[at], "right") - 1
+        rows += np.bincount(within, numbers, len(starts)).astype(np.int64)
+        table = found.tables.setdefault(f"{schema.database}.{schema.table}", Counter())
+        for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
+            table[OPERATIONS[kind].as_py()] += int(total)
+        # an event whose rows go on in the next batch is counted with its first row
         begun = at[number[at] & 0xFFFFFFFFFFFF == 0]
         table["bytes"] += int(sizes[np.searchsorted(offsets, places[begun])].sum())
         found.rows += len(batch)
