@@ -251,13 +251,28 @@ def test_places_that_are_not_there(run, worked):
     assert_refused(run("log", "--from", none, url(worked)), words)
     assert_refused(run("log", "--from", "other.000001", url(worked)), "1236")
     assert_refused(run("log", "--from", "binlog.000009", url(worked)), "1236")
+    for end in ("other.000001", "binlog.000009:4"):
+        for command in ("log", "stat"):
+            ran = run(command, "--until", end, url(worked))
+            logs = f"{name(worked)}: binlog.000001 to binlog.000002"
+            assert_refused(ran, f"{end.partition(':')[0]} is not among the logs of {logs}")
+            assert not ran.out
+
+
+def test_places_that_a_user_without_privileges_asks_for(run, worked, monkeypatch):
+    """Who may not ask for the names of the logs: it is told at the end."""
+    monkeypatch.setenv("TAILRACE_PASSWORD", SECRET)
+    reader = url(worked, "reader")
     assert_refused(
-        run("log", "--until", "other.000001", url(worked)),
-        f"other.000001 is not a log of {name(worked)}, binlog.000001 is",
+        run("log", "--until", "other.000001", reader),
+        f"other.000001 is not a log of {name(worked, 'reader')}, binlog.000001 is",
     )
-    ran = run("log", "--until", "binlog.000009:4", url(worked))
+    ran = run("log", "--until", "binlog.000009:4", reader)
     assert ran.status == 2
-    assert f"binlog.000009:4 is past the end of {name(worked)}: it ends in binlog.000002" in ran.err
+    assert (
+        f"binlog.000009:4 is past the end of {name(worked, 'reader')}: it ends in binlog.000002"
+        in ran.err
+    )
     assert "Traceback" not in ran.err
 
 

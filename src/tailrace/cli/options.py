@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from tailrace.cli.kernels import reader_for
 from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
-from tailrace.cli.servers import names_server, server, tables_on
+from tailrace.cli.servers import check_file, names_server, server, tables_on
 from tailrace.errors import UsageError
 from tailrace.position import Position
 from tailrace.reader import Reader
@@ -207,11 +207,16 @@ def say_what_is_not_there(wants: TableFilter, reader: Reader) -> None:
 
 def _server_of(reader: Reader) -> Source | None:
     """The server whose log is read; None of files."""
-    if not names_server(reader.name):
+    return _source_of(reader.transport)
+
+
+def _source_of(log: LogSeries | Transport) -> Source | None:
+    """The server that a log is of; None of files."""
+    if not names_server(log.name):
         return None
     from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - only of a server
 
-    return reader.transport.source if isinstance(reader.transport, ServerTransport) else None
+    return log.source if isinstance(log, ServerTransport) else None
 
 
 def _read_all(reader: Reader) -> bool:
@@ -272,6 +277,10 @@ def readers(
             " servers"
         )
     catalogue = known_tables(schema)
+    if isinstance(selection.end, Position) and not follow:
+        for each in logs:
+            if (source := _source_of(each)) is not None:
+                check_file(source, selection.end)
     for each in logs:
         make = reader_for(each, kernels) if kernels and not follow else Reader
         yield (partial(RenamingReader, names=names) if names else make)(

@@ -6,11 +6,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import AccessDenied, ConnectionLost
+from tailrace.transports.base import check_among
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.live.transport import ServerTransport
     from tailrace.live.url import Source
+    from tailrace.position import Position
     from tailrace.selection import TableName
 
 _RETRY: Final = 60.0
@@ -53,6 +57,23 @@ def tables_on(source: Source) -> set[TableName]:
 
     with connected(source) as connection:
         return tables_of(connection)
+
+
+def check_file(source: Source, place: Position) -> None:
+    """Raise UsageError where a server has no log of a position's name.
+
+    Where the user may not ask, or the server is not reached, reading tells.
+    """
+    from tailrace.live.identity import Identity  # noqa: PLC0415 - as above
+    from tailrace.live.session import Session  # noqa: PLC0415 - as above
+
+    try:
+        with Session.open(source, source.hosts[0], Identity()) as session:
+            names = [name for name, _ in session.logs()]
+    except (AccessDenied, ConnectionLost):
+        return
+    if names:
+        check_among(place, names, source.name)
 
 
 def without_passwords(text: str, arguments: Sequence[str]) -> str:

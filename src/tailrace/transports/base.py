@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tailrace.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tailrace.position import Position
     from tailrace.selection import Start
@@ -56,3 +58,11 @@ class Transport(Protocol):
 
     def read(self, start: Start | None, *, follow: bool) -> Stream:
         """Begin to read. With ``follow`` the stream waits at the log's end for more."""
+
+
+def check_among(place: Position, names: Sequence[str], source: str) -> None:
+    """Raise UsageError where none of a source's logs (``names``, oldest first) is the place's."""
+    if place.file not in names:
+        raise UsageError(
+            f"{place.file} is not among the logs of {source}: {names[0]} to {names[-1]}"
+        )

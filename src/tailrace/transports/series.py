@@ -15,6 +15,7 @@ from tailrace.selection import Time
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
 from tailrace.storage.search import Beginnings, find_time
+from tailrace.transports.base import check_among
 from tailrace.transports.gtids import already_read, locate_gtids
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ class SeriesTransport:
 
     def _index(self, start: Position) -> int:
         names = [file.name for file in self.series.files]
-        if start.file not in names:
-            raise UsageError(
-                f"{start.file} is not among the logs of {self.name}: {names[0]} to {names[-1]}"
-            )
+        check_among(start, names, self.name)
         return names.index(start.file)
 
     def read(self, start: Start | None, *, follow: bool) -> SeriesStream:
