@@ -128,6 +128,8 @@ class Unmatched:
         if not patterns:
             return None
         text = f"{what} {', '.join(map(printable, patterns))} {where}"
+        if any("," in each for each in patterns):
+            text += " (a text is one pattern: give several as a list)"
         if not self.tables:
             return f"{text}: there are no tables"
         close = _close(patterns, self.tables)

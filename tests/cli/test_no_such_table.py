@@ -56,6 +56,8 @@ def test_renamed_tables_go_by_their_new_names(capsys):
 def test_batches():
     with pytest.warns(NoSuchTable, match=r"no table fits shop\.order in the log"):
         assert list(tailrace.changes(SHOP, tables="shop.order")) == []
+    with pytest.warns(NoSuchTable, match=r"\(a text is one pattern: give several as a list\)"):
+        assert list(tailrace.changes(SHOP, tables="shop.orders,shop.customers")) == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(tailrace.changes(SHOP, tables=["shop.orders", "shop.c*"]))

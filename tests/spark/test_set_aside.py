@@ -162,7 +162,7 @@ def test_what_fails_again_stays_as_it_was(story, tmp_path):
     assert second.reason == f"{BAD}: KeyError: 'other'"
     assert (second.since, second.parts) == (first.since, first.parts)
     story.check(lake, GOOD)
-    with pytest.raises(UsageError, match=f"no table that is set aside .*: {BAD}"):
+    with pytest.raises(UsageError, match=f"fits {GOOD} among .* set aside.* {BAD}"):
         land(story.logs, lake, retry_tables=GOOD)
 
 

@@ -23,6 +23,7 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     chosen_tables,
+    patterns,
     standard_output,
 )
 from tailrace.cli.servers import names_server, parsed
@@ -117,7 +118,8 @@ def mirror(
             name="--retry-table",
             negative=(),
             help="Take up tables that were set aside, once the cause is gone: ``shop.orders``, "
-            "``shop.*``. The log is read again from where they stand still.",
+            "``shop.*``, with commas or repeated. The log is read again from where they stand "
+            "still.",
         ),
     ] = (),
     fail_on_set_aside: Annotated[
@@ -192,7 +194,7 @@ def mirror(
         shards=shards,
         update_mode=update_mode,
         cascades=cascades,
-        retry_tables=retry_table or None,
+        retry_tables=patterns(retry_table) or None,
         incomplete=incomplete,
     )
     status = 0

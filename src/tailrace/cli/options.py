@@ -163,7 +163,7 @@ def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
 
     It keeps which tables it was asked about, for `check_tables`.
     """
-    return TableFilter.of(_split(tables) or None, _split(exclude)).watched()
+    return TableFilter.of(patterns(tables) or None, patterns(exclude)).watched()
 
 
 def check_tables(
@@ -226,7 +226,8 @@ def _read_all(reader: Reader) -> bool:
     return begun and reader.selection == Selection() and not reader.picks and not reader.stopped
 
 
-def _split(given: Sequence[str]) -> list[str]:
+def patterns(given: Sequence[str]) -> list[str]:
+    """Patterns of tables that were given with commas or one by one."""
     return [pattern.strip() for each in given for pattern in each.split(",")]
 
 

@@ -76,13 +76,14 @@ def take_up(
     table that is set aside is named, `PipelineError` where the log is no longer there.
     """
     manifest, wanted = store.manifest, TableFilter.of(tables)
-    asides = _asides(manifest)
-    chosen = {
-        key for key in asides if wanted(manifest.tables[key].database, manifest.tables[key].table)
+    names = {
+        key: (manifest.tables[key].database, manifest.tables[key].table)
+        for key in _asides(manifest)
     }
-    if not chosen:
-        there = ", ".join(sorted(asides)) or "none"
-        raise UsageError(f"no table that is set aside is called so; these are: {there}")
+    chosen = {key for key, name in names.items() if wanted(*name)}
+    missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
+    if missing is not None and not chosen:
+        raise UsageError(missing)
     for group in _groups(manifest, chosen):
         _Retry(store, sources, batches, group, progress).run()
 
