@@ -211,3 +211,22 @@ def test_the_help_names_what_there_is(run):
     ran = run("receive", "--help")
     for option in ("--into", "--encrypt", "--retain", "--sync", "--plugin", "--until", "--every"):
         assert option in ran.out
+
+
+@pytest.mark.parametrize(
+    "given", [["mysql://root@127.0.0.1:1/"], ["one=mysql://root@127.0.0.1:1/"]]
+)
+def test_what_receives_nothing_leaves_nothing(run, given, tmp_path):
+    (tmp_path / "there").mkdir()
+    for folder in ("there", "new/copy"):
+        ran = run("receive", *given, "--until", "now", "--into", tmp_path / folder)
+        assert_refused(ran, "Connection refused")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_empty_path_is_no_folder(run, count, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    urls = [f"mysql://root@127.0.0.1:{1 + number}/" for number in range(count)]
+    assert_refused(run("receive", *urls, "--into", ""), "--into is empty: give a folder")
+    assert list(tmp_path.iterdir()) == []

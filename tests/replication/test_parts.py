@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.replication import copy_folder
 from tailrace.replication.copy_folder import LOCK_NAME, open_folder
 from tailrace.replication.copy_scan import Mark
 from tailrace.replication.retain import Retention
@@ -112,10 +113,39 @@ def test_state():
 
 
 def test_lock(tmp_path):
-    for into in (tmp_path / "copy", "memory:locked"):
+    for into in (tmp_path / "new" / "copy", "memory:locked"):
         unlock = open_folder(into).lock()
         with pytest.raises(StorageError, match="another receiver"):
             open_folder(into).lock()
         unlock()
         open_folder(into).lock()()
-    assert (tmp_path / "copy" / LOCK_NAME).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_removes_what_it_made_and_nothing_else(tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    open_folder(copy).lock()()
+    assert list(copy.iterdir()) == []
+    unlock = open_folder(copy).lock()
+    (copy / "binlog.000001").touch()
+    unlock()
+    assert {each.name for each in copy.iterdir()} == {LOCK_NAME, "binlog.000001"}
+
+
+def test_a_lock_that_was_removed_as_it_was_opened_is_taken_anew(tmp_path, monkeypatch):
+    """Another that received nothing ends between our open and our flock."""
+    copy, real, ended = tmp_path / "copy", copy_folder.flock, []
+    unlock = open_folder(copy).lock()
+
+    def flock(handle, how):
+        if not ended:
+            ended.append(unlock())
+        real(handle, how)
+
+    monkeypatch.setattr(copy_folder, "flock", flock)
+    held = open_folder(copy).lock()
+    with pytest.raises(StorageError, match="another receiver"):
+        open_folder(copy).lock()
+    held()
+    assert not copy.exists()

@@ -103,13 +103,26 @@ def test_one_that_may_be_created_later(fresh_server, spark, tmp_path):
     assert told[0].startswith("not yet there: no table fits shop.later on the server")
 
 
-def test_a_server_that_is_not_there_leaves_nothing(spark, tmp_path, mariadb118):
-    lake = tmp_path / "lake"
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_server_that_is_not_there_leaves_nothing(kind, spark, tmp_path, mariadb118):
+    lake = tmp_path / "new" / "lake"
     with pytest.raises(ConnectionLost):
-        mirror("mysql://root@127.0.0.1:1/?retry=0", lake, spark=spark)
+        mirror("mysql://root@127.0.0.1:1/?retry=0", lake, spark=spark, format=kind)
     with pytest.raises(AccessDenied):
-        mirror(url_of(mariadb118).replace("root@", "nobody@"), lake, spark=spark)
-    assert not lake.exists()
+        mirror(url_of(mariadb118).replace("root@", "nobody@"), lake, spark=spark, format=kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [None, *FORMATS])
+def test_an_empty_path_is_no_lake(kind, spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (
+        lambda: mirror(SHOP, "", spark=spark, format=kind),
+        lambda: mirror("", "lake", spark=spark, format=kind),
+    ):
+        with pytest.raises(UsageError, match="the path is empty"):
+            call()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_command(tmp_path):

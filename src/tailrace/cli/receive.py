@@ -228,6 +228,8 @@ class _Place:
 
 def _places(given: Sequence[str], into: str, *, skip_torn_tail: bool) -> list[_Place]:
     """A folder for each server. Raises UsageError where two would have the same."""
+    if not into.strip():
+        raise UsageError("--into is empty: give a folder")
     found: list[_Place] = []
     for each in given:
         match = _NAMED.fullmatch(each)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +25,10 @@ from tailrace.storage.memory import memory_folder
 from tailrace.storage.memory_logs import is_memory
 from tailrace.storage.objects.folder import ObjectFolder
 from tailrace.storage.objects.url import names_object
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.output import LocalFolder, missing_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tailrace.storage.keyring.base import Keyring
@@ -162,9 +163,19 @@ def _folder(into: str | Path) -> LogFolder:
 
 
 def _lock_file(folder: Path) -> Callable[[], None]:
+    """Lock the folder, which is made for it; what that leaves empty in the end is removed."""
     path = folder / LOCK_NAME
+    while True:
+        made = missing_folders(folder)
+        handle = _open_lock(path)
+        if os.fstat(handle).st_nlink:
+            return partial(_unlock_file, path, handle, made)
+        os.close(handle)  # removed meanwhile, by one that received nothing
+
+
+def _open_lock(path: Path) -> int:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror or error}") from None
@@ -173,8 +184,17 @@ def _lock_file(folder: Path) -> Callable[[], None]:
             flock(handle, LOCK_EX | LOCK_NB)
         except OSError:
             os.close(handle)
-            raise _taken(str(folder)) from None
-    return lambda: os.close(handle)
+            raise _taken(str(path.parent)) from None
+    return handle
+
+
+def _unlock_file(path: Path, handle: int, made: Sequence[Path]) -> None:
+    with suppress(OSError):  # what is not empty stays, and on Windows what is open
+        if [each.name for each in path.parent.iterdir()] == [LOCK_NAME]:
+            path.unlink()
+            for folder in made:
+                folder.rmdir()
+    os.close(handle)
 
 
 def _lock_name(name: str) -> Callable[[], None]:

@@ -152,11 +152,8 @@ def mirror(
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
     workers = Workers(spark, here=follow, starting=lambda: tell("start", 0, 1))
-    with (
-        Sources(files, servers, keyring, given, notice or _no_notice) as inputs,
-        open_store(into, kind) as store,
-        inputs.beginning(store),
-    ):
+    inputs = Sources(files, servers, keyring, given, notice or _no_notice)
+    with open_store(into, kind) as store, inputs, inputs.beginning(store):
         options = check_lake(store.label, store.manifest, options, kind)
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None

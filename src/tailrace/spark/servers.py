@@ -72,7 +72,6 @@ class ServerLogs:
             if progress is not None:
                 progress("receive", far.received, far.received + (far.lag_bytes or 0))
 
-        self.folder.mkdir(parents=True, exist_ok=True)
         Receiver(self.begin(state), self.folder, follow=False, on_progress=tell).run()
         return self.series()
 
@@ -111,7 +110,6 @@ class Received:
         """The receiver's last report."""
         self._kept = _Kept()
         self._failed: Exception | None = None
-        logs.folder.mkdir(parents=True, exist_ok=True)
         self._receiver = Receiver(
             logs.begin(state),
             logs.folder,
@@ -178,5 +176,5 @@ def apart(sources: Sequence[str | Path | Source]) -> tuple[list[str | Path], lis
             servers.append(Source.parse(each))
         else:
             path = Path(each)
-            files.append(path.absolute() if each != "-" and path.exists() else each)
+            files.append(path.absolute() if each not in {"-", ""} and path.exists() else each)
     return files, servers

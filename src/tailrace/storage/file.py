@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.streams.file import FileInput
@@ -107,8 +107,13 @@ class LogSeries:
 
 
 def local_path(source: str | Path) -> Path:
-    """The path that a source names: a path, or a ``file:`` URL. Raises StorageError."""
+    """The path that a source names: a path, or a ``file:`` URL.
+
+    Raises StorageError, and UsageError for an empty text, which would be the current folder.
+    """
     text = str(source)
+    if not text.strip():
+        raise UsageError("the path is empty: give the path of a file or a folder")
     if not _SCHEME.match(text):
         return Path(text)
     parts = urlsplit(text)

@@ -31,6 +31,11 @@ DRAFT_SUFFIX: Final = ".new"
 """Behind the name of a file that is not whole yet; neither servers nor we take it for a log."""
 
 
+def missing_folders(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there, innermost first: as they are removed."""
+    return [each for each in (folder, *folder.parents) if not each.exists()]
+
+
 class LogFolder(Protocol):
     """The files of a log, by name. Every method raises StorageError where the store refuses.
 

@@ -14,6 +14,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import committed, within
+from tailrace.storage.output import missing_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class LakeFolder(Closing):
         """``made`` are files and folders that were made for the lake just now."""
         self.path = path
         self._inner = path / INNER
-        self._made = made if path.exists() else (path,)
+        self._made = made if path.exists() else missing_folders(path)
         self._lock: int | None = None
         self.manifest = Manifest()
 
@@ -73,7 +74,6 @@ class LakeFolder(Closing):
         with suppress(OSError):  # what is not empty stays, and what is above it
             for folder in (*self.sources.glob("*"), *folders):
                 if folder.exists():
-                    _remove_locks(folder)
                     folder.rmdir()
             if [path.name for path in self._inner.iterdir()] == [_LOCK]:
                 (self._inner / _LOCK).unlink()
@@ -165,14 +165,6 @@ class LakeFolder(Closing):
         if manifest.version != int(folder.name):
             raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
         return manifest
-
-
-def _remove_locks(folder: Path) -> None:
-    """What a receiver leaves behind that received nothing: its locks."""
-    locks = [path for path in folder.iterdir() if path.suffix == ".lock"]
-    if len(locks) == len(list(folder.iterdir())):
-        for path in locks:
-            path.unlink()
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

@@ -24,6 +24,7 @@ from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
+from tailrace.storage.output import missing_folders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def place(into: str | Path) -> Place:
         return known
     path = lake_path(into).absolute()
     location(path)
-    made = tuple(each for each in (path / OWN_CATALOG, path) if not each.exists())
+    made = tuple(missing_folders(path / OWN_CATALOG))
     try:
         if path.is_dir() and not (path / "_tailrace").exists() and any(path.iterdir()):
             raise PipelineError(
