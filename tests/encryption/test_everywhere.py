@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from tailrace.position import Position
 from tailrace.storage import LogFile, LogSeries, find, find_all, keyring
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.encryption.conftest import start
+from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -183,10 +183,10 @@ def test_a_running_server_is_followed(kind: str, tmp_path: Path) -> None:
                 server.execute("INSERT INTO d.t VALUES (%s)", (number,))
                 server.rotate()
             seen: list[int] = []
-            deadline = time.monotonic() + 30
-            while len(seen) < rotations and time.monotonic() < deadline:
-                event = log.wait_for_next_event(0.5)
-                if event is not None and "WRITE_ROWS" in event.name:
+            while len(seen) < rotations:
+                event = log.wait_for_next_event(DEADLINE)
+                assert event is not None
+                if "WRITE_ROWS" in event.name:
                     seen.append(int.from_bytes(event.body[-4:], "little"))
         assert seen == list(range(rotations))
     finally:

@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from pymysql.cursors import DictCursor
 
 from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
@@ -14,6 +15,7 @@ from tailrace.storage.streams.file import FileInput
 from tests.conftest import _require
 from tests.encryption.conftest import sent_by
 from tests.encryption.servers import KEYS, mariadb_with_keys, mysql_with_keyring
+from tests.waiting import wait_for
 from tools.servers import Server
 
 if TYPE_CHECKING:
@@ -108,13 +110,22 @@ def _receive(source: Server, replica: Server, kept: Path) -> list[Path]:
             " MASTER_SSL=0"
         )
         replica.execute("START SLAVE IO_THREAD")
-    (first, *_), *_ = source.query("SHOW BINARY LOGS")
-    wanted = (source.data / str(first)).stat().st_size
-    for _ in range(100):
-        files = list(replica.data.glob("relay.0*"))
-        if sum(path.stat().st_size for path in files) >= wanted:
-            break
-        replica.query("SELECT SLEEP(0.1)")
+    wait_for(lambda: _received(source, replica))
     replica.execute("STOP REPLICA" if source.flavour == "mysql" else "STOP SLAVE")
     kept.mkdir()
+    files = replica.data.glob("relay.0*")
     return [shutil.copy(path, kept) and kept / path.name for path in sorted(files)]
+
+
+def _received(source: Server, replica: Server) -> bool:
+    """Whether the replica has all transactions, by its own word."""
+    with replica.connect(cursorclass=DictCursor) as connection, connection.cursor() as cursor:
+        if source.flavour == "mysql":
+            cursor.execute("SHOW REPLICA STATUS")
+            (row,) = cursor.fetchall()
+            ((executed,),) = source.query("SELECT @@gtid_executed")
+            return bool(row["Retrieved_Gtid_Set"] == executed)
+        cursor.execute("SHOW SLAVE STATUS")
+        (row,) = cursor.fetchall()
+        ((executed,),) = source.query("SELECT @@gtid_binlog_pos")
+        return bool(row["Gtid_IO_Pos"] == executed)

@@ -15,6 +15,7 @@ from tailrace.live.stream import BinlogStream
 from tailrace.live.url import Source
 from tailrace.wire.packets import LARGEST, frame
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
+from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ def waiting(server: Server) -> Iterator[BinlogStream]:
 
 
 def at_the_end(server: Server, connection: Any) -> BinlogStream:
+    server.settle()  # nothing comes that the test does not make
     current = server.binlogs()[-1]
     stream = BinlogStream.open(
         connection, filename=current.name, position=current.stat().st_size, server_id=ID
@@ -62,12 +64,14 @@ def test_killed_by_the_server(server: Server, waiting: BinlogStream):
 
 
 def test_nothing_came_in_time(server: Server):
-    connection = connect(server, read_timeout=0.3)
+    connection = connect(server)
     stream = at_the_end(server, connection)
+    connection._read_timeout = 0.3
+    connection._sock.settimeout(0.3)
     began = time.monotonic()
     with pytest.raises(ConnectionLost, match=r"sent nothing for 0\.3 s \(the connection's read_t"):
         stream.fetch()
-    assert 0.25 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.25
     check_is_lost(stream)
 
 
@@ -98,9 +102,7 @@ def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Threa
 
     thread = threading.Thread(target=fetch, daemon=True)
     thread.start()
-    until = time.monotonic() + 10
-    while stream.size != -1:
-        assert time.monotonic() < until
+    wait_for(lambda: stream.size == -1)
     return thread
 
 
@@ -119,7 +121,7 @@ def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: boo
     found: list[object] = []
     thread = waiting_thread(stream, found)
     stream.close()
-    thread.join(10)
+    thread.join(DEADLINE)
     assert found == [None]
     assert (stream.buffer, stream.size) == (None, 0)
     with pytest.raises(LocalProtocolError, match="fetch: the stream was closed"):

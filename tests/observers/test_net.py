@@ -14,7 +14,7 @@ from tailrace.live.stream import BinlogStream
 from tailrace.wire.packets import payloads
 from tests.waiting import wait_for
 
-WAIT = 20.0
+WAIT = 300.0
 READY = (
     "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32',"
     " @mariadb_slave_capability = 4"

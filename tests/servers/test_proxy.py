@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import DEADLINE
 from tools.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def echo() -> Iterator[int]:
 
 
 def _connect(proxy: Proxy) -> socket.socket:
-    return socket.create_connection((proxy.host, proxy.port), 5)
+    return socket.create_connection((proxy.host, proxy.port), DEADLINE)
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
@@ -91,7 +92,7 @@ def test_cut_after_lets_that_many_bytes_pass(echo: int) -> None:
             while piece := client.recv(1 << 20):
                 found += piece
         assert found == data[:700_001]
-        assert done.wait(5)
+        assert done.wait(DEADLINE)
         sender.join()
 
 
@@ -116,7 +117,7 @@ def test_stall_keeps_connections_and_passes_nothing_until_it_goes_on(echo: int) 
                     silent.settimeout(0.05)
                     with pytest.raises(TimeoutError):
                         silent.recv(1)
-                    silent.settimeout(5)
+                    silent.settimeout(DEADLINE)
                 proxy.go_on()
                 assert _read(held, 4) == b"held"
                 assert _read(late, 4) == b"late"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.shared import Shared
-from tests.waiting import purge
+from tests.waiting import purge, wait_for
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
@@ -52,6 +52,7 @@ def test_what_is_not(shared):
     server.execute("CREATE TABLE xa.t (a INT PRIMARY KEY)")
     before = shared.state()
     with server.connect() as connection, connection.cursor() as cursor:
+        thread = connection.thread_id()
         for sql in (
             "XA START 'left'",
             "INSERT INTO xa.t VALUES (1)",
@@ -61,6 +62,7 @@ def test_what_is_not(shared):
             cursor.execute(sql)
     (found,) = shared.put_back(before)
     assert "left" in found
+    wait_for(lambda: thread not in {row[0] for row in server.query("SHOW PROCESSLIST")})
     server.execute("XA ROLLBACK 'left'")
     if server.flavour == "mysql":
         before = shared.state()

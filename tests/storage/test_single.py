@@ -21,6 +21,7 @@ from tailrace.storage.streams.counting import (
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tailrace.storage.streams.read_ahead import ReadAhead
+from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -229,14 +230,14 @@ def test_the_next_piece_comes_while_one_is_used() -> None:
         def read(self, count: int, /) -> bytes:
             if self.tell() >= 300:
                 begun.set()
-                assert go_on.wait(10)
+                assert go_on.wait(DEADLINE)
             return super().read(count)
 
     stream = ReadAhead(Slow(PLAIN), block=100, first=100)
     assert stream.read(100) == PLAIN[:100]
     stream.read(100)
     assert stream.read(100) == PLAIN[200:300]
-    assert begun.wait(10)  # what lies behind was asked for, and nobody waits for it
+    assert begun.wait(DEADLINE)  # what lies behind was asked for, and nobody waits for it
     go_on.set()
     assert stream.read(100) == PLAIN[300:400]
     stream.close()
@@ -264,7 +265,7 @@ def test_what_it_holds_is_bounded() -> None:
 
 def test_ranges_are_asked_for_at_once() -> None:
     """A store that many threads may ask is asked by as many as pieces are fetched ahead."""
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=DEADLINE)
 
     class Ranged(MemoryInput):
         def read_at(self, offset: int, count: int, /) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 from tailrace.errors import LogError, TruncatedEvent
 from tailrace.transports import END, BackgroundReader
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Numbers:
         if self.error is not None:
             raise self.error
         if self.wait:
-            self.closed.wait(60)
+            self.closed.wait(DEADLINE)
 
     def close(self) -> None:
         self.closed.set()
@@ -72,7 +72,7 @@ def test_everything_comes_in_order_and_then_the_end() -> None:
         got.append(item[1])
     assert got == list(range(10_000))
     assert reader.get() is END
-    assert reader.get(time.monotonic() + 9) is END
+    assert reader.get(time.monotonic() + DEADLINE) is END
     reader.close()
 
 
@@ -124,7 +124,7 @@ def test_a_deadline_passes_and_nothing_is_lost() -> None:
     assert isinstance(reader.get(), tuple)
     began = time.monotonic()
     assert reader.get(began + 0.1) is None
-    assert 0.09 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.09
     assert reader.get(began) is None
     reader.close()
 
@@ -132,7 +132,7 @@ def test_a_deadline_passes_and_nothing_is_lost() -> None:
 def test_waking() -> None:
     reader = BackgroundReader(Numbers(0, wait=True))
     threading.Timer(0.05, reader.wake).start()
-    assert reader.get(time.monotonic() + 30) is None
+    assert reader.get(time.monotonic() + DEADLINE) is None
     reader.close()
 
 
@@ -142,10 +142,9 @@ def test_waking() -> None:
 def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
     reader = BackgroundReader(stream, most_events=2)
     wait_for(lambda: stream.at_end.is_set() or reader._shared.waiting)
-    began = time.monotonic()
     reader.close()
     reader.close()
-    assert time.monotonic() - began < 2
+    assert stream.closed.is_set()
     assert reader.get() is END
 
 
@@ -156,7 +155,7 @@ def test_closing_ends_a_wait_in_another_thread() -> None:
     waiter.start()
     wait_for(lambda: sys._current_frames()[waiter.ident or 0].f_code.co_name == "get")
     reader.close()
-    waiter.join(5)
+    waiter.join(DEADLINE)
     assert got == [END]
 
 
@@ -166,7 +165,7 @@ def test_one_that_nobody_holds_ends() -> None:
     settled(reader, stream, 4)
     del reader
     gc.collect()
-    assert stream.closed.wait(5)
+    assert stream.closed.wait(DEADLINE)
 
 
 def test_a_stream_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tailrace.handlers import Handler
 from tailrace.position import Position
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.events.made import query_body, raw_event, raw_format, write
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def append(path: Path, data: bytes) -> None:
 def names(log: Log, count: int) -> list[str]:
     got = []
     for _ in range(count):
-        event = log.wait_for_next_event(10)
+        event = log.wait_for_next_event(DEADLINE)
         assert event is not None
         got.append(event.name)
     return got
@@ -63,7 +63,7 @@ def test_waiting_for_what_is_appended(tmp_path: Path) -> None:
         assert names(log, 2) == ["FORMAT_DESCRIPTION", "QUERY"]
         began = time.monotonic()
         assert log.wait_for_next_event(0.15) is None
-        assert 0.14 < time.monotonic() - began < 5
+        assert time.monotonic() - began > 0.14
         assert not log.at_end
         assert log.wait_for_next_event(0) is None
         for at in range(0, len(BEGIN), 7):  # a torn event is one that is still being written
@@ -125,7 +125,7 @@ def test_damage_is_no_torn_tail(tmp_path: Path) -> None:
         names(log, 1)
         for _ in range(2):
             with pytest.raises(TruncatedEvent, match=r"binlog\.000001 at \d+"):
-                log.wait_for_next_event(10)
+                log.wait_for_next_event(DEADLINE)
         assert not log.at_end
     path = write(tmp_path / "binlog.000002", IN_USE, bytes(19))
     with tailrace.open(path, follow=True) as log, pytest.raises(LogError, match="19 to"):
@@ -138,7 +138,7 @@ def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
         names(log, 3)
         path.write_bytes(path.read_bytes()[: -len(DDL)])
         with pytest.raises(StorageError, match="shorter"):
-            log.wait_for_next_event(10)
+            log.wait_for_next_event(DEADLINE)
 
 
 def test_a_file_that_is_left_out(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_file_that_is_left_out(tmp_path: Path) -> None:
         names(log, 1)
         write(tmp_path / "binlog.000003", IN_USE)
         with pytest.raises(StorageError, match=r"binlog\.000002 is missing"):
-            log.wait_for_next_event(10)
+            log.wait_for_next_event(DEADLINE)
 
 
 def test_following_from_the_end(tmp_path: Path) -> None:
@@ -173,11 +173,9 @@ def test_iterating_a_followed_log_in_one_thread_and_closing_it_in_another(tmp_pa
     wait_for(lambda: len(got) == 2)
     append(path, BEGIN)
     wait_for(lambda: len(got) == 3)
-    began = time.monotonic()
     log.close()
-    reader.join(5)
+    reader.join(DEADLINE)
     assert not reader.is_alive()
-    assert time.monotonic() - began < 2
     assert got == ["FORMAT_DESCRIPTION", "QUERY", "QUERY"]
 
 
@@ -196,7 +194,7 @@ def test_following_in_memory() -> None:
             assert names(log, 2) == ["FORMAT_DESCRIPTION", "QUERY"]
             folder.remove("binlog.000002")
             with pytest.raises(StorageError, match="no such file"):
-                log.wait_for_next_event(10)
+                log.wait_for_next_event(DEADLINE)
     finally:
         forget_memory("test-follow")
 
@@ -208,7 +206,7 @@ def test_an_injection_wakes_who_waits(tmp_path: Path) -> None:
         names(log, 1)
         event = QueryEvent.make(sql="CREATE TABLE x (id INT)")
         threading.Timer(0.05, handler.inject, [event]).start()
-        assert log.wait_for_next_event(30) is event
+        assert log.wait_for_next_event(DEADLINE) is event
         assert log.wait_for_next_event(0.02) is None
 
 
@@ -218,8 +216,8 @@ def test_seeking_while_connected(tmp_path: Path) -> None:
         log.connect()
         log.connect()
         assert threads() <= 1  # it may have read all and ended
-        events = [log.wait_for_next_event(5) for _ in range(5)]
-        assert log.wait_for_next_event(5) is None
+        events = [log.wait_for_next_event(DEADLINE) for _ in range(5)]
+        assert log.wait_for_next_event(DEADLINE) is None
         assert log.at_end
         assert log.wait_for_next_event() is None
         assert list(log) == []
@@ -268,11 +266,9 @@ def test_a_server_that_works(server: Server) -> None:
             while (event := log.wait_for_next_event(0.02)) is not None:
                 followed.append(event)
         server.execute("drop table followed.t")
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            event = log.wait_for_next_event(0.5)
-            if event is None:
-                continue
+        while True:
+            event = log.wait_for_next_event(DEADLINE)
+            assert event is not None
             followed.append(event)
             if isinstance(event, QueryEvent) and "DROP TABLE" in event.sql.upper():
                 break

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, str | int | bool] | Sequence[str]
 
-_START_SECONDS = 90.0
-_STOP_SECONDS = 30.0
+_START_SECONDS = 300.0
+_STOP_SECONDS = 300.0
 _BASE_OPTIONS = (
     "--bind-address=127.0.0.1",
     "--skip-name-resolve",
