@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.columns.kernels.digits import ZEROS, digits8, divide, put_unsigned
-from tailrace.columns.kernels.memory import helper, put8, put64
+from tailrace.columns.kernels.memory import helper, put8, put16, put64
 from tailrace.columns.text_frames import BAD_TIME
 
 _DAYS_BEFORE_1970 = 719468  # since 0000-03-01
@@ -12,9 +12,13 @@ _DAYS_BEFORE_1970 = 719468  # since 0000-03-01
 @helper
 def put_date(out: int, year: int, month: int, day: int) -> int:
     """Write ``YYYY-MM-DD``; the year is below 10000, the others below 100."""
-    word = digits8(year * 10000 + month * 100 + day) | ZEROS
-    put64(out, (word & 0xFFFFFFFF) | 0x2D << 32 | ((word >> 32) & 0xFFFF) << 40 | 0x2D << 56)
-    put64(out + 8, word >> 48)
+    century = divide(year, 100)
+    pairs = century | (year - century * 100) << 16 | month << 40  # where each pair's digits go
+    tens = ((pairs * 103) >> 10) & (0x0F | 0x0F << 16 | 0x0F << 40)
+    dashes = 0x2D << 32 | 0x2D << 56
+    put64(out, (tens | ((pairs - tens * 10) << 8)) + (0x0030300030303030 | dashes))
+    tens = (day * 103) >> 10
+    put16(out + 8, (tens | ((day - tens * 10) << 8)) + 0x3030)
     return out + 10
 
 
@@ -25,12 +29,9 @@ def put_clock(out: int, hour: int, minute: int, second: int, micros: int, digits
         top = divide(hour, 100)
         out = put_unsigned(out, top)
         hour -= top * 100
-    word = (digits8(hour * 10000 + minute * 100 + second) | ZEROS) >> 16
-    colons = 0x3A << 16 | 0x3A << 40
-    put64(
-        out,
-        (word & 0xFFFF) | ((word >> 16) & 0xFFFF) << 24 | ((word >> 32) & 0xFFFF) << 48 | colons,
-    )
+    pairs = hour | minute << 24 | second << 48
+    tens = ((pairs * 103) >> 10) & (0x0F | 0x0F << 24 | 0x0F << 48)
+    put64(out, (tens | ((pairs - tens * 10) << 8)) + 0x30303A30303A3030)
     if digits == 0:
         return out + 8
     put8(out + 8, 0x2E)
@@ -52,6 +53,9 @@ def _put_seconds(out: int, micros: int, digits: int) -> int:
 def put_moment(out: int, days: int, micros: int, digits: int) -> int:
     """Write a date, given in days since 1970, and, where ``digits`` >= 0, the time of day.
 
+    The calendar is by Neri and Schneider, "Euclidean affine functions and their application to
+    calendar algorithms" (2022): years, months and days by multiplication.
+
     Gives `BAD_TIME` in place of an address for a year that has not four digits.
     """
     if days < -719528 or days > 2932896:
@@ -61,14 +65,15 @@ def put_moment(out: int, days: int, micros: int, digits: int) -> int:
         month = 1 if days < -29 else 2
         out = put_date(out, 0, month, days + (61 if month == 1 else 30))
     else:
-        era = divide(days, 146097)
-        day = days - era * 146097
-        year = divide(day - divide(day, 1460) + divide(day, 36524) - divide(day, 146096), 365)
-        day -= 365 * year + divide(year, 4) - divide(year, 100)
-        month = divide(5 * day + 2, 153)
-        day -= divide(153 * month + 2, 5) - 1
-        month += 3 if month < 10 else -9
-        out = put_date(out, era * 400 + year + (month <= 2), month, day)
+        quarters = 4 * days + 3
+        century = divide(quarters, 146097)
+        scaled = 2939745 * ((quarters - century * 146097) | 3)
+        since_march = divide(scaled & 0xFFFFFFFF, 11758980)
+        scaled_day = 2141 * since_march + 197913
+        next_year = int(since_march >= 306)  # January and February
+        month = (scaled_day >> 16) - 12 * next_year
+        day = divide(scaled_day & 0xFFFF, 2141) + 1
+        out = put_date(out, century * 100 + (scaled >> 32) + next_year, month, day)
     if digits < 0:
         return out
     put8(out, 0x20)
