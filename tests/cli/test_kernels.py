@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tailrace
+from tailrace.columns import lines
 from tests.cli.both import no_minus_zero, same, written
 from tests.columns.random_log import logs
 from tests.writing import made
@@ -101,6 +102,15 @@ def test_long_transactions(output, tmp_path):
     counted = same(*OUTPUTS[output], path, block=20_000)
     assert counted.pieces > 4
     assert counted.rejected == (0 if output.startswith("stat") else 1)  # which reads no values
+
+
+@pytest.mark.parametrize("output", ["text", "undo"])
+def test_lines_between_long_runs_are_written_by_themselves(output, tmp_path, monkeypatch):
+    """As they are where the runs are large: transactions' first lines among thousands of rows."""
+    monkeypatch.setattr(lines, "_WORTH_A_WRITE", 0)
+    path = make_long(tmp_path / "binlog.000001")
+    assert same(*OUTPUTS[output], path).rejected == 0
+    assert same(*OUTPUTS[output], path, block=20_000).pieces > 8
 
 
 def make_long(path):

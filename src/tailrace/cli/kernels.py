@@ -89,7 +89,5 @@ def written(
         except (TailraceError, UnicodeError, MemoryError):
             stretch.rejected = True
             return count
-        text = in_order(runs)
         count += sum(len(run.offsets) - 1 for run in runs)
-        if len(text):
-            yield memoryview(text)  # type: ignore[arg-type]  # an array is a buffer
+        yield from in_order(runs)

@@ -22,6 +22,8 @@ _CODE_POINTS: Final = 0x110000
 _PAGE: Final = 256
 _FEW: Final = 16
 """So many times as many lines has a run beside another that is put in between line by line."""
+_WORTH_A_WRITE: Final = 1 << 15
+"""Bytes of a piece, on average, from which on to write each costs less than to copy all."""
 _LONG_ESCAPES: Final = 0x10000
 """From here on `repr` gives `_ESCAPE` characters for each that is not printable."""
 _ESCAPE: Final = len(r"\U0010ffff")
@@ -105,15 +107,17 @@ class Lines:
         return Lines(text, offsets.astype(np.int32), self.keys)
 
 
-def in_order(runs: Sequence[Lines]) -> Array:
-    """The lines of several tables in the log's order; each run is in order already."""
+def in_order(runs: Sequence[Lines]) -> list[memoryview]:
+    """The lines of several tables in the log's order, in pieces; each run is in order already."""
     runs = [run for run in runs if len(run.offsets) > 1]
     if len(runs) == 1:
-        return runs[0].text[: int(runs[0].offsets[-1])]
+        return [_view(runs[0])]
     if not runs:
-        return np.empty(0, np.uint8)
+        return []
     if len(runs) == 2 and min(map(len, runs)) * _FEW < max(map(len, runs)):
-        return _mixed(*sorted(runs, key=len))
+        pieces = _mixed(*sorted(runs, key=len))
+        size = sum(map(len, pieces))
+        return pieces if size > _WORTH_A_WRITE * len(pieces) else [memoryview(b"".join(pieces))]
     starts = np.concatenate(
         [run.offsets[:-1].astype(np.int64) + run.text.ctypes.data for run in runs]
     )
@@ -126,21 +130,25 @@ def in_order(runs: Sequence[Lines]) -> Array:
     frame[f.L_STARTS], frame[f.L_SIZES] = starts.ctypes.data, sizes.ctypes.data
     frame[f.L_OUT] = out.ctypes.data
     kernel("gather_lines")(frame.ctypes.data)
-    return out
+    return [memoryview(out)]  # type: ignore[arg-type]  # arrays are buffers
 
 
-def _mixed(few: Lines, many: Lines) -> Array:
+def _view(run: Lines) -> memoryview:
+    return memoryview(run.text)[: int(run.offsets[-1])]  # type: ignore[arg-type]  # as above
+
+
+def _mixed(few: Lines, many: Lines) -> list[memoryview]:
     """Two runs as one, of which one has so few lines that the other's stay together."""
     places = many.offsets[np.searchsorted(many.keys, few.keys)].tolist()
-    view, other = memoryview(many.text), memoryview(few.text)  # type: ignore[arg-type]  # as above
+    view, other = _view(many), _view(few)
     begins = few.offsets.tolist()
     pieces: list[memoryview] = []
     at = 0
     for place, begin, end in zip(places, begins, begins[1:], strict=False):
         pieces += (view[at:place], other[begin:end])
         at = place
-    pieces.append(view[at : int(many.offsets[-1])])
-    return np.frombuffer(b"".join(pieces), np.uint8)
+    pieces.append(view[at:])
+    return pieces
 
 
 @functools.cache
