@@ -27,6 +27,8 @@ _LOST: Final = frozenset((0, 1053, 1077, 1079, 1152, 1927, 3169, 4031))
 """Codes after which the connection is gone: shutdown, killed; those of clients are from 2000 on."""
 _RECONNECT_SECONDS: Final = 0.05
 _OLD_SECONDS: Final = 0.15
+_PATIENCE: Final = 300.0
+"""Seconds; a server that does not let go of a transaction by then never will."""
 _ENGINES: Final = {"mysql": ("InnoDB", "MyISAM"), "mariadb": ("InnoDB", "MyISAM", "Aria")}
 
 
@@ -146,10 +148,18 @@ class Client:
             self._failed(error)
 
     def close(self) -> None:
-        """End what is open, and the connection."""
-        if self._connection is not None:
-            with suppress(pymysql.err.Error, OSError):
-                self._end_prepared()
+        """End what is open and what is left prepared, and the connection.
+
+        Also where the load ended while there was none. A server that is not there is left as it is.
+        """
+        try:
+            if self._connection is None:
+                with suppress(pymysql.err.OperationalError, OSError):
+                    self._open()
+            if self._connection is not None:
+                with suppress(pymysql.err.Error, OSError):
+                    self._end_prepared()
+        finally:
             self._drop()
 
     def _failed(self, error: Exception) -> None:
@@ -180,9 +190,7 @@ class Client:
         """Connect, as soon as there is a server; nothing where the load ends meanwhile."""
         while not self._ending.is_set():
             try:
-                self._connection = self.server.connect(
-                    database=self.plan.database, connect_timeout=10, read_timeout=60
-                )
+                self._open()
                 self._set_up()
             except (pymysql.err.Error, OSError):
                 self._drop()
@@ -191,10 +199,17 @@ class Client:
                 self.counts["connections"] += 1
                 return
 
+    def _open(self) -> None:
+        self._connection = self.server.connect(
+            database=self.plan.database, connect_timeout=10, read_timeout=60
+        )
+        self.sql("SET sql_mode = '', innodb_lock_wait_timeout = 1, lock_wait_timeout = 2")
+        if not self.mysql:
+            self._wait_for_last()
+
     def _set_up(self) -> None:
         connections = self.counts["connections"]
         rng = random.Random(f"{self._seed}/{self.number}/connection {connections}")
-        self.sql("SET sql_mode = '', innodb_lock_wait_timeout = 1, lock_wait_timeout = 2")
         if self.mysql:
             self.sql(
                 f"SET binlog_transaction_compression = {int(rng.random() < 0.3)}, "
@@ -202,7 +217,6 @@ class Client:
             )
         else:
             self.sql(f"SET binlog_annotate_row_events = {int(rng.random() < 0.7)}")
-            self._wait_for_last()
         self._end_prepared()
         if connections:  # of its own tables, nobody knows what became
             for (name,) in self.sql(f"SHOW TABLES LIKE 'own\\_{self.number}\\_%'"):
@@ -221,27 +235,36 @@ class Client:
         if not last:
             return
         held = f"SELECT 1 FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {last}"
-        deadline = time.monotonic() + 5
         time.sleep(_OLD_SECONDS)
-        while self.sql(held) and time.monotonic() < deadline:
-            time.sleep(_OLD_SECONDS)
+        self._wait(lambda: not self.sql(held), f"connection {last} still holds a transaction")
 
     def _end_prepared(self) -> None:
         """End the XA transactions that were left prepared; the server may hold them for a while."""
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            names = [
-                name.decode() if isinstance(name, bytes) else str(name)
-                for *_, name in self.sql("XA RECOVER")
-            ]
-            left = [name for name in names if name.startswith(f"load-{self.number}-")]
-            if not left:
-                return
-            for name in left:
-                number = int(name.rpartition("-")[2])
-                try:
-                    self.sql(f"XA {('COMMIT', 'ROLLBACK')[number % 2]} '{name}'")
-                except pymysql.err.Error as error:
-                    if self._is_lost(error):
-                        raise
-                    time.sleep(_RECONNECT_SECONDS)
+        self._wait(self._ends_prepared, "a transaction stays prepared")
+
+    def _ends_prepared(self) -> bool:
+        """End what is prepared; whether nothing is left."""
+        for name in self._prepared():
+            number = int(name.rpartition("-")[2])
+            try:
+                self.sql(f"XA {('COMMIT', 'ROLLBACK')[number % 2]} '{name}'")
+            except pymysql.err.Error as error:
+                if self._is_lost(error):
+                    raise
+        return not self._prepared()
+
+    def _prepared(self) -> list[str]:
+        names = [
+            name.decode() if isinstance(name, bytes) else str(name)
+            for *_, name in self.sql("XA RECOVER")
+        ]
+        return [name for name in names if name.startswith(f"load-{self.number}-")]
+
+    @staticmethod
+    def _wait(done: Callable[[], bool], what: str) -> None:
+        """Look until it is done. Raises RuntimeError where that is never."""
+        deadline = time.monotonic() + _PATIENCE
+        while not done():
+            if time.monotonic() > deadline:
+                raise RuntimeError(what)
+            time.sleep(_OLD_SECONDS)
