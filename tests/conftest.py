@@ -34,6 +34,16 @@ settings.load_profile("tests")
 
 FreshServer = Callable[..., Server]
 
+# By its examples a test fails, and not by how long one took; the same ones each time, unless
+# more of them are asked for.
+settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize="TAILRACE_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("tests")
+
 _STARTERS = ("tools.servers", "tools.s3", "tests.encryption.conftest", "tests.encryption.servers")
 _SERVERS = {
     *("mysql97", "mariadb118", "mariadb1011", "server", "own_server", "fresh_server"),

@@ -18,6 +18,7 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.storage import find
+from tests.waiting import DEADLINE
 from tools.campaign import trial
 from tools.campaign.mutate import Parsed
 
@@ -165,7 +166,7 @@ def test_the_command_line_says_it_in_a_line(tmp_path, name):
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80"},
-        timeout=60,
+        timeout=DEADLINE,
     )
     assert done.returncode == 2, done
     notices = "column names from"  # of what was read before

