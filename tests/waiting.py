@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,22 @@ def next_second() -> None:
     """Wait until the clock shows another second: a log's description says the second only."""
     now = int(time.time())
     wait_for(lambda: int(time.time()) != now)
+
+
+class Said(io.TextIOBase):
+    """A stream that another thread writes to: `capsys` may lose what is written as it is read."""
+
+    def __init__(self):
+        self.parts = []
+
+    def write(self, text):
+        self.parts.append(text)
+        return len(text)
+
+    @property
+    def lines(self):
+        """Those that are whole."""
+        return "".join(self.parts).split("\n")[:-1]
 
 
 def purge(server: Server, to: str) -> None:

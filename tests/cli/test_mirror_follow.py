@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import threading
-import time
 from functools import partial
 
 import pytest
@@ -18,6 +18,7 @@ from tailrace.cli.mirror_progress import Steps
 from tailrace.errors import UsageError
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
 from tests.replication.conftest import DEADLINE, insert, url_of
+from tests.waiting import Said, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -113,30 +114,31 @@ def test_what_is_said_once(capsys):
     assert "starting Spark" in err
 
 
-def test_a_long_batch_is_told_again_and_again(capsys):
+def test_a_long_batch_is_told_again_and_again(monkeypatch):
     """Also where a step takes long of which nothing is heard; a wait between batches is not."""
-    steps, said = Steps(every=0.02), ""
+    steps, said = Steps(every=0.02), Said()
+    monkeypatch.setattr("sys.stderr", said)
 
-    def wait_for(text):
-        nonlocal said
-        end = time.monotonic() + DEADLINE
-        while text not in said:
-            assert time.monotonic() < end, said
-            said += capsys.readouterr().err
+    def come(text):
+        """Wait until a line has come twice, with how long it is by then."""
+        line = re.compile(rf"tailrace: {re.escape(text)}, for \d+ s")
+        wait_for(lambda: sum(line.fullmatch(each) is not None for each in said.lines) > 1)
 
     with steps.told():
         steps.tell("start", 0, 1)
-        wait_for("starting Spark, for 0 s\ntailrace: starting Spark, for 0 s\n")
+        come("starting Spark")
         steps.tell("read", 1 << 20, 3 << 20)
-        wait_for(f"reading logs: {size(1 << 20)} of {size(3 << 20)}, for 0 s\n")
+        come(f"reading logs: {size(1 << 20)} of {size(3 << 20)}")
         steps.tell("current", 2, 7)
-        wait_for("making current tables: 2 of 7, for 0 s\n")
+        come("making current tables: 2 of 7")
         steps.over()
-        steps.aloud = False
-        capsys.readouterr()
-        steps.tell("read", 0, 5)
-        steps.over()
-    assert "reading" not in capsys.readouterr().err
+    assert said.lines.count("tailrace: starting Spark") == 1
+    quiet = Steps()
+    quiet.aloud = False
+    before = said.lines
+    quiet.tell("read", 0, 5)
+    quiet.over()
+    assert said.lines == before
 
 
 def test_lines():
