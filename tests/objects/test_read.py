@@ -19,7 +19,7 @@ from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.streams.base import RangedInput
 from tailrace.storage.streams.read_ahead import BLOCK, FIRST
 from tests.objects.test_find import CORPUS, FILES, put
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tests.writing.made import log as new_log
 from tests.writing.made import orders, row
 
@@ -172,8 +172,8 @@ def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
         reader = threading.Thread(target=watch)
         reader.start()
         try:
-            bucket.asked()
             started = time.monotonic()
+            bucket.asked()
             asked: list[int] = []
             wait_for(
                 lambda: asked.append(sum(bucket.asked().values())) or sum(asked) > 6, every=0.1
@@ -195,7 +195,7 @@ def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
             wait_for(lambda: len(seen) >= len(wanted))
         finally:
             log.close()
-            reader.join(20)
+            reader.join(DEADLINE)
     assert not reader.is_alive()
     assert seen == wanted
 

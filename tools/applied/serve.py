@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tools.servers import Server
 
-_SECONDS: Final = 30.0
+_SECONDS: Final = 300.0
 
 
 def insert_files(source: Server, files: Sequence[Path], *, alone: bool = False) -> list[Path]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tools.servers import Server
 
-_SECONDS = 120.0
+_SECONDS = 300.0
 
 
 def by_tool(server: Server, files: Sequence[Path], *options: str) -> None:

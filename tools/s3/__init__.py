@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Server", "available"]
 
-_START_SECONDS: Final = 30.0
+_START_SECONDS: Final = 300.0
 _KINDS: Final = {
     "GET OBJECT Bucket": "get",
     "HEAD OBJECT": "head",
@@ -143,7 +143,7 @@ class S3Server:
     def _answers(self) -> bool:
         deadline = time.monotonic() + _START_SECONDS
         while self._process and self._process.poll() is None and time.monotonic() < deadline:
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=1)
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
             try:
                 connection.request("GET", "/")
                 if connection.getresponse().status == http.client.FORBIDDEN:  # ours wants a key

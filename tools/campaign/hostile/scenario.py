@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _FORKS: Final = multiprocessing.get_context("forkserver")
 """Processes are forked from one that has done nothing yet: what has threads is not to be forked."""
 _FORKS.set_forkserver_preload(["tools.campaign.hostile"])
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 300.0
 _EXIT_STATUSES: Final = (0, 1, 2)
 _VICTIMS: Final = (
     "x.000001",
