@@ -16,10 +16,11 @@ import pytest
 from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
-from tests.spark.following import Follow, check, mark, read, url_of, values
+from tests.spark.following import Follow, batches, check, mark, read, url_of, values
 from tests.waiting import wait_for, wait_for_steps
 from tools.dumps import dump_databases
 from tools.load import Load
+from tools.proxy import Proxy
 from tools.servers import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,11 +43,11 @@ def test_under_load_stopped_and_gone_on_with(source, tmp_path):
     options = {"spark": no_spark, "statements": "skip"}
     with Load(source, seed=1, **LOAD):
         with Follow(url_of(source), lake, **options) as first:
-            first.wait_for(lambda: sum(m.report is not None for m in first.moments) >= 3)
+            first.wait_for(lambda: batches(first) >= 3)
         assert first.report.changes > 0
         second = Follow(url_of(source), lake, **options)
         with second:
-            second.wait_for(lambda: sum(m.report is not None for m in second.moments) >= 3)
+            second.wait_for(lambda: batches(second) >= 3)
     with Follow(url_of(source), lake, **options) as last:
         last.wait_for_mark(source)
     expected = dump_databases(source, "random_load", "follow")
@@ -123,6 +124,7 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
     """It is what the source has when the batch is done and the lake has not, received or not."""
     mark(source)
     grown = []
+    copies = tmp_path / "lake" / "_tailrace" / "sources"
     real = Batches.run
 
     def run(self, taken, seconds=None):
@@ -132,8 +134,12 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
             before = log.stat().st_size
             mark(source)
             grown.append(log.stat().st_size - before)
-            (copy,) = (tmp_path / "lake" / "_tailrace" / "sources").glob(f"*/{log.name}")
-            wait_for(lambda: copy.stat().st_size >= before + grown[0])
+            wait_for(
+                lambda: (
+                    sum(each.stat().st_size for each in copies.glob(f"*/{log.name}"))
+                    >= before + grown[0]
+                )
+            )
         return report
 
     monkeypatch.setattr(Batches, "run", run)
@@ -158,12 +164,12 @@ def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
                 cursor.execute(f"XA END 'x{value}'")
                 cursor.execute(f"XA PREPARE 'x{value}'")
                 behind = mark(source)
-                following.wait_for(lambda: following.moments[-1].sources[0].held)
+                following.wait_for(lambda: following.held)
                 assert behind not in values(lake, "follow.marks", "n")
                 assert following.moments[-1].sources[0].lag_bytes > 0
                 cursor.execute(f"XA {end} 'x{value}'")
                 following.wait_for(lambda value=behind: value in values(lake, "follow.marks", "n"))
-                following.wait_for(lambda: following.moments[-1].sources[0].held is None)
+                following.wait_for(lambda: following.held is None)
     assert values(lake, "held.t", "a") == [2]
     assert read(lake, "held.t", "changelog").column("_op").to_pylist() == ["insert"]
 
@@ -239,17 +245,20 @@ def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
 def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog):
     """Where the lake has some of it, and ``retry`` says nothing."""
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
-    lake, url = tmp_path / "lake", url_of(server)
-    with Follow(url, lake, tables=["follow.*"]) as following:
-        following.wait_for_mark(server)
-    server.stop()
-    with Follow(url, lake, tables=["follow.*"]) as following:
-        following.wait_for(lambda: "trying again" in caplog.text)
-        server.start()
-        following.wait_for_mark(server)
-    server.stop()
-    with Follow(url, lake, tables=["follow.*"]) as following:
-        following.wait_for(lambda: caplog.text.count("trying again") > 1)
+    lake, tables = tmp_path / "lake", ["follow.*"]
+    with Proxy(lambda: server.port) as proxy:  # the server has another port each time
+        url = url_of(server).replace(f":{server.port}/", f":{proxy.port}/")
+        with Follow(url, lake, tables=tables) as following:
+            following.wait_for_mark(server)
+        server.stop(keep=True)
+        with Follow(url, lake, tables=tables) as following:
+            following.wait_for(lambda: "trying again" in caplog.text)
+            server.start()
+            following.wait_for_mark(server)
+        server.stop(keep=True)
+        caplog.clear()
+        with Follow(url, lake, tables=tables) as following:
+            following.wait_for(lambda: caplog.text.count("trying again") > 1)
 
 
 def test_a_folder_whose_log_is_gone(tmp_path):
@@ -257,8 +266,8 @@ def test_a_folder_whose_log_is_gone(tmp_path):
     lake = tmp_path / "lake"
     with Follow(logs, lake, tables=["shop.orders"]) as following:
         following.wait_for(lambda: following.moments and following.moments[-1].report is None)
-        for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"))[-2:]]:
-            path.unlink()
+        for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"), reverse=True)[:2]]:
+            path.unlink()  # the last first: it is looked for at any time
         fails(following, PipelineError, "is gone")
     assert read(lake, "shop.orders") is not None
 

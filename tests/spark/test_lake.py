@@ -132,14 +132,15 @@ def test_what_a_run_left_over_goes_away(tmp_path):
 def test_only_one_process_writes(tmp_path):
     path = tmp_path / "lake"
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "from pathlib import Path\n"
         "from tailrace.spark.lake.store import Lake\n"
         "with Lake(Path(sys.argv[1])):\n"
         "    print('open', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    sys.stdin.read()\n"
     )
-    other = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    other = subprocess.Popen([sys.executable, "-c", code, path], **pipes, text=True)
     try:
         assert other.stdout.readline() == "open\n"
         with pytest.raises(PipelineError, match=rf"another process \({other.pid}\)"), Lake(path):

@@ -70,6 +70,7 @@ def test_the_lake_of_a_server_is_that_of_its_files(spark, fresh_server, tmp_path
     server = fresh_server(name, {"binlog_row_metadata": "FULL"})
     for sql in sum(WORK, ()):
         server.execute(sql)
+    server.settle()
     url = f"mysql://root@127.0.0.1:{server.port}"
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     told = []

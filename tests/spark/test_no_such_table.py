@@ -12,6 +12,7 @@ import pytest
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.spark import mirror
 from tests.spark.following import Follow, url_of
+from tests.waiting import DEADLINE
 from tools.servers import NAMES
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
@@ -66,7 +67,7 @@ def test_of_a_server(name, spark, fresh_server, tmp_path):
         mirror(url, lake, spark=spark, tables="shop.order")
     assert not lake.exists()
     with Follow(url, lake, spark=spark, tables="shop.order") as follow:
-        follow._thread.join(60)
+        follow._thread.join(DEADLINE)
         assert isinstance(follow.error, UsageError)
         follow.error = None
     assert not lake.exists()

@@ -21,7 +21,8 @@ from tailrace.spark.verify_server import (
     reading,
     rows,
 )
-from tests.spark.following import Follow, url_of
+from tests.spark.following import Follow, batches, loaded, url_of
+from tests.waiting import DEADLINE
 from tools.load import Load
 from tools.servers import NAMES
 
@@ -228,7 +229,7 @@ def test_a_lake_that_is_behind(source, lake):
             seen.set()
             mirror(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"], spark=_session)
 
-    report = check(source, lake, wait=60, progress=progress)
+    report = check(source, lake, wait=DEADLINE, progress=progress)
     assert (report.verdict, report.transactions) == ("equal", 0)
 
 
@@ -259,10 +260,10 @@ def test_while_it_is_written_to(source, lake):
         following.wait_for_mark(source)
         thread.start()
         try:
-            report = check(source, lake, wait=60, range_rows=500)
+            report = check(source, lake, wait=DEADLINE, range_rows=500)
             assert report.verdict == "equal"
             change_unlogged(source, f"UPDATE {DATABASE}.t SET v = -1 WHERE id = 1999")
-            report = check(source, lake, wait=60, range_rows=500)
+            report = check(source, lake, wait=DEADLINE, range_rows=500)
         finally:
             ending.set()
             thread.join()
@@ -277,8 +278,8 @@ def test_a_random_load(source, lake):
     options = {"tables": tables, "statements": "skip"}
     with Follow(url_of(source), lake, **options) as following:
         with load:
-            following.wait_for(lambda: sum(m.report is not None for m in following.moments) >= 5)
-        report = verify(url_of(source), lake, spark=no_spark, tables=tables, wait=90)
+            following.wait_for(lambda: loaded(lake) >= 3 and batches(following) >= 5)
+        report = verify(url_of(source), lake, spark=no_spark, tables=tables, wait=DEADLINE)
     compared = [table for table in report.tables if table.compared]
     assert len(compared) >= 3
     assert [(table.name, table.reason, table.first) for table in compared if table.reason] == []
@@ -476,7 +477,7 @@ def test_a_lake_that_is_not_begun_is_waited_for(source, lake):
     with pytest.raises(PipelineError, match="no lake"):
         check(source, lake)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(check, source, lake, wait=60)
+        waiting = pool.submit(check, source, lake, wait=DEADLINE)
         with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"]):
             report = waiting.result()
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)

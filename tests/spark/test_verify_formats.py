@@ -13,6 +13,7 @@ from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import Follow, url_of
 from tests.spark.test_verify import DATABASE, change_unlogged, check, no_spark
+from tests.waiting import DEADLINE
 from tools.servers import NAMES
 
 
@@ -41,7 +42,7 @@ def test_other_formats(source, lake, kind):
     source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind) as following:
         following.wait_for((lake / "_tailrace" / "now").is_symlink)
-        report = check(source, lake, wait=60)
+        report = check(source, lake, wait=DEADLINE)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 200)
     change_unlogged(source, f"UPDATE {DATABASE}.t SET a = '00:00:02' WHERE id = 7")
     (table,) = check(source, lake).tables
@@ -56,11 +57,11 @@ def test_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch
     source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
     source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
-        assert check(source, lake, wait=60).verdict == "equal"
+        assert check(source, lake, wait=DEADLINE).verdict == "equal"
         source.execute(f"UPDATE {DATABASE}.t SET v = -v WHERE id IN (3, 50, 199)")
         source.execute(f"DELETE FROM {DATABASE}.t WHERE id IN (4, 51)")
         source.connection.commit()
-        report = check(source, lake, wait=60)
+        report = check(source, lake, wait=DEADLINE)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 198)
     view = LakeView.open(lake)
     files = view.current(view.manifest.tables[f"{DATABASE}.t"])
@@ -107,7 +108,7 @@ def test_tables_that_others_updated(source, lake, kind):
     source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
     source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
-        assert check(source, lake, wait=60).verdict == "equal"
+        assert check(source, lake, wait=DEADLINE).verdict == "equal"
     update(lake, f"{DATABASE}.t")
     (table,) = check(source, lake).tables
     assert (table.reason, table.changed, table.extra, table.missing) == (None, 1, 0, 0)
@@ -116,7 +117,7 @@ def test_tables_that_others_updated(source, lake, kind):
     source.execute(f"INSERT INTO {DATABASE}.t (id) VALUES (1000)")
     source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
-        (table,) = check(source, lake, wait=60).tables
+        (table,) = check(source, lake, wait=DEADLINE).tables
     assert (table.reason, table.changed, table.extra, table.missing) == (None, 1, 0, 0)
 
 
@@ -134,7 +135,7 @@ def test_shards(fresh_server, tmp_path, kind):
     urls, lake = [url_of(server) for server in servers], tmp_path / "lake"
     tables = [f"{DATABASE}.*"]
     with Follow(urls, lake, tables=tables, format=kind, shards=True):
-        reports = [verify(url, lake, spark=no_spark, wait=60) for url in urls]
+        reports = [verify(url, lake, spark=no_spark, wait=DEADLINE) for url in urls]
     assert [report.verdict for report in reports] == ["equal", "equal"]
     assert [report.tables[0].lake_rows for report in reports] == [50, 51]
     change_unlogged(servers[1], f"UPDATE {DATABASE}.t SET v = -1 WHERE id = 7")
@@ -154,9 +155,9 @@ def test_an_account_with_the_guides_grants_alone(source, lake):
     url = url_of(source).replace("root@", "lander@")
     options = {"spark": no_spark, "tables": [f"{DATABASE}.*"]}
     with Follow(url, lake, **options):
-        report = verify(url, lake, wait=60, **options)
+        report = verify(url, lake, wait=DEADLINE, **options)
         assert report.verdict == "unsure"
         assert report.tables[0].reason == "the account lacks the privilege SELECT on it"
         source.execute(f"GRANT SELECT ON {DATABASE}.* TO lander")
-        report = verify(url, lake, wait=60, **options)
+        report = verify(url, lake, wait=DEADLINE, **options)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)

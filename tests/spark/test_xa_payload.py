@@ -55,21 +55,20 @@ def test_a_mirror_that_follows(server, tmp_path, restarted):
             mirror.wait_for_mark(server)
             with prepared(server, f"{name}-{value}", name, value) as cursor:
                 behind = mark(server)
-                mirror.wait_for(lambda m=mirror: m.moments[-1].sources[0].held)
+                mirror.wait_for(lambda m=mirror: m.held)
                 assert behind not in values(lake, "follow.marks", "n")
                 if restarted:
                     mirror.stop()
                     mirror = following()  # noqa: PLW2901 - the one that goes on
                     with mirror:
-                        mirror.wait_for(lambda m=mirror: m.moments[-1:] and m.moments[-1].sources)
-                        mirror.wait_for(lambda m=mirror: m.moments[-1].sources[0].held)
+                        mirror.wait_for(lambda m=mirror: m.held)
                         assert behind not in values(lake, "follow.marks", "n")
                         cursor.execute(f"XA {end} '{name}-{value}'")
                         mirror.wait_for(lambda b=behind: b in values(lake, "follow.marks", "n"))
                 else:
                     cursor.execute(f"XA {end} '{name}-{value}'")
                     mirror.wait_for(lambda b=behind: b in values(lake, "follow.marks", "n"))
-                    mirror.wait_for(lambda m=mirror: m.moments[-1].sources[0].held is None)
+                    mirror.wait_for(lambda m=mirror: m.held is None)
     assert [row[0] for row in server.query(f"SELECT a FROM held.{name}")] == [2]
     assert values(lake, f"held.{name}", "a") == [2]
     assert read(lake, f"held.{name}", "changelog").column("_op").to_pylist() == ["insert"]

@@ -64,12 +64,14 @@ class Size:
     rate: float = 40
     large: float = 0.3
     all_servers: bool = True
+    actions: int = 0
+    """What the load does at least, however soon the kills are done."""
     poisoned: tuple[int, int, int] = (1, 1, 12)
     """With ``--poison``: lakes of each, batches with poisoned tables, rows of a change."""
 
 
 SIZES: Final = {
-    "small": Size(1, 2, rate=20, large=0, all_servers=False),
+    "small": Size(1, 2, rate=20, large=0, all_servers=False, actions=80),
     "equal": Size(0, 20),
     "full": Size(34, 20, poisoned=(2, 3, 200)),
 }
@@ -139,6 +141,8 @@ def _under_load(
         while len(moments.noted) < size.moments * (number + 1) // rounds:
             time.sleep(_BETWEEN_SECONDS)
             moments.note(load)
+    while load.counts.total() < size.actions:
+        time.sleep(_BETWEEN_SECONDS)
     return moments
 
 

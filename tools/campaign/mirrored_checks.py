@@ -40,7 +40,7 @@ _OURS: Final = {"_valid_from", "_valid_to", "_is_current", "_seq", "_raw"}
 _GENERATED: Final = re.compile(r"g\d+")
 """What `tools.campaign.tables` calls generated columns."""
 _MILLION: Final = 1_000_000
-_WAIT_SECONDS: Final = 120.0
+_WAIT_SECONDS: Final = 300.0
 
 
 @dataclass

@@ -29,7 +29,7 @@ PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
 begun to place files. ``prepared``: as a commit is prepared, and tables take their steps (of a
 Parquet lake, which has no such step, as a version is placed).
 """
-_PATIENCE: Final = 180.0
+_PATIENCE: Final = 300.0
 _REFUSED: Final = re.compile(r"^(?:tailrace: )?(\S+): no current state: ", re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
 from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tests.spark.following import Follow, mark, url_of
+from tests.spark.following import Follow, batches, mark, url_of
 from tests.spark.lake.patching import iceberg_rows
 from tests.spark.lake.test_shop import with_times
 from tests.spark.replay import differences
@@ -31,9 +31,7 @@ def test_random_load(fresh_server, tmp_path, monkeypatch, name):
     keep = ("changelog", "current", "history")
     with Follow(url_of(server), lake, format="iceberg", keep=keep, trigger=0.1) as following:
         with Load(server, seed=5, rate=60, large=0.0, huge=0) as load:
-            following.wait_for(
-                lambda: load.counts.total() > 400 and following.moments[-1].batches > 5
-            )
+            following.wait_for(lambda: load.counts.total() > 400 and batches(following) > 5)
         wanted = dump_databases(server, "random_load")
         last = mark(server)
         following.wait_for(lambda: last in marks(lake))
