@@ -6,6 +6,7 @@ The hostile server is the campaign's (``tools/campaign/hostile/fake.py``), which
 from __future__ import annotations
 
 import gc
+import math
 import select
 import socket
 import sys
@@ -127,7 +128,14 @@ def test_stop_ends_a_receiver_that_connects(tmp_path, start):
 
 def test_the_addresses_of_a_host_share_the_time(monkeypatch):
     """One that takes no connection leaves half of the time for the next."""
-    with socket.socket() as full, FakeServer(connect_timeout=6) as server, ExitStack() as waiting:
+    asked: list[float] = []
+
+    def first_is_over_soon(seconds: float) -> int:
+        asked.append(seconds)
+        return 300 if len(asked) == 1 else math.ceil(seconds * 1000)
+
+    monkeypatch.setattr("tailrace.live.bounded._milliseconds", first_is_over_soon)
+    with socket.socket() as full, FakeServer(connect_timeout=600) as server, ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(4):  # the queue is full then, and further ones get no answer
@@ -139,6 +147,7 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
         )
         given = Source.parse(server.url())
         connect(given, given.hosts[0]).close()
+    assert 200 < asked[0] <= 300
 
 
 def resolver(*addresses: tuple[str, int]):

@@ -29,7 +29,7 @@ from tailrace.live.session import OLDEST, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tests.waiting import purge, wait_for
+from tests.waiting import DEADLINE, purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
 GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
@@ -245,7 +245,7 @@ def reading(session: Session) -> tuple[threading.Thread, list[BaseException | No
     arrived = threading.Event()
     thread = threading.Thread(target=read)
     thread.start()
-    assert arrived.wait(10)
+    assert arrived.wait(DEADLINE)
     return thread, ends
 
 
@@ -256,7 +256,7 @@ def test_two_with_one_server_id(log):
         thread, ends = reading(first)
         with prepared(log, identity=identity) as second:
             second.request(OLDEST, block=False).fetch()
-            thread.join(15)
+            thread.join(DEADLINE)
     code = 1236 if log.flavour == "mysql" else 4052
     meets(ends[0], DuplicateServerId, "of its own", code=code)
 
@@ -265,7 +265,7 @@ def test_killed_by_the_server(log):
     with prepared(log) as session:
         thread, ends = reading(session)
         log.execute(f"KILL {session.connection.thread_id()}")
-        thread.join(15)
+        thread.join(DEADLINE)
     assert isinstance(ends[0], ConnectionLost)
 
 
@@ -289,7 +289,7 @@ def test_a_statement_that_was_killed(log):
             asked = f"SELECT info FROM information_schema.processlist WHERE id = {number}"
             wait_for(lambda asked=asked: "COUNT" in str(log.query(asked)))
             log.execute(f"{kill} {number}")
-            thread.join(30)
+            thread.join(DEADLINE)
             assert type(ends[0]) is ConnectionLost
 
 
@@ -300,7 +300,7 @@ def test_a_server_that_shuts_down(fresh_server):
         with prepared(server) as session, prepared(server) as idle:
             thread, ends = reading(session)
             server.stop()
-            thread.join(15)
+            thread.join(DEADLINE)
             assert not thread.is_alive()
             assert ends[0] is None or isinstance(ends[0], ConnectionLost)
             with pytest.raises(ConnectionLost):

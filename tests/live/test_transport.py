@@ -21,7 +21,7 @@ from tailrace.position import Position
 from tailrace.transports import transport_of
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tools.servers import NAMES
 
 
@@ -45,6 +45,7 @@ def worked(request, fresh_server):
     if server.flavour == "mysql":
         server.execute("set global binlog_transaction_compression = ON")
         run_cases(server, ("displayed",))
+    server.settle()
     return server
 
 
@@ -130,22 +131,23 @@ def test_behind_a_set_of_gtids(worked):
 def test_following(worked):
     log = tailrace.open(url_of(worked, "&start=now"), follow=True)
     with log:
-        first = log.wait_for_next_event(timeout=20)
+        first = log.wait_for_next_event(timeout=DEADLINE)
         assert isinstance(first, FormatDescriptionEvent)
         assert log.wait_for_next_event(timeout=0.2) is None
         assert not log.at_end
         worked.execute("create database followed")
-        events = [log.wait_for_next_event(timeout=20)]
+        events = [log.wait_for_next_event(timeout=DEADLINE)]
         while not isinstance(events[-1], QueryEvent):
-            events.append(log.wait_for_next_event(timeout=20))
+            events.append(log.wait_for_next_event(timeout=DEADLINE))
         assert "followed" in events[-1].sql
         worked.rotate()
         while not isinstance(events[-1], RotateEvent):
-            events.append(log.wait_for_next_event(timeout=20))
+            events.append(log.wait_for_next_event(timeout=DEADLINE))
         assert events[-1].file == worked.binlogs()[-2].name
-        event = log.wait_for_next_event(timeout=20)
+        event = log.wait_for_next_event(timeout=DEADLINE)
         assert (event.file, event.offset) == (worked.binlogs()[-1].name, 4)
     worked.execute("drop database followed")
+    worked.settle()
 
 
 @pytest.mark.parametrize("follow", [True, False])
@@ -161,19 +163,17 @@ def test_closing_from_another_thread(worked, follow):
 
     thread = threading.Thread(target=read)
     thread.start()
-    assert started.wait(20)
+    assert started.wait(DEADLINE)
     log.close()
-    thread.join(20)
+    thread.join(DEADLINE)
     assert not thread.is_alive()
-    dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
-    wait_for(lambda: worked.query(dumps)[0][0] == 0)
+    wait_for(lambda: not worked.dumps())
 
 
 def test_leaving_an_iteration_closes_the_connection(worked):
     for _ in tailrace.open(url_of(worked)):
         break
-    dumps = "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
-    wait_for(lambda: worked.query(dumps)[0][0] == 0)
+    wait_for(lambda: not worked.dumps())
 
 
 def seqs(batches):

@@ -108,6 +108,7 @@ def source(request, fresh_server) -> Server:
     made = fresh_server(request.param)
     made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
     made.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB) ENGINE=InnoDB")
+    made.settle()
     return made
 
 

@@ -20,7 +20,7 @@ from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transactions import BoundaryParser
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
@@ -321,8 +321,8 @@ def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, cap
     wait_for(lambda: len(reports) > count + 20)  # heartbeats come meanwhile
     insert(source, [10] * 20)
     wait_for(lambda: run.has(source))
-    wait_for(lambda: reports[-1].lag_bytes == 0)
-    assert reports[-1].lag_seconds == 0
+    last = wait_for(lambda: (each := reports[-1]).lag_bytes == 0 and each)
+    assert last.lag_seconds == 0
     assert {each.lag_seconds for each in reports if each.lag_bytes is None} <= {None}
     assert all(each.lag_seconds is None or each.lag_seconds < 30 for each in reports[count:])
     run.stop()
@@ -337,8 +337,11 @@ def test_progress(source, folder, receiving):
     insert(source, [10] * 5)
     wait_for(lambda: run.has(source))
     position = Position(*end_of(source))
-    wait_for(lambda: reports and reports[-1].position == position and reports[-1].lag_bytes == 0)
-    last = reports[-1]
+    last = wait_for(
+        lambda: (
+            reports and (each := reports[-1]).position == position and each.lag_bytes == 0 and each
+        )
+    )
     assert last.lag_seconds == 0.0
     assert last.connected
     assert last.gtid == last_gtid(source)
@@ -384,15 +387,16 @@ def test_a_reset_begins_anew(source, folder):
 
 
 def test_a_server_id_that_another_reader_has(source, folder):
-    url = url_of(source, "?server_id=4721&heartbeat=1")
+    url = url_of(source, "?server_id=4721&heartbeat=60")
     with Feed(Source.parse(url), start="oldest") as feed:
-        assert isinstance(feed.take(30), FileBegin)
+        assert isinstance(feed.take(DEADLINE), FileBegin)
         with pytest.raises(DuplicateServerId, match="4721"):
             Receiver(url, folder, follow=False).run()
         rotate(source)
         while not (feed.position.file, 4) >= (source.binlogs()[-1].name, 4):
-            assert feed.take(30) is not None
+            assert feed.take(DEADLINE) is not None
         assert feed.reconnects == 0
+    rotate(source)  # so that it has something to send to who is gone
     wait_for(lambda: not any(row[0] == 4721 for row in source.query(HOSTS[source.flavour])))
     Receiver(url, folder, follow=False).run()
     same(source, folder)

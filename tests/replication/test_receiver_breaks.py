@@ -12,8 +12,9 @@ import pytest
 
 from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError
 from tailrace.replication.receiver import Receiver
+from tests import waiting
 from tests.replication.conftest import Running, insert, rotate, same, url_of
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, next_second, wait_for
 from tools.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,18 +29,11 @@ def kept(folder):
 
 
 def purge(source, to):
-    name = source.binlogs()[to].name
-    wait_for(lambda: not dumps(source))
-    source.execute(f"PURGE BINARY LOGS TO '{name}'")
-    assert source.binlogs()[0].name == name
-
-
-def dumps(source):
-    return [row for row in source.query("SHOW PROCESSLIST") if "Binlog Dump" in str(row[4])]
+    waiting.purge(source, source.binlogs()[to].name)
 
 
 def reset(source):
-    wait_for(lambda: not dumps(source))
+    wait_for(lambda: not source.dumps())
     source.execute("RESET MASTER" if source.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
 
 
@@ -47,17 +41,20 @@ def test_the_source_restarts_and_dies(source, folder):
     insert(source, [10])
     run(source, folder)
     source.restart()  # its log ends with STOP
+    source.settle()
     insert(source, [20])
     run(source, folder)
     insert(source, [30])
     run(source, folder)
     source.kill()  # this one with nothing
     source.start()
+    source.settle()
     insert(source, [40])
     run(source, folder)
     same(source, folder)
     source.kill()
     source.start()
+    source.settle()
     run(source, folder.parent / "later")  # all at once
     same(source, folder.parent / "later")
 
@@ -78,8 +75,9 @@ def test_the_source_goes_and_comes_back(source, folder, how):
         else:
             done = proxy.cut_after(150_000)
             insert(source, [100_000] * 3)
-            assert done.wait(30)
+            assert done.wait(DEADLINE)
         insert(source, [10])
+        source.settle()
         wait_for(lambda: run.has(source))
         run.stop()
     same(source, folder)
@@ -152,9 +150,9 @@ def test_reset(source, folder, grown):
     insert(source, [10, 20])
     run(source, folder)
     before = kept(folder)
+    next_second()  # else the new file is the old one, as far as a reader can see
     reset(source)
     if grown:
-        wait_for(lambda: source.query("SELECT UNIX_TIMESTAMP()"))
         insert(source, [500] * 20)
     with pytest.raises(LogReset, match="stays as it is"):
         run(source, folder)
@@ -195,7 +193,7 @@ def limited(source, folder, size):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
 
 
@@ -225,6 +223,7 @@ def test_the_disk_is_full(source, tmp_path):
     try:
         reset(source)
         insert(source, [100_000] * 30)
+        source.settle()
         folder = disk / "copy"
         before = 0
         for size in ("1m", "2m"):

@@ -12,7 +12,7 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tests.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 from tests.replication.conftest import insert, rotate, url_of
-from tests.waiting import wait_for
+from tests.waiting import purge
 
 
 def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
@@ -23,13 +23,7 @@ def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
 def _few_files(source):
     """Begin with a file or two, whatever tests before wrote."""
     rotate(source)
-    name = source.binlogs()[-1].name
-
-    def purged():
-        source.execute(f"PURGE BINARY LOGS TO '{name}'")
-        return source.binlogs()[0].name == name
-
-    wait_for(purged)
+    purge(source, source.binlogs()[-1].name)
     insert(source, [10, 5000])
 
 

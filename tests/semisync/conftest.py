@@ -26,6 +26,7 @@ def started(request, fresh_server) -> Server:
     server = fresh_server(request.param, _OPTIONS[request.param])
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB")
+    server.settle()
     return server
 
 

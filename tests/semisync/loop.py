@@ -15,12 +15,12 @@ from tailrace.errors import TailraceError
 from tailrace.live.net import NetService
 from tailrace.live.stream import BinlogStream
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate
+from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from tailrace.observers import RelayIoObserver
     from tools.servers import Server
 
-WAIT = 30.0
 _ROTATE = 4
 _ARTIFICIAL = 0x20
 _HEARTBEATS = (27, 41)
@@ -130,7 +130,7 @@ class Reader:
         """End the thread and the stream, as a feed does when it is closed."""
         with suppress(OSError):
             self.service._socket.shutdown(2)
-        self.thread.join(WAIT)
+        self.thread.join(DEADLINE)
         assert not self.thread.is_alive()
         self.stream.close()
         self.connection.close()
@@ -163,7 +163,7 @@ class Commit:
             self.error = error
         self.done.set()
 
-    def returned(self, seconds: float = WAIT) -> bool:
+    def returned(self, seconds: float = DEADLINE) -> bool:
         """Whether it has returned, waiting so long."""
         found = self.done.wait(seconds)
         if self.error is not None:

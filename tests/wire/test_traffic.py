@@ -73,6 +73,7 @@ def pair(request, fresh_server) -> Iterator[Pair]:
     replica = fresh_server(name, options, server_id=77)
     source.execute("CREATE TABLE mysql.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
     source.execute("INSERT INTO mysql.t (b) VALUES ('x')")
+    source.settle()  # the log ends with what is acknowledged
     yield source, replica
     source.stop()
     replica.stop()

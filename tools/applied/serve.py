@@ -70,6 +70,7 @@ def replicate(source: Server, replica: Server, *, by_gtid: bool) -> None:
     """
     (first, *_), *_ = source.query("SHOW BINARY LOGS")
     source.execute("CREATE DATABASE IF NOT EXISTS end_of_logs")
+    source.settle()  # else what the source writes by itself may take the replica past the end
     where = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
     file, position, *_ = source.query(where)[0]
     _follow(replica, source, str(first), by_gtid=by_gtid)

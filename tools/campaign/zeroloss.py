@@ -39,7 +39,7 @@ HEADER: Final = (
 )
 _NEVER: Final = 4294967295
 """Milliseconds of the largest time-out."""
-_WAIT: Final = 60.0
+_WAIT: Final = 300.0
 
 
 @dataclass(frozen=True)

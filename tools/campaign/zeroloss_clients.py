@@ -38,7 +38,7 @@ class Client:
 
     def join(self) -> None:
         """Until the server is gone."""
-        self._thread.join(60)
+        self._thread.join(300)
         if self._thread.is_alive():
             raise RuntimeError(f"client {self.number} still waits for a server that is gone")
 
