@@ -27,11 +27,6 @@ from hypothesis import HealthCheck, settings
 from tests.shared import Shared, State
 from tools.servers import NAMES, Server, available
 
-# By default an example that takes 0.2 s fails, and so do examples that are made slowly: whatever
-# the machine stands still for.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tests")
-
 FreshServer = Callable[..., Server]
 
 # By its examples a test fails, and not by how long one took; the same ones each time, unless
