@@ -17,13 +17,13 @@ import tailrace
 from tailrace.spark import register
 from tailrace.spark.stream import BASES
 from tests.spark.following import mark, url_of
-from tests.waiting import wait_for, wait_for_steps
+from tests.spark.killing import kill
+from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.load import Load
 from tools.servers import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
-DEADLINE = 300.0
 KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
 """Each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
 
@@ -250,8 +250,7 @@ def test_the_driver_is_killed_under_load(source, tmp_path):
                 wait_for(gone_on)
                 wait_for_steps(lambda: sum(load.counts.values()), rng, 24)
             finally:
-                process.kill()
-                process.wait()
+                kill(process)
     warned = "Spark before 4.2 takes one batch" in (tmp_path / "said").read_text()
     assert warned is not bool(BASES)
     del options["maxTransactionsPerTrigger"]
