@@ -304,9 +304,9 @@ def test_shortest_float() -> None:
 
 
 def test_dates_from_year_zero() -> None:
-    """Every month's first and last day around the calendar's odd years."""
+    """Every day that has four digits of a year."""
     kind = Kind(T.DATE, 0, pa.date32(), st.none())
-    days = [*range(-719162, -719162 + 1500), *range(10900, 11100), *range(47400, 47700), 2932896]
+    days = range(-719162, 2932897)
     expected = [dt.date.fromordinal(day + 719163).isoformat() for day in days]
     assert one(kind, *days) == [f'{{"c":"{text}"}}' for text in expected]
     assert one(kind, -719528, -719498, -719497, -719469, -719468) == [
