@@ -55,8 +55,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.order_seed == "random":  # here, before xdist's workers are told
+    told = getattr(config, "workerinput", None)  # in one of xdist's workers
+    if told is not None:
+        config.option.order_seed = told["order_seed"]
+    elif config.option.order_seed == "random":
         config.option.order_seed = str(random.SystemRandom().randrange(1 << 32))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """All of xdist's workers have one order: each would read ``random`` from the command line."""
+    node.workerinput["order_seed"] = node.config.option.order_seed
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
