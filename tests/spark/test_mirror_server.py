@@ -21,8 +21,12 @@ from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.status import INCOMPLETE
+from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
+from tailrace.spark.verify import verify
+from tests.spark.following import Follow
 from tests.waiting import purge
 from tools.servers import NAMES
 
@@ -277,17 +281,39 @@ def test_a_start_that_was_rejected_is_forgotten(created_before, tmp_path):
         assert current(lake) == [1, 2]
 
 
-def test_another_start_before_the_lake_has_anything(created_before, tmp_path):
-    server, place = created_before
-    url = f"mysql://root@127.0.0.1:{server.port}/"
-    lake = tmp_path / "lake"
-    assert mirror(f"{url}?start=now", lake).changes == 0
-    mirror(f"{url}?position={place}", lake, incomplete="accept")
-    assert current(lake) == [2]
-    lake = tmp_path / "other"
-    assert mirror(f"{url}?start=now", lake).changes == 0
-    mirror(f"{url}?start=oldest", lake)
-    assert current(lake) == [1, 2]
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_run_with_nothing_new_creates_the_lake(created_before, tmp_path, kind):
+    """With where it begins and its options, which the next run need not be given."""
+    server, _ = created_before
+    lake, url = tmp_path / "lake", f"mysql://root@127.0.0.1:{server.port}/"
+    options = {"format": kind, "keep": "current", "tables": "d.*"}
+    with pytest.raises(PipelineError, match=r"d\.t is incomplete: rows from before binlog"):
+        mirror(f"{url}?start=now", lake, **options)
+    assert not lake.exists()
+    report = mirror(f"{url}?start=now", lake, incomplete="accept", **options)
+    assert (report.changes, report.tables) == (0, ())
+    found = verify(url, lake)
+    assert [(each.name, each.reason) for each in found.tables] == [("d.t", "it is not in the lake")]
+    server.execute("INSERT INTO d.t VALUES (4)")
+    report = mirror(f"{url}?start=oldest", lake)
+    server.execute("DELETE FROM d.t WHERE a = 4")
+    assert incomplete(report) == ["d.t"]
+    assert [(each.name, each.rows) for each in report.tables] == [("d.t", 1)]
+    assert mirror(url, lake).changes == 1
+    manifest = LakeView.open(lake).manifest
+    assert (manifest.keep, manifest.mirrored("d", "t"), manifest.mirrored("e", "t")) == (
+        ("current",),
+        True,
+        False,
+    )
+
+
+def test_following_what_has_nothing_creates_the_lake(created_before, tmp_path):
+    server, _ = created_before
+    lake, url = tmp_path / "lake", f"mysql://root@127.0.0.1:{server.port}/?start=now"
+    with Follow(url, lake, incomplete="accept", keep="current") as follow:
+        follow.wait_for(lambda: LakeView.is_there(lake))
+    assert LakeView.open(lake).manifest.keep == ("current",)
 
 
 OTHER = "bbbbbbbb-0000-0000-0000-000000000001"

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.cli.mirror import mirror as command
-from tailrace.cli.mirror_live import _Lines
+from tailrace.cli.mirror_live import _Lines, notes
 from tailrace.errors import (
     ConnectionLost,
     EventDecodeError,
@@ -458,6 +458,30 @@ def test_the_command_line(story, tmp_path, capsys, monkeypatch):
     assert command(str(story.logs), into=str(lake), fail_on_set_aside=True, retry_table=(BAD,)) == 0
     assert "set aside" not in capsys.readouterr().out
     story.check(lake, GOOD, BAD)
+
+
+def test_rows_that_are_not_read_are_not_counted_which_is_said(story, tmp_path):
+    """Nothing is read of a table whose changelog stands still; where it goes on, it is counted."""
+    lake, server, table = tmp_path / "lake", story.server, f"{DATABASE}.doc"
+    server.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, doc JSON)")
+    document = "JSON_OBJECT('a', 1, 'b', REPEAT('x', 200))"
+    server.execute(f"INSERT INTO {table} VALUES (1, {document})")
+    story.change()
+    land(story.logs, lake)
+    server.execute("SET binlog_row_image = 'MINIMAL', binlog_row_value_options = 'PARTIAL_JSON'")
+    server.execute(f"UPDATE {table} SET doc = JSON_SET(doc, '$.a', 7)")
+    server.execute("SET binlog_row_image = 'FULL', binlog_row_value_options = ''")
+    for _ in range(2):
+        server.execute(f"INSERT INTO {table} SELECT MAX(id) + 1, '[]' FROM {table}")
+        story.change()
+        with failing():
+            tables = {each.name: each for each in land(story.logs, lake).tables}
+        assert (tables[table].unread, tables[table].changes) == (True, {})
+        assert (tables[BAD].unread, tables[GOOD].unread) == (False, False)
+        assert tables[BAD].changes == tables[GOOD].changes != {}
+        said = "; its rows since then are not read, and not counted here"
+        assert notes(tables[table])[0].endswith(said)
+        assert not notes(tables[BAD])[0].endswith(said)
 
 
 def run_as(sources, into, *, spark=None, **more):

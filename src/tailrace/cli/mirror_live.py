@@ -40,7 +40,8 @@ def notes(table: TableReport) -> list[str]:
     """What a person should know of a table, a line each."""
     name = table.name
     if table.set_aside is not None:
-        return [aside(name, table.set_aside)]
+        rest = "; its rows since then are not read, and not counted here" if table.unread else ""
+        return [aside(name, table.set_aside) + rest]
     if table.refused and not table.dropped:
         return [f"{name}: no current state: {table.refused}"]
     return [f"{name}: {note}" for note in table.notes]

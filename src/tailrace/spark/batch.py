@@ -68,8 +68,34 @@ class Taken:
     begun: SourceState | None = None
     """Where the lake begins in it, as a state; None: with the first file, or it has some of it.
 
-    Where tables are taken up again, what is known where the splits begin.
+    Where tables are taken up again, what is known where the splits begin. Without splits, of a
+    source of which a new lake has nothing yet, always said.
     """
+
+    @property
+    def begin(self) -> Position:
+        """Where it begins."""
+        if self.splits:
+            return Position(self.splits[0].file, self.splits[0].start)
+        return self._empty.position
+
+    @property
+    def end(self) -> Position:
+        """Where it ends."""
+        if self.splits:
+            return Position(self.splits[-1].file, self.splits[-1].end)
+        return self._empty.position
+
+    @property
+    def whole(self) -> Collection[TableName]:
+        """The tables whose rows are all in the log that was read by then."""
+        return self.splits[-1].whole if self.splits else ()
+
+    @property
+    def _empty(self) -> SourceState:
+        if self.begun is None:
+            raise ValueError("neither splits nor where they would begin")
+        return self.begun
 
 
 @dataclass(frozen=True)
@@ -175,7 +201,7 @@ class Batches:
     def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
         """What is taken as several batches, where foreign keys that are carried out change."""
         parts = [
-            [(source, replace(each, splits=splits)) for splits in turns(each.splits)]
+            [(source, replace(each, splits=splits)) for splits in turns(each.splits) or [[]]]
             for source, each in taken.items()
         ]
         return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
@@ -502,11 +528,7 @@ class Batches:
         options, shards = self._options, bool(self._options.shards)
         asked = None if self._store.manifest.version else self._asked
         tables = options.tables if asked is None else asked.tables
-        unread = {
-            source: asides.named(source, "changelog" if "changelog" in options.keep else "current")
-            | (frozenset() if "changelog" in options.keep else asides.named(source, "history"))
-            for source in taken
-        }
+        unread = {source: asides.unread(source) for source in taken}
         jobs = [
             SplitJob(
                 *(split, tables, options.statements, folder, shards),
@@ -765,7 +787,7 @@ def _left_of(taken: Mapping[str, Taken], manifest: Manifest) -> dict[str, Taken]
             for split in each.splits
             if state is None or state.position < Position(split.file, split.end)
         ]
-        if splits:
+        if splits or state is None:
             found[source] = replace(each, splits=splits)
     return found
 

@@ -16,7 +16,7 @@ from tailrace.errors import ConnectionLost, PipelineError, ServerError, StorageE
 from tailrace.live.asking import connected, has_rows, tables_of
 from tailrace.live.identity import Identity
 from tailrace.live.session import Session
-from tailrace.position import Position, file_number
+from tailrace.position import file_number
 from tailrace.printable import printable
 from tailrace.spark.lake.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before
@@ -24,8 +24,8 @@ from tailrace.storage.search import gtids_before
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tailrace.columns import Split
     from tailrace.live.url import Source
+    from tailrace.position import Position
     from tailrace.selection import TableFilter, TableName
     from tailrace.spark.batch import Taken
     from tailrace.spark.lake.manifest import Manifest
@@ -55,7 +55,7 @@ def statuses(
     ``fresh`` are the tables with changes, and those that got names from others, by the lake's key:
     source, database, table. What the lake had as complete stays so.
     """
-    whole = {source: each.splits[-1].whole for source, each in taken.items() if each.splits}
+    whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
     for key, (source, database, table) in fresh.items():
@@ -86,8 +86,7 @@ def _emptied(taken: Taken) -> set[str]:
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:
     state = manifest.sources.get(source)
     if state is None:
-        first = taken[source].splits[0]
-        since = f"{first.file}:{first.start}"
+        since = str(taken[source].begin)
     else:
         since = f"{next(iter(state.files), state.file)}:4"
     return Status(
@@ -161,10 +160,10 @@ class CompleteTables:
                 for each in manifest.tables.values()
                 if each.source == source
             }
-            names += self._untouched(source, seen | taken[source].splits[-1].whole)
+            names += self._untouched(source, seen.union(taken[source].whole))
         if names:
-            splits = [each.splits[0] for each in taken.values()]
-            self._decide(names, splits[0] if not manifest.version else None)
+            begins = [each.begin for each in taken.values()]
+            self._decide(names, begins[0] if not manifest.version else None)
         for source in self._reached(taken):
             del self._asked[source]
 
@@ -172,14 +171,13 @@ class CompleteTables:
         """The servers whose logs are read up to where they ended when they were asked."""
         found = []
         for source in self._asked.keys() & taken.keys():
-            last, end = taken[source].splits[-1], self._asked[source].end
-            at = Position(last.file, last.end)
-            if not self._follow or (end is not None and not at < end):
+            end = self._asked[source].end
+            if not self._follow or (end is not None and not taken[source].end < end):
                 found.append(source)
         return found
 
-    def _decide(self, names: Sequence[str], first: Split | None) -> None:
-        begin = "the log begins" if first is None else f"{first.file}:{first.start}"
+    def _decide(self, names: Sequence[str], first: Position | None) -> None:
+        begin = "the log begins" if first is None else str(first)
         text = (
             f"{_listed(sorted(set(names)))} incomplete: rows from before {begin}"
             f"{'' if first is None else ', where the log that is read begins,'} are not in it"

@@ -73,9 +73,10 @@ class Follower:
         tidy = Tidy()
         while not self._stop.is_set():
             begun = time.monotonic()
+            caught_up = sources.caught_up  # before the look: that sees as much, then
             sources.look(store, self._most)
             self._cascades.look(sources.inflows.values())
-            report = self._batch()
+            report = self._batch(caught_up=caught_up)
             seconds = time.monotonic() - begun
             if self._take_up_named() or report is not None:
                 sources.look(store, self._most)  # what came while it was made is not in the lake
@@ -86,9 +87,14 @@ class Follower:
         total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
         return replace(total, cascades=self._cascades.known)
 
-    def _batch(self) -> MirrorReport | None:
-        """One batch of what is waiting; where others kept writing to its tables, again later."""
+    def _batch(self, *, caught_up: bool) -> MirrorReport | None:
+        """One batch of what is waiting; where others kept writing to its tables, again later.
+
+        A new lake is created by the first, or without rows where its sources have none.
+        """
         taken = self._left or self._take()
+        if not self._store.manifest.version and (taken or caught_up):
+            taken = self._sources.begins(taken)
         if not taken:
             return None
         try:

@@ -151,6 +151,15 @@ class Inflow:
                 self._waiting.popleft()
         return Taken(self._series, splits, self._begun) if splits else None
 
+    def nothing(self) -> Taken:
+        """No splits, for a new lake that begins with nothing of the source but its place."""
+        begun = self._begun
+        if begun is None:
+            first, offset = self._series.files[0], len(MAGIC)
+            known = to_json(self._first_known)
+            begun = SourceState(first.name, offset, {}, *digests(first, offset), known)
+        return Taken(self._series, [], begun)
+
     def _whole(self) -> list[Split]:
         """The first split that waits, and those that go on inside its last transaction."""
         found: list[Split] = []

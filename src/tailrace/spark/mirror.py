@@ -7,8 +7,6 @@ next one goes on from there. docs/design/lake.md tells what the lake looks like.
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,15 +16,14 @@ from tailrace.live.url import Source
 from tailrace.schema.given import load
 from tailrace.selection import TableFilter
 from tailrace.spark import fit
-from tailrace.spark.batch import Batches, Taken
+from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades
 from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.lake.open import format_of, open_store
-from tailrace.spark.lake.resume import grown
+from tailrace.spark.once import Once
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
-from tailrace.spark.report import Totals, report_of
-from tailrace.spark.retry import take_up, take_up_named
+from tailrace.spark.retry import take_up
 from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
 from tailrace.spark.unnamed import AskedNames
@@ -39,18 +36,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport, Moment
-    from tailrace.spark.servers import ServerLogs
     from tailrace.storage.keyring.base import Keyring
 
     Progress = Callable[[str, int, int], None]
 
 TRIGGER_SECONDS: Final = 10.0
-_ROUNDS: Final = 2
-"""Batches of a run that does not follow: the second where the log went on as a server was asked."""
-_WORTH_A_START: Final = 1 << 20
-"""Bytes of new log from which on Spark is started before it is known what is in them."""
 
 
 def mirror(
@@ -179,7 +170,7 @@ def mirror(
             take_up(store, inputs, batches, retry_tables, tell)
         naming = Cascades(named, options, say)
         if not follow:
-            return _once(store, inputs, batches, workers, progress, naming, names)
+            return Once(store, inputs, batches, workers, naming, names, progress).run()
         compile_all(say=lambda text: tell(text, 0, 1))
         follower = Follower(
             store,
@@ -207,63 +198,6 @@ def _format(into: str | Path, asked: str | None) -> str:
             "out, or give a new folder"
         )
     return known or asked or FORMATS[0]
-
-
-def _once(
-    store: LakeStore,
-    inputs: Sources,
-    batches: Batches,
-    workers: Workers,
-    progress: Progress | None,
-    cascades: Cascades,
-    names: AskedNames,
-) -> MirrorReport:
-    """One batch of all that is new; and of what comes until servers were asked for names."""
-    totals = Totals()
-    held: dict[str, str] = {}
-    for _ in range(_ROUNDS):
-        report, logs = _round(store, inputs, batches, workers, progress, cascades)
-        totals.add(report)
-        held = {name: str(each.held) for name, each in inputs.inflows.items() if each.held} or held
-        for taken_up in take_up_named(store, inputs, batches, names, progress or _quiet):
-            totals.add(taken_up)
-        if not names.waits(store.manifest):
-            break
-    inputs.keep_from(store, logs)
-    return replace(totals.report(report), held=held, cascades=cascades.known)
-
-
-def _round(
-    store: LakeStore,
-    inputs: Sources,
-    batches: Batches,
-    workers: Workers,
-    progress: Progress | None,
-    cascades: Cascades,
-) -> tuple[MirrorReport, list[ServerLogs]]:
-    """A batch of all that is new, and the servers' logs that it was received into."""
-    tell = progress or _quiet
-    clock = time.perf_counter()
-    logs = inputs.receive(store, progress)
-    before = store.manifest.sources
-    fresh = sum(grown(each, before.get(each.name)) for each in inputs.found)
-    if fresh:
-        tell("start", 0, 1)
-        if fresh >= _WORTH_A_START:
-            workers.start()
-        inputs.plan(store)
-    cascades.look(inputs.inflows.values())
-    taken: dict[str, Taken] = {}
-    for name, inflow in inputs.inflows.items():
-        if (part := inflow.take()) is not None:
-            taken[name] = part
-    if taken:
-        compile_all(say=lambda text: tell(text, 0, 1))
-        workers.session()
-        report = batches.run(taken, {"start": time.perf_counter() - clock})
-    else:
-        report = report_of(store.manifest, {}, {}, {}, 0, {})
-    return report, logs
 
 
 def _no_notice(text: str) -> None:

@@ -26,7 +26,8 @@ class TableReport:
     ``names`` where column names came from, if not all from the log (``given``, ``ddl``,
     ``server``, ``none``).
     ``notes`` are sentences that a reader of the table should know. ``states`` say why it is not its
-    source's table, where it is set aside or incomplete (`tailrace.spark.lake.status`).
+    source's table, where it is set aside or incomplete (`tailrace.spark.lake.status`). The rows of
+    one that is ``unread``, set aside with all that is kept of it, are not read and not counted.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TableReport:
     names: str = "log"
     notes: tuple[str, ...] = ()
     states: tuple[Status, ...] = ()
+    unread: bool = False
 
     @property
     def set_aside(self) -> Status | None:
@@ -182,6 +184,7 @@ def report_of(
                 next((file.names for file in fresh if file.names != "log"), table.names),
                 _notes(table, good, gaps=bool(fresh) or not table.dropped),
                 table.states,
+                (aside := table.set_aside) is not None and not aside.reads(manifest.keep),
             )
         )
     positions = {name: str(at.position) for name, at in manifest.sources.items()}

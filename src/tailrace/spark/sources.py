@@ -23,13 +23,14 @@ from tailrace.spark.unnamed import first_needed
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
+    from tailrace.spark.batch import Taken
     from tailrace.spark.lake.manifest import Manifest, SourceState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.storage import LogSeries
@@ -145,6 +146,16 @@ class Sources(Closing):
         for one in filter(self._has_begin, _distinct(series)):
             inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
             inflow.look(one, enough=enough)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that servers had at their receivers' last report is here."""
+        far = [each.far for each in self.received.values()]
+        return all(each is not None and each.lag_bytes == 0 for each in far)
+
+    def begins(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
+        """What a new lake begins with: what was taken, and the other sources' places."""
+        return {name: taken.get(name) or each.nothing() for name, each in self.inflows.items()}
 
     def _logs(self, store: LakeStore, source: Source) -> ServerLogs:
         """A server's copy. The lake goes on where it ends; a new one begins where the URL says."""

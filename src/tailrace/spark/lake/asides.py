@@ -116,12 +116,12 @@ class Asides:
         found = self.tables.get(key)
         return found is not None and part in found.status.parts
 
-    def named(self, source: str, part: str) -> frozenset[tuple[str, str]]:
-        """Database and table of those of a source in which a part stands still."""
+    def unread(self, source: str) -> frozenset[tuple[str, str]]:
+        """Database and table of those of a source whose rows are not read."""
         return frozenset(
             (each.database, each.table)
             for each in self.tables.values()
-            if each.source == source and part in each.status.parts
+            if each.source == source and not each.status.reads(self.keep)
         )
 
     def marked(self, key: str, state: TableState) -> TableState:

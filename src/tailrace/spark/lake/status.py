@@ -8,7 +8,10 @@ docs/design/lake.md says how a table comes to be either, and how it is taken up 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 SET_ASIDE: Final = "set_aside"
 INCOMPLETE: Final = "incomplete"
@@ -37,3 +40,9 @@ class Status:
     origins: tuple[str, ...] = ()
     batch: int = 0
     unnamed: bool = False
+
+    def reads(self, keep: Collection[str]) -> bool:
+        """Whether the rows of a table that is set aside are read still, of which a lake has
+        ``keep``: for its changelog, where that goes on.
+        """
+        return "changelog" in keep and "changelog" not in self.parts

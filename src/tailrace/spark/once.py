@@ -1,0 +1,91 @@
+"""A mirror that does not follow: a batch of all that is new."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.columns.native import compile_all
+from tailrace.spark.lake.resume import grown
+from tailrace.spark.report import Totals, report_of
+from tailrace.spark.retry import take_up_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.cascade.naming import Cascades
+    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.report import MirrorReport
+    from tailrace.spark.sources import Sources
+    from tailrace.spark.unnamed import AskedNames
+    from tailrace.spark.workers import Workers
+
+    Progress = Callable[[str, int, int], None]
+
+_ROUNDS: Final = 2
+"""Batches of a run: the second where the log went on as a server was asked."""
+_WORTH_A_START: Final = 1 << 20
+"""Bytes of new log from which on Spark is started before it is known what is in them."""
+
+
+@dataclass(frozen=True)
+class Once:
+    """Runs one batch of all that is new; and of what comes until servers were asked for names.
+
+    A new lake is created also where there is nothing yet: with where it begins, and its options.
+    """
+
+    store: LakeStore
+    sources: Sources
+    batches: Batches
+    workers: Workers
+    cascades: Cascades
+    names: AskedNames
+    progress: Progress | None
+
+    def run(self) -> MirrorReport:
+        """Do so; gives the report of all. Raises what a batch raises."""
+        store, sources = self.store, self.sources
+        totals = Totals()
+        held: dict[str, str] = {}
+        for _ in range(_ROUNDS):
+            clock = time.perf_counter()
+            logs = sources.receive(store, self.progress)
+            report = self._batch(self._taken(), clock)
+            totals.add(report)
+            now = {name: str(each.held) for name, each in sources.inflows.items() if each.held}
+            held = now or held
+            for taken_up in take_up_named(store, sources, self.batches, self.names, self._tell):
+                totals.add(taken_up)
+            if not self.names.waits(store.manifest):
+                break
+        sources.keep_from(store, logs)
+        return replace(totals.report(report), held=held, cascades=self.cascades.known)
+
+    def _tell(self, phase: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(phase, done, total)
+
+    def _taken(self) -> Mapping[str, Taken]:
+        """All that is new."""
+        before = self.store.manifest.sources
+        fresh = sum(grown(each, before.get(each.name)) for each in self.sources.found)
+        if fresh:
+            self._tell("start", 0, 1)
+            if fresh >= _WORTH_A_START:
+                self.workers.start()
+            self.sources.plan(self.store)
+        inflows = self.sources.inflows
+        self.cascades.look(inflows.values())
+        parts = {name: part for name, each in inflows.items() if (part := each.take()) is not None}
+        return parts if self.store.manifest.version else self.sources.begins(parts)
+
+    def _batch(self, taken: Mapping[str, Taken], clock: float) -> MirrorReport:
+        if not taken:
+            return report_of(self.store.manifest, {}, {}, {}, 0, {})
+        if any(each.splits for each in taken.values()):
+            compile_all(say=lambda text: self._tell(text, 0, 1))
+            self.workers.session()
+        return self.batches.run(taken, {"start": time.perf_counter() - clock})
