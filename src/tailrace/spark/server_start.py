@@ -42,9 +42,9 @@ _VERSION: Final = 1
 SUFFIX: Final = ".begin.json"
 
 
-def begin_of(source: Source, path: Path) -> Position | None:
-    """Where a new lake begins in a server's log; None: at its oldest. ``path`` is where that is
-    written down, or was.
+def begin_of(source: Source, path: Path) -> tuple[Position | None, bool]:
+    """Where a new lake begins in a server's log (None: at its oldest), and whether that was
+    determined now. ``path`` is where it is written down, or was.
 
     Where the URL says another start than that of before, what was received since that is deleted.
     Raises UsageError for GTIDs of which some come after the place, PipelineError for a file that
@@ -52,21 +52,21 @@ def begin_of(source: Source, path: Path) -> Position | None:
     """
     given = None if source.start is None else start_text(source.start)
     if path.exists():
-        written = load(path)
-        if given is None or given == read_json(path).get("start", given):
-            return written
+        place, start = _load(path)
+        if given in {None, start} or start is None:
+            return place, False
         forget(path)
-    place = _found(source)
-    if place is not None:
+    found = _found(source)
+    if found is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {
             "version": _VERSION,
-            "file": place.file,
-            "offset": place.offset,
+            "file": found.file,
+            "offset": found.offset,
             "start": given,
         }
         write_file(path, json.JSONEncoder().iterencode(content))
-    return place
+    return found, found is not None
 
 
 def forget(path: Path) -> None:
@@ -77,12 +77,18 @@ def forget(path: Path) -> None:
 
 def load(path: Path) -> Position:
     """What was written down. Raises PipelineError."""
+    return _load(path)[0]
+
+
+def _load(path: Path) -> tuple[Position, str | None]:
+    """The place, and the start in the URL; None where an earlier release did not write it."""
     with reading_file(path, "where this lake begins (create a new lake)"):
         found = read_json(path)
-        file, offset = found["file"], found["offset"]
-        if found["version"] != _VERSION or type(file) is not str or type(offset) is not int:
+        file, offset, start = found["file"], found["offset"], found.get("start")
+        whole = type(file) is str and type(offset) is int and isinstance(start, str | None)
+        if found["version"] != _VERSION or not whole:
             raise ValueError("its version or its values are not ours")
-        return Position(file, offset)
+        return Position(file, offset), start
 
 
 def _found(source: Source) -> Position | None:

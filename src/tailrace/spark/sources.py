@@ -169,12 +169,11 @@ class Sources(Closing):
                 )
             return logs
         path = store.sources / f"{logs.name}{SUFFIX}"
-        before = path.read_bytes() if path.exists() else None
-        place = begin_of(source, path)
+        place, now = begin_of(source, path)
         if place is not None:
             self._begins[logs.name] = place
-            if path.read_bytes() != before:
-                self._found_now.add(logs.name)
+        if now:
+            self._found_now.add(logs.name)
         return replace(logs, place=place)
 
     def _has_begin(self, series: LogSeries) -> bool:
