@@ -162,7 +162,7 @@ def test_killed_before_it_was_asked(server, database, spark, tmp_path, monkeypat
     lake = tmp_path / "lake"
     kept = {"format": "delta", "keep": ["changelog", "current", "history"]}
     server.execute(ROWS.format(database))
-    dies = mock.patch("tailrace.spark.mirror.take_up_named", side_effect=KeyboardInterrupt)
+    dies = mock.patch("tailrace.spark.once.take_up_named", side_effect=KeyboardInterrupt)
     with dies, pytest.raises(KeyboardInterrupt):
         land(server, lake, database, spark, **kept)
     status = LakeView.open(lake).manifest.tables[f"{database}.wide"].set_aside
