@@ -2,7 +2,7 @@
 
 ``bulk``: multi-row inserts, 8 KB rows events. ``plain``: the same without JSON. ``single``: a
 transaction a row, inserts, updates and deletes mixed. ``tables``: one-row transactions spread over
-400 tables. ``huge``: one transaction.
+400 tables. ``writes``: sysbench's ``oltp_write_only`` over 400 tables. ``huge``: one transaction.
 
 For the bounds on memory: ``wide`` (990 columns, nearly all NULL), ``even`` (rows of 8 KB that are
 all the same, so that a payload of them is tiny), ``squeezed`` (MariaDB's compressed columns of 40
@@ -107,6 +107,33 @@ def _tables(server: Server, rows: int) -> None:
     _loop(server, body + " end case;", rows)
 
 
+def _writes(server: Server, transactions: int) -> None:
+    """What sysbench's ``oltp_write_only`` does: each transaction two updates, a delete and an
+    insert, here all of one of 400 tables.
+    """
+    digits = "concat_ws('-', repeat(n % 10, 11), repeat(n % 7, 11), repeat(n % 3, 11), {rest})"
+    c = digits.format(rest="repeat(n % 9, 11), " * 6 + "repeat(n % 8, 11)")
+    pad = digits.format(rest="repeat(n % 6, 11), repeat(n % 5, 11)")
+    body = "start transaction; case n % 400 "
+    source = _numbers(server, 100)
+    for number in range(400):
+        name = f"bench.sbtest{number:03}"
+        server.execute(
+            f"create table {name} (id int not null auto_increment primary key,"
+            " k int not null default 0, c char(120) not null default '',"
+            " pad char(60) not null default '', key k_1 (k))"
+        )
+        server.execute(f"insert into {name} select n + 1, n, {c}, {pad} from {source}")
+        row = "1 + n div 400 % 100"
+        body += (
+            f"when {number} then update {name} set k = k + 1 where id = {row};"
+            f" update {name} set c = {c} where id = {row};"
+            f" delete from {name} where id = {row};"
+            f" insert into {name} values ({row}, n, {c}, {pad});"
+        )
+    _loop(server, body + " end case; commit;", transactions)
+
+
 def _huge(server: Server, rows: int) -> None:
     """One transaction, into a table that stores nothing: rows are logged all the same."""
     server.execute(_TABLE.format(name="bench.orders").rstrip() + " engine = blackhole")
@@ -185,6 +212,7 @@ _MAKERS: Final = {
     "plain": (_plain, 1_000_000),
     "single": (_single, 60_000),
     "tables": (_tables, 60_000),
+    "writes": (_writes, 60_000),
     "huge": (_huge, 20_000_000),
     "wide": (_wide, 100_000),
     "even": (_even, 131_072),

@@ -28,7 +28,6 @@ Array = np.ndarray[Any, Any]
 
 BLOCK: Final = 8 << 20
 """Bytes of log that are decoded at a time: input and output then stay near the cache."""
-LARGEST_BLOCK: Final = 32 << 20
 LARGEST_PAYLOAD: Final = 16 << 20
 """Bytes of a transaction payload that are held at once; larger ones are read as they are needed."""
 _PIECE: Final = 1 << 18
@@ -94,6 +93,12 @@ class Blocks(Closing):
         self.size = 0
         self.block = BLOCK
         self.data: Array = np.empty(0, np.uint8)
+        self._kept: list[Array] = []
+
+    @property
+    def kept(self) -> int:
+        """Bytes of memory of the blocks before this one that are kept."""
+        return sum(map(len, self._kept))
 
     def close(self) -> None:
         """Close the file."""
@@ -106,13 +111,21 @@ class Blocks(Closing):
             raise BadMagic("this is not a binary log", file=self.name, offset=0)
         self.offset = 4
 
-    def next(self, consumed: int) -> bool:
-        """Drop ``consumed`` bytes and read on; False where nothing more is there."""
+    def next(self, consumed: int, *, keep: bool = False) -> bool:
+        """Drop ``consumed`` bytes and read on; False where nothing more is there.
+
+        With ``keep`` the block stays as it is in memory, with those kept before, until the next
+        call without it.
+        """
         rest = self.size - consumed
         wanted = max(self.block, self._next_event(consumed, rest))
         if self._end is not None:
             wanted = min(wanted, max(self._end - self.offset - consumed, rest))
-        if len(self.data) < wanted + PADDING:
+        if keep:
+            self._kept.append(self.data)
+        else:
+            self._kept.clear()
+        if keep or len(self.data) < wanted + PADDING:
             try:
                 larger = np.empty(wanted + PADDING, np.uint8)
             except MemoryError:

@@ -197,7 +197,7 @@ class LogDecoder(Walker):
             return
         if first < 0 or frame[k.ENTRY_COUNT] == first or frame[k.SAFE] > began + frame[k.BASE]:
             return  # it has no rows here, or has ended
-        if first and frame[k.CURSOR] - began <= _HELD_BACK:
+        if first and began > self._start and frame[k.CURSOR] - began <= _HELD_BACK:
             self._forget(slice(first, int(frame[k.ENTRY_COUNT])))
             frame[k.CURSOR] = began
             frame[k.STATE] = State.OUTSIDE

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tailrace.columns.begin import Begin
-from tailrace.columns.blocks import BLOCK, LARGEST_BLOCK, Blocks
+from tailrace.columns.blocks import BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
 from tailrace.columns.splits import whole_file
-from tailrace.errors import NoSuchColumn, NoSuchTable, TruncatedEvent, UsageError
+from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedEvent, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -24,7 +24,7 @@ from tailrace.selection import TableFilter, one_start, start_of
 from tailrace.storage import LogSeries, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tailrace.selection import TableName
     from tailrace.storage.keyring.base import Keyring
 
-_MANY_BATCHES = 64
-"""Batches of a block from which on larger blocks pay: each costs Python some work."""
+_KEPT = 128 << 20
+"""Bytes of log in which tables of few rows each are gathered: a batch costs Python some work."""
 
 
 def read_split(
@@ -93,13 +93,16 @@ def _decode(
                 decoder.begin_inside()
             blocks.skip(split.start)
         consumed = 0
-        while blocks.next(consumed):
-            count = 0
-            for batch in decoder.decode(
-                blocks.data, blocks.size, blocks.offset, split.end, ends=ends, spent=True
-            ):
-                count += 1
-                yield batch
+        while (yield from _next(decoder, blocks, consumed)):
+            yield from decoder.decode(
+                blocks.data,
+                blocks.size,
+                blocks.offset,
+                split.end,
+                ends=ends,
+                spent=True,
+                may_wait=blocks.kept < _KEPT,
+            )
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
                 offset = blocks.offset + consumed
@@ -108,10 +111,22 @@ def _decode(
                 yield from decoder.large_payload(offset, size, blocks.read)
                 blocks.skip(offset + size)
                 consumed = 0
-            if count > _MANY_BATCHES:
-                blocks.block = min(8 * blocks.block, LARGEST_BLOCK)
+        yield from decoder.rest()
         if blocks.offset < split.end:  # `next` has dropped what was consumed
             raise _cut_off(split, blocks.offset)
+
+
+def _next(
+    decoder: LogDecoder, blocks: Blocks, consumed: int
+) -> Generator[pa.RecordBatch, None, bool]:
+    """Read on, beside the blocks that hold rows which are not decoded yet; where that fails, these
+    rows come first.
+    """
+    try:
+        return blocks.next(consumed, keep=decoder.waits)
+    except TailraceError:
+        yield from decoder.rest()
+        raise
 
 
 def _cut_off(split: Split, offset: int) -> TruncatedEvent:

@@ -54,8 +54,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, int]]
 
-_ENTRIES: Final = 1 << 17
-_TRANSACTIONS: Final = 1 << 17
+_ENTRIES: Final = 1 << 19
+_TRANSACTIONS: Final = 1 << 19
+_FEW_BYTES: Final = 1 << 18
+"""Bytes of a table's rows that take less time to decode than to make a batch of, about."""
 _KEPT: Final = 32 << 20
 """Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
 
@@ -125,6 +127,7 @@ class Walker(ABC):
         self._kept: list[Array] = []
         self._kept_bytes = 0
         self._spent = False
+        self._start = 0
         self._crc = crc_tables()
         self._entries = _words(_ENTRIES, k.ENTRY_WORDS)
         self._transactions = _words(_TRANSACTIONS, k.TRANSACTION_WORDS)
@@ -183,17 +186,19 @@ class Walker(ABC):
         *,
         ends: Literal["file", "series"] | None = None,
         spent: bool = False,
+        may_wait: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the whole events in the first ``size`` bytes of ``block``.
 
         ``offset`` is where they stand in the file, `PADDING` bytes follow them, and events that
         begin at the file offset ``limit`` or behind it are left alone. ``ends`` says what ends at
         ``limit``: the rows of a transaction that has not ended in the last file are none. With
-        ``spent`` nobody reads what was decoded of the block again. What was ``consumed`` is known
-        once the iterator has ended.
+        ``spent`` nobody reads what was decoded of the block again. With ``may_wait`` rows wait for
+        more where each table has few: the block must stay as it is as long as it `waits`. What was
+        ``consumed`` is known once the iterator has ended.
         """
         frame, self._spent = self._frame, spent
-        start = int(block.ctypes.data)
+        start = self._start = int(block.ctypes.data)
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
         frame[k.BASE] = offset - start
@@ -207,8 +212,29 @@ class Walker(ABC):
                 self._discard()
             elif self._undone is None:
                 self._look_on()
-        yield from self._flush()
+        if not (may_wait and self._has_few()):
+            yield from self._flush()
         self.consumed = int(frame[k.CURSOR]) - start
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait for more of their tables; `rest` gives them."""
+        return bool(self._frame[k.ENTRY_COUNT])
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The batches of the rows that wait."""
+        yield from self._flush()
+
+    def _has_few(self) -> bool:
+        """Whether the tables have so few rows each that their batches should wait for more.
+
+        Not where a table has come back to a shape of before: that took a slot more.
+        """
+        if self._replaced:
+            return False
+        slots = self._slots[: len(self._tables)]
+        planned = int((slots[:, k.S_HEAD] >= 0).sum())
+        return int(slots[:, k.S_BYTES].sum()) < planned * _FEW_BYTES
 
     consumed = 0
     """Bytes of the block that `decode` was given last that it has decoded."""
