@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
+import pymysql
 import pytest
 
+from tests.waiting import wait_for
 from tools.servers import NAMES, Server, ServersUnavailable, available, binlog_tool
 from tools.servers import fetch as fetch_function
 from tools.servers.fetch import _one_line_source, _stanza_source
@@ -113,3 +117,29 @@ def test_missing_servers_are_skipped_or_failed(tmp_path: Path, required: str, ou
     )
     assert outcome in done.stdout
     assert "needs mysql-9.7: this machine has no apt-get" in done.stdout
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_a_statement_that_is_cut_inside_a_character(server, start):
+    """A list of processes has its first 100, or 65,535, bytes; MySQL rejects such bytes there."""
+    sql = f"SELECT SLEEP(300) /*{'x' * start}{'🌊' * 20_000}*/"
+    with server.connect() as sleeper, server.connect(charset="latin1") as looker:
+        number = sleeper.thread_id()
+
+        def sleep():
+            with suppress(pymysql.err.Error):
+                sleeper.query(sql)
+
+        def sleeps():
+            cursor = looker.cursor()
+            cursor.execute("SHOW PROCESSLIST")
+            return any(row[0] == number and "SLEEP" in str(row[7]) for row in cursor.fetchall())
+
+        thread = threading.Thread(target=sleep)
+        thread.start()
+        try:
+            wait_for(sleeps)
+            assert server.dumps() == {}
+        finally:
+            server.execute(f"KILL {number}")
+            thread.join()

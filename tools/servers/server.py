@@ -323,12 +323,13 @@ class Server:
     def dumps(self) -> dict[int, int]:
         """The threads that send its log, by their clients' ports.
 
-        SHOW PROCESSLIST cannot be read by PyMySQL where it cuts a statement inside a character.
+        Read as latin1: a statement may be cut inside a character, which is no UTF-8 and which
+        MySQL's information_schema.processlist rejects.
         """
-        rows = self.query(
-            "SELECT host, id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
-        )
-        return {int(host.rpartition(":")[2]): thread for host, thread in rows}
+        with self.connect(charset="latin1") as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            rows = cursor.fetchall()
+        return {int(row[2].rpartition(":")[2]): row[0] for row in rows if "Binlog Dump" in row[4]}
 
     def mysqlbinlog(
         self, *arguments: str | Path, check: bool = True
