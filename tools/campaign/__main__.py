@@ -4,6 +4,7 @@
 ./run python -m tools.campaign differential --schemas 0 --values full --seed 1
 ./run python -m tools.campaign badinput --minutes 5 --seed 1
 ./run python -m tools.campaign badinput --verdicts 500000 --seed 1
+./run python -m tools.campaign badinput --endings 1
 ./run python -m tools.campaign written --size full --seed 1
 ./run python -m tools.campaign killed --size full --seed 1
 ./run python -m tools.campaign live --size full --seed 1
@@ -27,6 +28,7 @@ from tools.campaign import (
     characters,
     differential,
     documents,
+    endings,
     hostile,
     killed,
     live,
@@ -76,6 +78,7 @@ def main() -> int:
     bad.add_argument("--minutes", type=float, default=5)
     bad.add_argument("--seed", type=int, default=1)
     bad.add_argument("--verdicts", type=int, help="compare the two paths on so many small logs")
+    bad.add_argument("--endings", type=int, metavar="N", help="cut small logs at one in N places")
     bad.add_argument("--first", type=int, default=0, help="number of the first")
     writes = commands.add_parser("written", help="logs written anew, taken by real servers")
     writes.add_argument("--size", choices=written.SIZES, default="small")
@@ -161,7 +164,10 @@ def _killed(given: argparse.Namespace) -> int:
 
 def _verdicts(given: argparse.Namespace) -> int:
     say = partial(print, flush=True)
-    report = verdicts.run(given.seed, given.verdicts, first=given.first, say=say)
+    if given.endings:
+        report = endings.run(given.seed, given.endings, say=say)
+    else:
+        report = verdicts.run(given.seed, given.verdicts, first=given.first, say=say)
     print(report.line())
     for counts in (report.outcomes, report.kinds):
         for what, count in counts.most_common():
@@ -170,7 +176,7 @@ def _verdicts(given: argparse.Namespace) -> int:
 
 
 def _bad_input(given: argparse.Namespace) -> int:
-    if given.verdicts:
+    if given.verdicts or given.endings:
         return _verdicts(given)
     report = badinput.run(given.seed, seconds=60 * given.minutes, first=given.first)
     for failure in report.failures:

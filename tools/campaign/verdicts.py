@@ -94,7 +94,8 @@ class Verdict:
         return None if self.rows == other.rows else "rows"
 
 
-def _failed(error: TailraceError) -> Verdict:
+def failed(error: TailraceError) -> Verdict:
+    """The verdict of an error."""
     offset = error.offset if isinstance(error, LogError) else None
     return Verdict(error=type(error).__name__, offset=offset, message=str(error))
 
@@ -111,7 +112,7 @@ def by_objects(log: LogSeries, *, verify: bool) -> Verdict:
                 rows += _rows(change)
         found.finish()
     except TailraceError as error:
-        return _failed(error)
+        return failed(error)
     return Verdict(tuple(rows))
 
 
@@ -179,16 +180,17 @@ def by_columns(log: LogSeries, *, verify: bool) -> Verdict:
     try:
         for batch in changes(log, verify_checksums=verify, statements="skip"):
             batch.validate(full=True)
-            rows += _batch_rows(batch)
+            rows += batch_rows(batch)
     except TailraceError as error:
-        found = _failed(error)
+        found = failed(error)
     else:
         found = Verdict(tuple(text for _, text in sorted(rows)))
     once = len({seq for seq, _ in rows}) == len(rows)
     return found if once else replace(found, error="RowsGivenTwice")
 
 
-def _batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:
+def batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:
+    """The rows of a batch as text, with what they are in order by."""
     names = ("_op", "_db", "_table", "_ts", "_gtid", "_pos", "_seq", "_server_id", "_raw")
     columns = [_shown(batch.column(name)) for name in names]
     images = []
