@@ -11,8 +11,8 @@ from tailrace.errors import LogError
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.rollbacks import Group, Rollbacks
 from tailrace.transactions import Boundary
+from tailrace.transactions.rollbacks import Rollbacks, TransactionParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,7 +78,7 @@ class Ahead:
     @classmethod
     def read(cls, transport: Transport, start: Position | None = None) -> Ahead:
         """Go through a log from where a transaction begins; rows are not decoded."""
-        rollbacks, group = Rollbacks(), Group()
+        rollbacks, group = Rollbacks(), TransactionParts()
         log = Log(_Heads(transport), start=start, verify_checksums=False, expand_payloads=False)
         end = start or Position("", 0)
         with suppress(LogError):  # damage further on, which whoever reads on meets

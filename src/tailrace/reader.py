@@ -35,6 +35,7 @@ from tailrace.selection import Selection, Time
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+from tailrace.transactions.statements import BEGIN_AND_COMMIT, commits
 from tailrace.transports import SeriesTransport
 from tailrace.transports.gtids import (
     AlreadyRead,
@@ -396,7 +397,7 @@ def is_over(step: Step) -> bool:
     if event.inner_index is None:
         return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
     return event.header.type in _COMMITS or (
-        isinstance(event, QueryEvent) and event.sql_bytes == b"COMMIT"
+        isinstance(event, QueryEvent) and commits(event.sql_bytes)
     )
 
 
@@ -416,7 +417,7 @@ def _group(event: Event, *, gtids: bool) -> Group:
 def defines(event: QueryEvent) -> bool:
     """Whether a statement must be shown to a catalogue."""
     raw = event.sql_bytes
-    return raw not in {b"BEGIN", b"COMMIT"} and classify(event.sql).changes_schema
+    return raw not in BEGIN_AND_COMMIT and classify(event.sql).changes_schema
 
 
 def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None:

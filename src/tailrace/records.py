@@ -13,7 +13,6 @@ from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import file_number
 from tailrace.reader import Group, Step, is_over
-from tailrace.rollbacks import savepoint_of_rollback, savepoint_set, xa_name
 from tailrace.rows.as_json import Origin, change_record
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
@@ -21,13 +20,19 @@ from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.held import Held
 from tailrace.transactions import Boundary, TransactionKind
+from tailrace.transactions.statements import (
+    BEGIN_AND_COMMIT,
+    savepoint_of_rollback,
+    savepoint_set,
+    xa_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
     from tailrace.reader import Reader
-    from tailrace.rollbacks import XaName
+    from tailrace.transactions.statements import XaName
 
 T = TypeVar("T")
 _MOST_HELD: Final = 64 << 20
@@ -337,7 +342,7 @@ class Changes:
     def _statement(self, event: QueryEvent, group: Group | None) -> Logged | None:
         """Take in a statement; gives it where statements are to be kept."""
         raw = event.sql_bytes
-        if raw in {b"BEGIN", b"COMMIT"}:
+        if raw in BEGIN_AND_COMMIT:
             return None
         sql = event.sql
         before, self._before = tuple(self._before), []

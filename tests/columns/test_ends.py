@@ -11,9 +11,9 @@ from tailrace.columns.ends import Ends
 from tailrace.columns.layout import PADDING
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext
-from tailrace.rollbacks import Rollbacks
 from tailrace.storage import EventReader, find
 from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transactions.rollbacks import Rollbacks
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})

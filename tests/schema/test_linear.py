@@ -15,18 +15,17 @@ from contextlib import suppress
 import pytest
 
 from tailrace.constants import Flavour
-from tailrace.events import QueryEvent
-from tailrace.rollbacks import (
-    savepoint_of_rollback,
-    savepoint_set,
-    without_start_transaction,
-    xa_statement,
-)
 from tailrace.schema import Catalogue, StatementKind, classify, given
 from tailrace.schema.ddl import Unclear, effects
 from tailrace.schema.session import Session
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode, tokenize
 from tailrace.sql.script import delimiter
+from tailrace.transactions.statements import (
+    savepoint_of_rollback,
+    savepoint_set,
+    without_start_transaction,
+    xa_statement,
+)
 
 LENGTH = 6_000
 LONGEST = 64 * LENGTH
@@ -102,7 +101,7 @@ def every_reader(text):
     catalogue.apply(text, "d", flavour=Flavour.MARIADB)
     savepoint_set(text)
     savepoint_of_rollback(text)
-    xa_statement(QueryEvent.make(database="d", sql=text))
+    xa_statement(text)
     without_start_transaction(text.encode("utf-8", "surrogateescape"))
     delimiter(text)
     for _ in given.split(text):

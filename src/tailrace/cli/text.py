@@ -31,6 +31,7 @@ from tailrace.reader import Group, Step
 from tailrace.rows.row import RowSet
 from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
+from tailrace.transactions.statements import BEGIN_AND_COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.reader import Reader
 
-_SILENT: Final = frozenset({b"BEGIN", b"COMMIT"})
 _ROWS_OF_OLD: Final = frozenset(
     {
         EventType.PRE_GA_WRITE_ROWS,
@@ -182,7 +182,7 @@ class TextView:
     def _other(self, event: Event) -> None:
         match event:
             case QueryEvent():
-                if event.sql_bytes not in _SILENT:
+                if event.sql_bytes not in BEGIN_AND_COMMIT:
                     self._statement(event.sql, event.database)
             case RowsQueryEvent() | AnnotateRowsEvent():
                 self._transaction()

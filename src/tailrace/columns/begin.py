@@ -11,9 +11,9 @@ from tailrace.columns.splits import find_undone
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
-from tailrace.rollbacks import TO_THE_END, Range, Rollbacks
 from tailrace.storage import EventReader
 from tailrace.transactions import State
+from tailrace.transactions.rollbacks import TO_THE_END, Range, Rollbacks
 from tailrace.transports import SeriesTransport
 from tailrace.transports.gtids import already_read, locate_gtids, read_after
 

@@ -45,9 +45,10 @@ from tailrace.events.payload import (
 from tailrace.events.query import QueryEvent
 from tailrace.events.rows import RowsEvent
 from tailrace.position import sequence
-from tailrace.rollbacks import NO_SAVEPOINT, is_rollback, savepoint_of_rollback
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
+from tailrace.transactions.rollbacks import NO_SAVEPOINT, is_rollback
+from tailrace.transactions.statements import savepoint_of_rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator

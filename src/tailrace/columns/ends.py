@@ -21,8 +21,9 @@ from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, event_name
 from tailrace.events import DecodeContext
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
-from tailrace.rollbacks import TO_THE_END, Rollbacks, XaName, xa_name
 from tailrace.transactions import Boundary, BoundaryParser, State
+from tailrace.transactions.rollbacks import TO_THE_END, Rollbacks
+from tailrace.transactions.statements import XaName, xa_name
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event

@@ -16,14 +16,14 @@ import zstandard
 from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import EventDecodeError, LogError
 from tailrace.events.payload import Compression, PayloadFields, unpack
-from tailrace.rollbacks import prepared_in
+from tailrace.transactions.rollbacks import prepared_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.columns.blocks import Blocks
     from tailrace.events.description import FormatDescription
-    from tailrace.rollbacks import XaName
+    from tailrace.transactions.statements import XaName
 
 Array = np.ndarray[Any, Any]
 

@@ -12,9 +12,9 @@ from tailrace.columns.splits import undone_in
 from tailrace.errors import BoundaryError, PipelineError
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.rollbacks import Rollbacks
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
+from tailrace.transactions.rollbacks import Rollbacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

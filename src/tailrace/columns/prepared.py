@@ -11,7 +11,7 @@ from tailrace.storage.streams.temporary import TemporaryOutput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.rollbacks import XaName
+    from tailrace.transactions.statements import XaName
 
 _MOST_HELD: Final = 64 << 20
 """Bytes of batches that are held in memory, of all transactions together."""

@@ -34,18 +34,19 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position, file_number, sequence
-from tailrace.rollbacks import TO_THE_END
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import Session
 from tailrace.transactions import State, Token, token_of
+from tailrace.transactions.rollbacks import TO_THE_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.rollbacks import Rollbacks, XaName
     from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
+    from tailrace.transactions.rollbacks import Rollbacks
+    from tailrace.transactions.statements import XaName
 
 Array = np.ndarray[Any, Any]
 

@@ -42,7 +42,7 @@ class Split:
     catalogue: Catalogue
     changes: tuple[TableChange, ...] = ()
     undone: tuple[tuple[int, int], ...] = ()
-    """Ranges of offsets whose rows were taken back (see `tailrace.rollbacks`)."""
+    """Ranges of offsets whose rows were taken back (see `tailrace.transactions.rollbacks`)."""
     inside: Inside | None = None
     """The transaction that the split before has the begin of; None where one begins here."""
     whole: frozenset[tuple[str, str]] = frozenset()

@@ -14,9 +14,9 @@ from tailrace.errors import BoundaryError, LogError
 from tailrace.events.header import EventHeader
 from tailrace.log import Log
 from tailrace.position import Position, file_number
-from tailrace.rollbacks import TO_THE_END, Group, Range, Rollbacks
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
+from tailrace.transactions.rollbacks import TO_THE_END, Range, Rollbacks, TransactionParts
 
 if TYPE_CHECKING:
     from tailrace.storage import LogFile, LogSeries
@@ -98,7 +98,7 @@ def find_undone(series: LogSeries) -> list[tuple[str, int, int]]:
 
 def _undone_by_events(series: LogSeries) -> list[Range]:
     """As `find_undone`, also of transactions that continue in the next file."""
-    rollbacks, group = Rollbacks(), Group()
+    rollbacks, group = Rollbacks(), TransactionParts()
     unfinished: list[Range] = []
     with suppress(LogError):
         for event in Log(series, verify_checksums=False, expand_payloads=False):

@@ -13,8 +13,8 @@ from tailrace.errors import GtidError
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
-from tailrace.rollbacks import TO_THE_END, Range
 from tailrace.storage.search import Beginnings, gtid_events, gtids_before
+from tailrace.transactions.rollbacks import TO_THE_END, Range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

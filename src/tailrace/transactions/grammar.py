@@ -1,4 +1,4 @@
-"""Where transactions begin and end in a log, and the transactions themselves. No I/O.
+"""Where transactions begin and end in a log: the one grammar, which the kernels execute, too.
 
 The grammar, a line an alternative; lower case is what follows from it, upper case an event:
 
@@ -30,31 +30,22 @@ source's). Source: facts sheet, section 9.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError
 from tailrace.events import (
     Event,
     FormatDescriptionEvent,
-    GtidEvent,
     MariadbGtidEvent,
     QueryEvent,
     RotateEvent,
     RowsEvent,
-    TransactionPayloadEvent,
     XaPrepareEvent,
 )
 from tailrace.events.mariadb import MariadbGtidFlag
-from tailrace.position import Position
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tailrace.gtid import Gtid, MariadbGtid
+from tailrace.transactions.statements import begins, commits, rolls_back, xa_end
 
 _T = EventType
 
@@ -187,19 +178,13 @@ TOKENS: Final[dict[int, Token]] = {
 }
 """Tokens of the types that are always the same."""
 
-_TRAIL = rb"\s*(?:/\*.*)?\Z"
-_BEGIN: Final = re.compile(rb"BEGIN" + _TRAIL + rb"|XA\s+START\b", re.DOTALL)
-_COMMIT: Final = re.compile(rb"COMMIT" + _TRAIL, re.DOTALL)
-_ROLLBACK: Final = re.compile(rb"ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.IGNORECASE)
-_XA_END: Final = re.compile(rb"XA\s+(COMMIT|ROLLBACK)\b", re.IGNORECASE)
-
 
 def _query_token(sql: bytes) -> Token:
-    if sql == b"BEGIN" or _BEGIN.match(sql):
+    if begins(sql):
         return Token.BEGIN
-    if _COMMIT.match(sql):
+    if commits(sql):
         return Token.COMMIT
-    return Token.ROLLBACK if _ROLLBACK.match(sql) else Token.STATEMENT
+    return Token.ROLLBACK if rolls_back(sql) else Token.STATEMENT
 
 
 def token_of(event: Event) -> Token:
@@ -274,9 +259,9 @@ class BoundaryParser:
         """XA COMMIT and XA ROLLBACK are what they say; a group flagged as DDL is DDL."""
         if kind not in {_K.DDL, _K.STANDALONE} or not isinstance(event, QueryEvent):
             return kind
-        xa = _XA_END.match(event.sql_bytes)
-        if xa:
-            return _K.COMMIT if xa[1].upper() == b"COMMIT" else _K.ROLLBACK
+        how = xa_end(event.sql_bytes)
+        if how is not None:
+            return _K.COMMIT if how == "COMMIT" else _K.ROLLBACK
         if self._ddl:
             self._ddl = False
             return _K.DDL
@@ -293,116 +278,3 @@ class BoundaryParser:
         elif isinstance(event, RotateEvent):
             self.rotated = True
         return Boundary.INSIDE if self.inside else Boundary.OUTSIDE
-
-
-@dataclass(slots=True)
-class Transaction:
-    """A transaction's events, from its GTID (where it has one) to its end.
-
-    A compressed one holds its payload's event; `all_events` opens it. ``kind`` is None where
-    ``complete`` is false: the log ended, or the server crashed, before the transaction did.
-    """
-
-    events: list[Event]
-    kind: TransactionKind | None
-
-    @property
-    def complete(self) -> bool:
-        """Whether the log holds it to its end."""
-        return self.kind is not None
-
-    @property
-    def gtid_event(self) -> GtidEvent | MariadbGtidEvent | None:
-        """The event that began it, where that is a GTID event (or an anonymous one)."""
-        first = self.events[0]
-        return first if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
-
-    @property
-    def gtid(self) -> Gtid | MariadbGtid | None:
-        """Its GTID, None without one."""
-        event = self.gtid_event
-        return event.gtid if event else None
-
-    @property
-    def start(self) -> Position | None:
-        """Where its first event begins; None where the events' place is not known."""
-        first = self.events[0]
-        return _position(first.file, first.offset)
-
-    @property
-    def end(self) -> Position | None:
-        """Where its last event ends: a place to resume at, if it is complete."""
-        last = self.events[-1]
-        return _position(last.file, last.end_offset)
-
-    @property
-    def timestamp(self) -> int:
-        """Seconds UTC of its last event."""
-        return self.events[-1].timestamp
-
-    @property
-    def commit_timestamp(self) -> int | None:
-        """Microseconds UTC of its commit, where it was committed first; None in other logs."""
-        event = self.gtid_event
-        return event.commit_timestamp if isinstance(event, GtidEvent) else None
-
-    @property
-    def size(self) -> int:
-        """Bytes in the log."""
-        return sum(event.header.length for event in self.events)
-
-    def all_events(self) -> Iterator[Event]:
-        """Its events; a payload's event, then those inside."""
-        for event in self.events:
-            yield event
-            if isinstance(event, TransactionPayloadEvent):
-                yield from event
-
-
-def _position(file: str | None, offset: int | None) -> Position | None:
-    return None if file is None or offset is None else Position(file, offset)
-
-
-class TransactionAssembler:
-    """Gathers the events of each transaction. Feed it as `BoundaryParser`.
-
-    It holds one transaction's events at a time; ``boundary`` is the last event's. Control events
-    belong to no transaction.
-    """
-
-    __slots__ = ("_events", "_parser", "boundary")
-
-    def __init__(self) -> None:
-        self._parser = BoundaryParser()
-        self._events: list[Event] = []
-        self.boundary = Boundary.OUTSIDE
-
-    @property
-    def control(self) -> bool:
-        """Whether the last event belongs to no transaction, wherever it stands."""
-        return self._parser.control
-
-    def feed(self, event: Event) -> Transaction | None:
-        """The transaction that this event ended or made void. Raises BoundaryError."""
-        if event.inner_index is not None:
-            return None
-        parser = self._parser
-        self.boundary = boundary = parser.feed(event)
-        if parser.discarded:
-            return self.finish()
-        if parser.control:
-            return None
-        self._events.append(event)
-        if boundary is not Boundary.END:
-            return None
-        done = Transaction(self._events, parser.kind)
-        self._events = []
-        return done
-
-    def finish(self) -> Transaction | None:
-        """What is there of a transaction that has not ended; None between transactions."""
-        if not self._events:
-            return None
-        left = Transaction(self._events, None)
-        self._events = []
-        return left

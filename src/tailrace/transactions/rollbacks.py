@@ -7,7 +7,6 @@ an XA transaction that was prepared and later rolled back. A reader of rows leav
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import EventType
@@ -17,7 +16,15 @@ from tailrace.events.payload import TransactionPayloadEvent, events_in
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transactions.grammar import Boundary, BoundaryParser
+from tailrace.transactions.statements import (
+    XaName,
+    rolls_back,
+    savepoint_of_rollback,
+    savepoint_set,
+    xa_name,
+    xa_statement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,26 +32,14 @@ if TYPE_CHECKING:
     from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
 
-_SAVEPOINT: Final = re.compile(r"\s*+SAVEPOINT\s", re.IGNORECASE)
-_ROLLBACK_TO: Final = re.compile(
-    r"\s*+ROLLBACK\s++(?:WORK\s++)?TO\s++(?:SAVEPOINT\s++)?", re.IGNORECASE
-)
-_ROLLBACK: Final = re.compile(r"\s*ROLLBACK\b", re.IGNORECASE)
-_XA: Final = re.compile(
-    r"\s*XA\s+(START|COMMIT|ROLLBACK)\s+X'((?:[0-9a-f]{2})*+)'\s*,\s*X'((?:[0-9a-f]{2})*+)'"
-    r"\s*,\s*([0-9]{1,20}+)",
-    re.IGNORECASE,
-)
-
 TO_THE_END: Final = 1 << 62
 """An offset past the end of every file."""
-XaName = tuple[int, bytes, bytes]
 Range = tuple[str, int, int]
 """File, start and end: the events that begin from ``start`` on and before ``end``."""
 NO_SAVEPOINT: Final = "no savepoint of that name stands before it"
 
 
-class Group:
+class TransactionParts:
     """The transaction under way, while the events of a series pass, and the files that it is in.
 
     ``parts`` has by file, in order, the offset at which the transaction begins there: in relay logs
@@ -92,13 +87,13 @@ class Rollbacks:
 
     def feed_all(self, events: Iterable[Event]) -> None:
         """Take in the events of a series from its first on."""
-        group = Group()
+        group = TransactionParts()
         for event in events:
             group.feed(event)
             self.feed(event, group.parts)
 
     def feed(self, event: Event, parts: Mapping[str, int]) -> None:
-        """Take in an event of the transaction that has these parts by now (`Group`)."""
+        """Take in an event of the transaction that has these parts by now (`TransactionParts`)."""
         here = Position(event.file or "", event.offset or 0)
         group = Position(*next(iter(parts.items())))
         if group != self._group:
@@ -113,13 +108,14 @@ class Rollbacks:
             if inside is not None:
                 self.prepared(inside, parts, Position(here.file, here.offset + 1))
         elif isinstance(event, QueryEvent):
-            self._statement(event, event.sql, parts, here)
+            self._statement(event, parts, here)
 
     def prepared(self, name: XaName, parts: Mapping[str, int], end: Position) -> None:
         """An XA transaction of these parts was prepared; its rows end before ``end``."""
         self._prepared[name] = Position(*next(iter(parts.items()))), _ranges(parts, end)
 
-    def _statement(self, event: Event, sql: str, parts: Mapping[str, int], here: Position) -> None:
+    def _statement(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
+        sql = event.sql
         if (name := savepoint_set(sql)) is not None:
             self._savepoints[name] = here
         elif (name := savepoint_of_rollback(sql)) is not None:
@@ -129,11 +125,11 @@ class Rollbacks:
             files = list(parts)
             later = {file: parts[file] for file in files[files.index(start.file) :]}
             self.ranges += _ranges({**later, start.file: start.offset}, here)
-        elif _ROLLBACK.match(sql):
+        elif rolls_back(event.sql_bytes):
             self.ranges += _ranges(parts, here)
-        elif (ended := _XA.match(sql)) and ended[1].upper() != "START":
-            prepared = self._prepared.pop(_xa_name(ended), None)
-            if ended[1].upper() == "ROLLBACK":
+        elif (said := xa_statement(sql)) is not None and said[0] != "START":
+            prepared = self._prepared.pop(said[1], None)
+            if said[0] == "ROLLBACK":
                 if prepared is None:
                     self.unmatched = True
                     return
@@ -148,38 +144,6 @@ def _ranges(parts: Mapping[str, int], end: Position) -> list[Range]:
     ]
 
 
-def savepoint_set(sql: str) -> str | None:
-    """The name that ``SAVEPOINT name`` gives, as savepoints compare; None for anything else."""
-    found = _SAVEPOINT.match(sql)
-    return None if found is None else sql[found.end() :].strip().lower() or None
-
-
-def savepoint_of_rollback(sql: str) -> str | None:
-    """The savepoint that ``ROLLBACK TO name`` goes back to; None for anything else."""
-    found = _ROLLBACK_TO.match(sql)
-    return None if found is None else sql[found.end() :].strip().lower() or None
-
-
-def xa_statement(event: QueryEvent) -> tuple[str, XaName] | None:
-    """What an XA statement does, as servers log it: START, COMMIT or ROLLBACK, and to which."""
-    found = _XA.match(event.sql)
-    return None if found is None else (found[1].upper(), _xa_name(found))
-
-
-def _xa_name(found: re.Match[str]) -> XaName:
-    return int(found[4]), bytes.fromhex(found[2]), bytes.fromhex(found[3])
-
-
-def xa_name(event: Event) -> tuple[str, XaName] | None:
-    """What an event says of an XA transaction (``START``, ``PREPARE``, ``COMMIT``, ``ROLLBACK``),
-    and which one; None for other events, and for one that is committed in one phase.
-    """
-    if isinstance(event, XaPrepareEvent):
-        xid = event.xid
-        return None if event.one_phase else ("PREPARE", (xid.format_id, xid.gtrid, xid.bqual))
-    return xa_statement(event) if isinstance(event, QueryEvent) else None
-
-
 def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaName | None:
     """The XA transaction that a payload's plain bytes prepare; None: none, or it is committed.
 
@@ -191,7 +155,7 @@ def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaNa
     for number, raw in enumerate(events_in(pieces)):
         if number == 0:
             first = context.decode(raw)
-            if not isinstance(first, QueryEvent) or xa_statement(first) is None:
+            if not isinstance(first, QueryEvent) or xa_statement(first.sql) is None:
                 return None
         elif raw[4] == EventType.XA_PREPARE:
             said = xa_name(context.decode(raw))
@@ -203,20 +167,6 @@ def is_rollback(event: Event) -> bool:
     """Whether rows before this event may be taken back, so that one has to look on."""
     if isinstance(event, XaPrepareEvent):
         return not event.one_phase
-    return isinstance(event, QueryEvent) and _ROLLBACK.match(event.sql) is not None
-
-
-_GOES_ON: Final = re.compile(rb"\sSTART\s+TRANSACTION\Z", re.IGNORECASE)
-_LONGEST_END: Final = 100
-"""Characters from the end in which ``START TRANSACTION`` is looked for."""
-
-
-def without_start_transaction(sql: bytes) -> bytes | None:
-    """``CREATE TABLE … START TRANSACTION`` without its last words; None for any other statement.
-
-    A server writes them itself, at the end of what it logs of a ``CREATE TABLE … SELECT``.
-    """
-    sql = sql.rstrip()
-    start = max(0, len(sql) - _LONGEST_END)
-    found = _GOES_ON.search(sql, start)
-    return None if found is None else sql[: found.start()].rstrip()
+    if not isinstance(event, QueryEvent):
+        return False
+    return rolls_back(event.sql_bytes) or savepoint_of_rollback(event.sql) is not None

@@ -1,0 +1,26 @@
+"""Transactions in a log: where they begin and end, what they hold, and what was rolled back."""
+
+from tailrace.transactions.assembler import Transaction, TransactionAssembler
+from tailrace.transactions.grammar import (
+    GRAMMAR,
+    TOKENS,
+    Boundary,
+    BoundaryParser,
+    State,
+    Token,
+    TransactionKind,
+    token_of,
+)
+
+__all__ = [
+    "GRAMMAR",
+    "TOKENS",
+    "Boundary",
+    "BoundaryParser",
+    "State",
+    "Token",
+    "Transaction",
+    "TransactionAssembler",
+    "TransactionKind",
+    "token_of",
+]
