@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import tailrace
@@ -75,6 +77,29 @@ def test_rows_before_a_cut_come_first(log):
     found, _, error = read(log)
     assert isinstance(error, TruncatedEvent)
     assert found == {**WANTED, "t39": list(range(ROWS - 1))}
+
+
+@pytest.mark.parametrize("what", ["damage", "cut"])
+def test_rows_before_a_large_payload_come_first(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(reading, "BLOCK", 1000)
+    monkeypatch.setattr(blocks, "BLOCK", 1000)
+    monkeypatch.setattr(blocks, "LARGEST_PAYLOAD", 1000)
+    table = Table.parse("create table shop.t (id int primary key, v blob)", flavour="mysql")
+    path = tmp_path / "binlog.000001"
+    with tailrace.create(path, flavour="mysql", server_id=7, compress=True) as out:
+        for number, value in enumerate((b"small", random.Random(1).randbytes(5000))):
+            with out.transaction() as transaction:
+                transaction.insert(table, [(number, value)])
+    assert read(path)[::2] == ({"t": [0, 1]}, None)
+    data = bytearray(path.read_bytes())
+    if what == "damage":
+        data[-2500] ^= 1
+    else:
+        del data[-2500:]
+    path.write_bytes(data)
+    found, _, error = read(path)
+    assert isinstance(error, ChecksumMismatch if what == "damage" else TruncatedEvent)
+    assert found == {"t": [0]}
 
 
 def test_rows_before_a_read_error_come_first(log, monkeypatch):

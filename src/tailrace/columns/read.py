@@ -105,6 +105,7 @@ def _decode(
             )
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
+                yield from decoder.rest()  # first, for an error may come instead of the payload
                 offset = blocks.offset + consumed
                 if offset + size > split.end:
                     raise _cut_off(split, offset)
