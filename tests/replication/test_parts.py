@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -149,3 +150,30 @@ def test_a_lock_that_was_removed_as_it_was_opened_is_taken_anew(tmp_path, monkey
         open_folder(copy).lock()
     held()
     assert not copy.exists()
+
+
+def test_a_folder_that_was_removed_as_it_was_made_is_made_anew(tmp_path, monkeypatch):
+    """Another that received nothing ends between our mkdir and our open."""
+    copy, real, ended = tmp_path / "copy", os.open, []
+    unlock = open_folder(copy).lock()
+
+    def opened(path, *how):
+        if not ended:
+            ended.append(unlock())
+        return real(path, *how)
+
+    monkeypatch.setattr(os, "open", opened)
+    held = open_folder(copy).lock()
+    assert (copy / LOCK_NAME).exists()
+    held()
+    assert not copy.exists()
+
+
+def test_a_lock_where_no_folder_can_be(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for folder in ("copy", "."):
+        with pytest.raises(StorageError, match=f"{LOCK_NAME}: No such file or directory"):
+            open_folder(folder).lock()

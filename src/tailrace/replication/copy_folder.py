@@ -40,6 +40,8 @@ with suppress(ImportError):  # Windows has no such lock
     from fcntl import LOCK_EX, LOCK_NB, flock
 
 LOCK_NAME: Final = "receiver.lock"
+_TRIES: Final = 100
+"""To lock a folder that others remove."""
 _locked: Final[set[str]] = set()
 _guard: Final = Lock()
 
@@ -165,20 +167,26 @@ def _folder(into: str | Path) -> LogFolder:
 def _lock_file(folder: Path) -> Callable[[], None]:
     """Lock the folder, which is made for it; what that leaves empty in the end is removed."""
     path = folder / LOCK_NAME
-    while True:
-        made = missing_folders(folder)
-        handle = _open_lock(path)
+    reason = ""
+    for _ in range(_TRIES):  # another that received nothing may remove it, or the folder, meanwhile
+        try:
+            made = missing_folders(folder)
+            handle = _open_lock(path)
+        except FileNotFoundError as error:
+            reason = error.strerror or str(error)
+            continue
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror or error}") from None
         if os.fstat(handle).st_nlink:
             return partial(_unlock_file, path, handle, made)
-        os.close(handle)  # removed meanwhile, by one that received nothing
+        os.close(handle)
+        reason = "it is removed as soon as it is created"
+    raise StorageError(f"{path}: {reason}")
 
 
 def _open_lock(path: Path) -> int:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror or error}") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
     if flock is not None:
         try:
             flock(handle, LOCK_EX | LOCK_NB)
