@@ -14,6 +14,8 @@ from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
 from tests.live.feeding import DEADLINE, Copy, catch_up, end_of, fill, source_of
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 RESET = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}
 
 
