@@ -24,6 +24,8 @@ from tests.live.work import run_cases
 from tests.waiting import DEADLINE, wait_for
 from tools.servers import NAMES
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def url_of(server, more=""):
     return f"mysql://root@127.0.0.1:{server.port}/?heartbeat=1&ssl_mode=DISABLED{more}"
