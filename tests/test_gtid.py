@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pymysql.err import MySQLError
 
 from tailrace.errors import GtidError
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, advanced
 from tailrace.gtid.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def test_lists() -> None:
     state = GtidList.parse("0-1-5,0-2-7,1-1-9")
     assert state.position == {0: MariadbGtid(0, 2, 7), 1: MariadbGtid(1, 1, 9)}
     before = state.copy()
-    state.update(MariadbGtid(0, 1, 8))
+    state.add(MariadbGtid(0, 1, 8))
     assert str(state) == "0-2-7,0-1-8,1-1-9"
     assert state.position[0] == MariadbGtid(0, 1, 8)
     assert str(before) == "0-1-5,0-2-7,1-1-9"
@@ -306,3 +306,15 @@ def test_lists() -> None:
     assert state != "x"
     with pytest.raises(GtidError):
         GtidList.parse("0-1-5,")
+
+
+def test_a_state_advances_whatever_its_flavour():
+    mysql, mariadb = Gtid.parse(f"{U}:7"), MariadbGtid.parse("0-1-7")
+    for empty in (lambda: None, GtidSet, GtidList):
+        assert advanced(empty(), mysql) == GtidSet.parse(f"{U}:7")
+        assert advanced(empty(), mariadb) == GtidList.parse("0-1-7")
+        assert advanced(empty(), None) == empty()
+    known = GtidList.parse("0-1-6")
+    assert advanced(known, mariadb) is known
+    assert known.text() == "0-1-7"
+    assert advanced(known, mysql) == GtidList.parse("0-1-7")

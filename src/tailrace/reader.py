@@ -26,7 +26,7 @@ from tailrace.events import (
     RowsEvent,
     TransactionPayloadEvent,
 )
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidList, GtidSet, advanced
 from tailrace.log import Log, agreed_start
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -437,12 +437,8 @@ def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None
             break
         if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
             seen = event.gtids.copy()
-        elif isinstance(event, GtidEvent) and event.gtid is not None:
-            seen = seen if isinstance(seen, GtidSet) else GtidSet()
-            seen.add(event.gtid)
-        elif isinstance(event, MariadbGtidEvent):
-            seen = seen if isinstance(seen, GtidList) else GtidList()
-            seen.update(event.gtid)
+        elif isinstance(event, (GtidEvent, MariadbGtidEvent)):
+            seen = advanced(seen, event.gtid)
     log.close()
     return seen
 

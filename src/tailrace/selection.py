@@ -257,7 +257,7 @@ def one_start(stated: Start | None, given: Start | None, source: str) -> Start |
 def start_text(start: Start) -> str:
     """A start on one line."""
     if isinstance(start, GtidSet | GtidList):
-        return f"gtid:{start.text() if isinstance(start, GtidSet) else start}"
+        return f"gtid:{start.text()}"
     return str(start)
 
 

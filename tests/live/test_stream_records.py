@@ -156,7 +156,7 @@ def test_mariadb_ends_where_it_is_told_to(mariadb118: Server):
     write_log(mariadb118)
     last = GtidList.parse(until).position[0]
     before = GtidList.parse(until)
-    before.update(replace(last, seq_no=last.seq_no - 1))
+    before.add(replace(last, seq_no=last.seq_no - 1))
     with connect(mariadb118) as connection:
         with connection.cursor() as cursor:
             cursor.execute(

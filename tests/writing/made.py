@@ -129,7 +129,7 @@ def check_files(*paths: Path, restarts: bool = False) -> None:
             elif isinstance(event, MariadbGtidEvent):
                 last = state.position.get(event.domain_id)
                 assert last is None or last.seq_no < event.seq_no
-                state.update(event.gtid)
+                state.add(event.gtid)
         found = transactions_of(path)
         assert all(each.complete for each in found)
         for each in found:

@@ -2,5 +2,16 @@
 
 from tailrace.gtid.mariadb import GtidList, MariadbGtid
 from tailrace.gtid.mysql import Gtid, GtidSet, Tsid, format_uuid, parse_uuid
+from tailrace.gtid.state import GtidState, advanced
 
-__all__ = ["Gtid", "GtidList", "GtidSet", "MariadbGtid", "Tsid", "format_uuid", "parse_uuid"]
+__all__ = [
+    "Gtid",
+    "GtidList",
+    "GtidSet",
+    "GtidState",
+    "MariadbGtid",
+    "Tsid",
+    "advanced",
+    "format_uuid",
+    "parse_uuid",
+]

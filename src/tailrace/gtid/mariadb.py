@@ -48,14 +48,14 @@ class GtidList:
     def __init__(self, entries: Iterable[MariadbGtid] = ()) -> None:
         self._domains: dict[int, dict[int, MariadbGtid]] = {}
         for gtid in entries:
-            self.update(gtid)
+            self.add(gtid)
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``0-1-100,1-2-7``; the empty text is the empty state. Raises GtidError."""
         return cls(MariadbGtid.parse(part) for part in text.split(",")) if text.strip() else cls()
 
-    def update(self, gtid: MariadbGtid) -> None:
+    def add(self, gtid: MariadbGtid) -> None:
         """Make this the most recent GTID of its domain."""
         servers = self._domains.setdefault(gtid.domain_id, {})
         servers.pop(gtid.server_id, None)
@@ -93,8 +93,12 @@ class GtidList:
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
+    def text(self, separator: str = ",") -> str:
+        """The GTIDs as text, parted by ``separator``."""
+        return separator.join(map(str, self.entries))
+
     def __str__(self) -> str:
-        return ",".join(map(str, self.entries))
+        return self.text()
 
     def __repr__(self) -> str:
         return f"GtidList({str(self)!r})"

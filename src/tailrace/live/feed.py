@@ -164,7 +164,7 @@ class Feed(Closing):
         gtids = self.gtids
         if not gtids:
             return "from the oldest log on"
-        return f"after {gtids.text() if isinstance(gtids, GtidSet) else gtids}"[:200]
+        return f"after {gtids.text()}"[:200]
 
     @property
     def session(self) -> Session | None:

@@ -338,11 +338,10 @@ class Session(Closing):
     def _check_held(self, gtids: Gtids) -> None:
         lacking = self.lacking(gtids)
         if len(lacking):
-            text = lacking.text() if isinstance(lacking, GtidSet) else str(lacking)
             raise GtidsAhead(
-                f"{self.name}: the source does not hold GTIDs to begin after: {text[:200]}: it"
-                " lags behind, lost them, or is another's replica; make sure that it is the right"
-                " server, or begin after GTIDs that it has"
+                f"{self.name}: the source does not hold GTIDs to begin after:"
+                f" {lacking.text()[:200]}: it lags behind, lost them, or is another's replica; make"
+                " sure that it is the right server, or begin after GTIDs that it has"
             )
 
     def _announce_heartbeat(self) -> None:

@@ -20,7 +20,7 @@ from tailrace.events import (
     GtidEvent,
     MariadbGtidEvent,
 )
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import Gtid, GtidSet, GtidState, MariadbGtid, advanced
 from tailrace.live.chunks import PADDING, Chunk, FileBegin
 from tailrace.live.resume import stamp
 from tailrace.position import Position
@@ -66,8 +66,8 @@ class WholeTransactions:
     sends it again.
     """
 
-    def __init__(self, gtids: GtidSet | GtidList) -> None:
-        self.gtids = gtids.copy()
+    def __init__(self, gtids: GtidState) -> None:
+        self.gtids: GtidState = gtids.copy()
         self._pending: list[Gtid | MariadbGtid] = []
         self._given = Position("", 0)
         self._early: _Early | None = None
@@ -214,7 +214,7 @@ class WholeTransactions:
     def _ended(self, event: Event) -> None:
         gtid, self._gtid = self._gtid, None
         if gtid is not None:
-            if isinstance(gtid, Gtid) and isinstance(self.gtids, GtidSet) and gtid in self.gtids:
+            if isinstance(self.gtids, GtidSet) and gtid in self.gtids:
                 raise _broken(event, f"the source sent the transaction {gtid} again")
             self._pending.append(gtid)
         elif event.type != _T.INCIDENT:
@@ -235,10 +235,7 @@ class WholeTransactions:
         """What ends here is given."""
         self._given = max(self._given, end)
         for gtid in self._pending:
-            if isinstance(self.gtids, GtidSet) and isinstance(gtid, Gtid):
-                self.gtids.add(gtid)
-            elif isinstance(self.gtids, GtidList) and isinstance(gtid, MariadbGtid):
-                self.gtids.update(gtid)
+            self.gtids = advanced(self.gtids, gtid)
         self._pending.clear()
 
     def _release(self, file: str) -> Iterator[Chunk]:

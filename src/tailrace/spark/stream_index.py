@@ -149,7 +149,7 @@ class FileIndex:
         else:
             self._mariadb(after, first, last)
         self._known = (end, after)
-        return after.text() if isinstance(after, GtidSet) else str(after)
+        return after.text()
 
     def _mysql(self, first: int, last: int) -> GtidSet:
         plain = self.kinds[first:last] == EventType.GTID
@@ -179,7 +179,7 @@ class FileIndex:
                 int.from_bytes(raw[start:end], "little")
                 for start, end in ((0, 8), (8, 12), (12, 16))
             )
-            state.update(MariadbGtid(domain, server, number))
+            state.add(MariadbGtid(domain, server, number))
 
 
 def _firsts(values: Array) -> list[tuple[int, bytes]]:

@@ -75,7 +75,7 @@ class _Set:
 
     def refusal(self, before: GtidSet | GtidList) -> str:
         missing = before - self._gtids if isinstance(before, GtidSet) else before
-        return f"{missing.text() if isinstance(missing, GtidSet) else missing} is"
+        return f"{missing.text()} is"
 
 
 class _State:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, advanced
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -39,12 +39,8 @@ class Taken:
     def ended(self) -> None:
         """What was under way was taken in whole."""
         gtid, self._under_way = self._under_way, None
-        if isinstance(gtid, MariadbGtid) and self.gtids == GtidSet():  # the empty text's
-            self.gtids = GtidList()
-        if isinstance(gtid, Gtid) and isinstance(self.gtids, GtidSet):
-            self.gtids.add(gtid)
-        elif isinstance(gtid, MariadbGtid) and isinstance(self.gtids, GtidList):
-            self.gtids.update(gtid)
+        if self.gtids is not None:
+            self.gtids = advanced(self.gtids, gtid)
 
     def voided(self) -> None:
         """What was under way has no end, and does not count."""

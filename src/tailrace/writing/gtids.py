@@ -150,7 +150,7 @@ class MariadbGtids:
         """The log ends with this one now."""
         if not isinstance(gtid, MariadbGtid):
             raise GtidError(f"{gtid} is no GTID of MariaDB")
-        self.written.update(gtid)
+        self.written.add(gtid)
 
     def _last(self, domain_id: int) -> MariadbGtid | None:
         return self.written.position.get(domain_id)

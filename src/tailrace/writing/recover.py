@@ -46,7 +46,7 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.events.header import EventHeader, bad_length, unpack_header
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import GtidList, GtidSet, advanced
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
@@ -227,11 +227,7 @@ class Scan:
         """A transaction that has ended."""
         if isinstance(begun, GtidEvent):
             self.sequence = max(self.sequence, begun.sequence_number or 0)
-        gtid = begun.gtid
-        if isinstance(self.gtids, GtidSet) and isinstance(gtid, Gtid):
-            self.gtids.add(gtid)
-        elif isinstance(self.gtids, GtidList) and isinstance(gtid, MariadbGtid):
-            self.gtids.update(gtid)
+        self.gtids = advanced(self.gtids, begun.gtid)
 
     def _check_tail(self, at: int, error: LogError) -> None:
         """Whether what begins at ``at`` is a torn tail; raises the error where it is damage."""
