@@ -21,7 +21,7 @@ def log(tmp_path, monkeypatch):
     """A log of many blocks, each a batch of much the same size."""
     monkeypatch.setattr(blocks, "BLOCK", BLOCK)
     monkeypatch.setattr("tailrace.columns.read.BLOCK", BLOCK)
-    monkeypatch.setattr("tailrace.columns.walk._FEW_BYTES", 0)
+    monkeypatch.setattr("tailrace.columns.walk._WORTH_A_BATCH", 0)
     table = tailrace.Table.parse(
         "create table d.t (id bigint primary key, name varchar(40))", flavour="mysql"
     )

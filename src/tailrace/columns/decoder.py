@@ -196,6 +196,8 @@ class LogDecoder(Walker):
         first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
         if self._undone is not None or frame[k.FIXED_POSITION] >= 0:
             return
+        if frame[k.STATE] & 0xFF == State.OUTSIDE:
+            return
         if first < 0 or frame[k.ENTRY_COUNT] == first or frame[k.SAFE] > began + frame[k.BASE]:
             return  # it has no rows here, or has ended
         if first and began > self._start and frame[k.CURSOR] - began <= _HELD_BACK:

@@ -56,8 +56,8 @@ Ranges = Sequence[tuple[int, int]]
 
 _ENTRIES: Final = 1 << 19
 _TRANSACTIONS: Final = 1 << 19
-_FEW_BYTES: Final = 1 << 18
-"""Bytes of a table's rows that take less time to decode than to make a batch of, about."""
+_WORTH_A_BATCH: Final = 1 << 20
+"""Bytes of log that take several times as long to read as a batch takes to be made."""
 _KEPT: Final = 32 << 20
 """Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
 
@@ -128,6 +128,7 @@ class Walker(ABC):
         self._kept_bytes = 0
         self._spent = False
         self._start = 0
+        self._walked = 0
         self._crc = crc_tables()
         self._entries = _words(_ENTRIES, k.ENTRY_WORDS)
         self._transactions = _words(_TRANSACTIONS, k.TRANSACTION_WORDS)
@@ -212,9 +213,10 @@ class Walker(ABC):
                 self._discard()
             elif self._undone is None:
                 self._look_on()
+        self.consumed = int(frame[k.CURSOR]) - start
+        self._walked += self.consumed
         if not (may_wait and self._has_few()):
             yield from self._flush()
-        self.consumed = int(frame[k.CURSOR]) - start
 
     @property
     def waits(self) -> bool:
@@ -226,15 +228,12 @@ class Walker(ABC):
         yield from self._flush()
 
     def _has_few(self) -> bool:
-        """Whether the tables have so few rows each that their batches should wait for more.
+        """Whether so much of the time would go into making batches that they should wait for more.
 
         Not where a table has come back to a shape of before: that took a slot more.
         """
-        if self._replaced:
-            return False
-        slots = self._slots[: len(self._tables)]
-        planned = int((slots[:, k.S_HEAD] >= 0).sum())
-        return int(slots[:, k.S_BYTES].sum()) < planned * _FEW_BYTES
+        planned = int((self._slots[: len(self._tables), k.S_HEAD] >= 0).sum())
+        return not self._replaced and self._walked < planned * _WORTH_A_BATCH
 
     consumed = 0
     """Bytes of the block that `decode` was given last that it has decoded."""
@@ -599,6 +598,7 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept.clear()
         self._kept_bytes = 0
+        self._walked = 0
 
     def _free_replaced(self) -> None:
         """Slots of shapes that came back in a slot of their own are empty now."""

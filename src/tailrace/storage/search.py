@@ -58,13 +58,16 @@ def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | No
 
 
 def gtid_events(file: LogFile) -> Iterator[Event]:
-    """The GTID events of a file; its other events are not looked into."""
+    """The GTID events of a file; its other events are not looked into.
+
+    Checksums are verified where events are read, not where they are looked for.
+    """
     context = DecodeContext()
     for offset, raw in EventReader(file):
         if raw[4] == EventType.FORMAT_DESCRIPTION:
-            context.decode(raw, file=file.name, offset=offset)
+            context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
         elif raw[4] in GTID_TYPES:
-            yield context.decode(raw, file=file.name, offset=offset)
+            yield context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
 
 
 def commit_time(first: Event) -> int:
