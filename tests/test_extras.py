@@ -32,14 +32,18 @@ sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 """As if packages were not installed: no finder finds them."""
 
 
-def without(hidden, code, *, cache=""):
-    """What a fresh interpreter prints, and its status, where packages are not there."""
+def without(hidden, code, *, cache):
+    """What a fresh interpreter prints, and its status, where packages are not there.
+
+    It works in the folder of its cache: the project's may have a ``lake`` by README's first command.
+    """
     return subprocess.run(
         [sys.executable, "-c", f"{HIDE.format(hidden=set(hidden.split()))}\n{code}"],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": cache or str(TOP), "TAILRACE_CACHE": cache},
+        cwd=cache,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(cache), "TAILRACE_CACHE": str(cache)},
     )
 
 
@@ -84,7 +88,7 @@ except TailraceError as error:
 )
 def test_a_function(hidden, code, extra, tmp_path):
     """Kernels are not compiled yet: the cache is empty."""
-    ran = without(hidden, CODE.format(code=code), cache=str(tmp_path))
+    ran = without(hidden, CODE.format(code=code), cache=tmp_path)
     assert ran.stdout.startswith("MissingExtra "), ran.stdout + ran.stderr
     assert ran.stdout.endswith(f"which is not installed: pip install 'tailrace[{extra}]'\n")
     assert any(f"needs the package {package}," in ran.stdout for package in hidden.split())
@@ -103,7 +107,7 @@ def test_a_function(hidden, code, extra, tmp_path):
 )
 def test_a_command(hidden, command, extra, tmp_path):
     code = f"sys.argv[1:] = {command!r}\nfrom tailrace.__main__ import main\nmain()"
-    ran = without(hidden, code, cache=str(tmp_path))
+    ran = without(hidden, code, cache=tmp_path)
     assert ran.returncode == 2
     (line,) = ran.stderr.splitlines()
     assert line.endswith(f"which is not installed: pip install 'tailrace[{extra}]'")
@@ -112,7 +116,8 @@ def test_a_command(hidden, command, extra, tmp_path):
 @pytest.mark.parametrize("command", ["log", "stat"])
 def test_files_are_read_without_any(command, tmp_path):
     code = f"sys.argv[1:] = [{command!r}, {LOG!r}]\nfrom tailrace.__main__ import main\nmain()"
-    ran = without(" ".join(name for names in EXTRAS.values() for name in names), code)
+    hidden = " ".join(name for names in EXTRAS.values() for name in names)
+    ran = without(hidden, code, cache=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
 
