@@ -57,7 +57,7 @@ def test_a_table_has_one_batch(log):
 
 @pytest.mark.parametrize("most", [0, 1, 5000, 20_000])
 def test_no_more_is_kept_than_is_allowed(log, most, monkeypatch):
-    monkeypatch.setattr(reading, "_KEPT", most)
+    monkeypatch.setattr(reading, "_MOST_KEPT", most)
     found, count, _ = read(log)
     assert found == WANTED
     assert count > TABLES

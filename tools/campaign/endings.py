@@ -12,7 +12,6 @@ paths, as they leave those inside a transaction to whoever decodes them.
 from __future__ import annotations
 
 import random
-import time
 from typing import TYPE_CHECKING
 
 from tailrace.columns import plan_splits, read_split
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tailrace.storage import LogSeries
-
-_SAYS_EVERY = 2000
 
 
 def endings(log: bytes) -> Iterator[tuple[str, bytes]]:
@@ -86,23 +83,12 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
 def run(seed: int, every: int, *, say: Callable[[str], None] = lambda _text: None) -> Report:
     """Compare one in ``every`` of all endings; with 1 each."""
     report, rng = Report(seed), random.Random(f"endings/{seed}")
-    began = time.monotonic()
     for name, log in bases():
         for where, data in endings(log):
             if rng.randrange(every):
                 continue
             differs, objects = difference(series_of(data))
-            report.tried += 1
-            report.outcomes[objects.error or "accepted"] += 1
-            if differs is not None:
-                report.kinds[differs.split(":")[0]] += 1
-                text = (
-                    f"{name} cut {where}: {differs}; objects:"
-                    f" {objects.message or len(objects.rows)}"
-                )
-                report.differences.append(text)
-                say(f"DIFFERENT {text}")
-            report.seconds = time.monotonic() - began
-            if report.tried % _SAYS_EVERY == 0:
-                say(report.line())
+            shown = objects.message or len(objects.rows)
+            kind = None if differs is None else differs.split(":")[0]
+            report.take(objects, kind, f"{name} cut {where}: {differs}; objects: {shown}", say)
     return report

@@ -297,11 +297,26 @@ class Report:
     outcomes: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
+    _began: float = field(default_factory=time.monotonic)
 
     def line(self) -> str:
         """How far it is."""
         found = f"{len(self.differences)} differences"
         return f"seed {self.seed}: {self.tried} broken logs in {self.seconds:.0f} s, {found}"
+
+    def take(
+        self, objects: Verdict, kind: str | None, text: str, say: Callable[[str], None]
+    ) -> None:
+        """Count a log by the object path's verdict; with ``kind``, as a difference of that kind."""
+        self.tried += 1
+        self.outcomes[objects.error or "accepted"] += 1
+        if kind is not None:
+            self.kinds[kind] += 1
+            self.differences.append(text)
+            say(f"DIFFERENT {text}")
+        self.seconds = time.monotonic() - self._began
+        if self.tried % _SAYS_EVERY == 0:
+            say(self.line())
 
 
 def broken(seed: int, number: int) -> tuple[str, bytes, bool]:
@@ -337,22 +352,13 @@ def run(
     far it is at times.
     """
     report = Report(seed)
-    began = time.monotonic()
     for number in range(first, first + count):
         objects, columns, what = compare(seed, number)
-        report.tried += 1
-        report.outcomes[objects.error or "accepted"] += 1
         difference = objects.differs(columns)
-        if difference is not None:
-            report.kinds[difference] += 1
-            text = (
-                f"{number} (seed {seed}) {what}: {difference}\n"
-                f"    objects: {objects.message or len(objects.rows)}\n"
-                f"    columns: {columns.message or len(columns.rows)}"
-            )
-            report.differences.append(text)
-            say(f"DIFFERENT {text}")
-        report.seconds = time.monotonic() - began
-        if report.tried % _SAYS_EVERY == 0:
-            say(report.line())
+        text = (
+            f"{number} (seed {seed}) {what}: {difference}\n"
+            f"    objects: {objects.message or len(objects.rows)}\n"
+            f"    columns: {columns.message or len(columns.rows)}"
+        )
+        report.take(objects, difference, text, say)
     return report

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tailrace.selection import TableName
     from tailrace.storage.keyring.base import Keyring
 
-_KEPT = 128 << 20
-"""Bytes of log in which tables of few rows each are gathered: a batch costs Python some work."""
+_MOST_KEPT = 128 << 20
+"""Bytes of log blocks that are kept while their rows wait for larger batches."""
 
 
 def read_split(
@@ -101,7 +101,7 @@ def _decode(
                 split.end,
                 ends=ends,
                 spent=True,
-                may_wait=blocks.kept < _KEPT,
+                may_wait=blocks.kept < _MOST_KEPT,
             )
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
@@ -120,8 +120,9 @@ def _decode(
 def _next(
     decoder: LogDecoder, blocks: Blocks, consumed: int
 ) -> Generator[pa.RecordBatch, None, bool]:
-    """Read on, beside the blocks that hold rows which are not decoded yet; where that fails, these
-    rows come first.
+    """Read the next block, and keep those whose rows are not decoded yet.
+
+    Where reading fails, the rows that wait are given before the error is raised.
     """
     try:
         return blocks.next(consumed, keep=decoder.waits)

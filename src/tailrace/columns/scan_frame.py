@@ -49,7 +49,7 @@ STEPS: Final = 20
 TYPES: Final = 21
 """As in the plan's frame."""
 FIRST_END: Final = 22
-"""Offset behind the first transaction that ended; noted where it is negative."""
+"""Where the first transaction ended, as an offset; the kernel sets it where it is negative."""
 WORDS: Final = 23
 
 # Why the kernel stopped.

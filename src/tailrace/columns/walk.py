@@ -215,7 +215,7 @@ class Walker(ABC):
                 self._look_on()
         self.consumed = int(frame[k.CURSOR]) - start
         self._walked += self.consumed
-        if not (may_wait and self._has_few()):
+        if not (may_wait and self._should_wait()):
             yield from self._flush()
 
     @property
@@ -227,7 +227,7 @@ class Walker(ABC):
         """The batches of the rows that wait."""
         yield from self._flush()
 
-    def _has_few(self) -> bool:
+    def _should_wait(self) -> bool:
         """Whether so much of the time would go into making batches that they should wait for more.
 
         Not where a table has come back to a shape of before: that took a slot more.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, overload
 
 from tailrace.gtid.mariadb import GtidList, MariadbGtid
 from tailrace.gtid.mysql import Gtid, GtidSet
@@ -16,19 +16,17 @@ def advanced(state: GtidState, gtid: Gtid | MariadbGtid | None) -> GtidState: ..
 @overload
 def advanced(state: None, gtid: Gtid | MariadbGtid | None) -> GtidState | None: ...
 def advanced(state: GtidState | None, gtid: Gtid | MariadbGtid | None) -> GtidState | None:
-    """A state, with one more transaction; None as its GTID changes nothing.
+    """The state after one more transaction. A transaction without a GTID changes nothing.
 
-    It is changed in place. Without a state, or with an empty one of the other flavour, which the
-    empty text may be, it is a new one; another of the other flavour stays as it is.
+    The state is changed in place. A new one is made where there is none, or an empty one of the
+    other flavour (the empty text is read as MySQL's). One of the other flavour with GTIDs stays as
+    it is.
     """
-    if isinstance(gtid, Gtid):
-        if not state:
-            state = state if isinstance(state, GtidSet) else GtidSet()
-        if isinstance(state, GtidSet):
-            state.add(gtid)
-    elif gtid is not None:
-        if not state:
-            state = state if isinstance(state, GtidList) else GtidList()
-        if isinstance(state, GtidList):
-            state.add(gtid)
+    if gtid is None:
+        return state
+    kind: type[Any] = GtidSet if isinstance(gtid, Gtid) else GtidList
+    if not state and not isinstance(state, kind):
+        state = kind()
+    if isinstance(state, kind):
+        state.add(gtid)
     return state
