@@ -99,3 +99,4 @@ def recorded(
     clear = sent_by(server, [path.name for path in kept], folder / "clear")
     yield Recorded(kind, tuple(zip(kept, clear, strict=True)), keyring, server)
     server.stop()
+    shutil.rmtree(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -35,9 +34,15 @@ def user_option() -> list[str]:
 
 def make(prefix: Prefix, target: Path, extra: Sequence[str] = ()) -> None:
     """Put a fresh data folder at `target`; `extra` are options that hold from its first day on."""
-    template = _template(prefix, extra)
-    shutil.copytree(template, target, symlinks=True)
+    _copy(_template(prefix, extra), target)
     (target / "auto.cnf").unlink(missing_ok=True)  # each server has an identity of its own
+
+
+def _copy(folder: Path, target: Path) -> None:
+    """A copy without the zeros that servers allocate: a third to a tenth of the disk."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    argv = ["cp", "--archive", "--sparse=always", "--no-target-directory", folder, target]
+    subprocess.run(argv, check=True)
 
 
 def _template(prefix: Prefix, extra: Sequence[str]) -> Path:
@@ -62,7 +67,9 @@ def _initialise(prefix: Prefix, template: Path, extra: Sequence[str]) -> None:
             raise ServersUnavailable(
                 f"{prefix.release.name} could not make a data folder: {done.stderr[-2000:]}"
             )
-        data.rename(template)
+        sparse = data.with_name("sparse")
+        _copy(data, sparse)
+        sparse.rename(template)
 
 
 def _options(prefix: Prefix, data: Path, extra: Sequence[str]) -> list[str]:
