@@ -41,8 +41,8 @@ def make(prefix: Prefix, target: Path, extra: Sequence[str] = ()) -> None:
 def _copy(folder: Path, target: Path) -> None:
     """A copy without the zeros that servers allocate: a third to a tenth of the disk."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    argv = ["cp", "--archive", "--sparse=always", "--no-target-directory", folder, target]
-    subprocess.run(argv, check=True)
+    argv = ["cp", "--archive", "--sparse=always", "--no-target-directory"]
+    subprocess.run([*argv, str(folder), str(target)], check=True)
 
 
 def _template(prefix: Prefix, extra: Sequence[str]) -> Path:
