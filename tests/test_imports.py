@@ -99,6 +99,13 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
     assert started("stat", path) & SELDOM == {"tailrace.records", "tailrace.statistics"}
 
 
+def test_version_and_help_load_no_storage():
+    """0.15 s of the processor is what they may take."""
+    for option in "--version", "--help":
+        assert "tailrace.storage" not in started(option)
+    assert not started("--version") & {"rich.markdown", "rich.syntax"}
+
+
 def after_main(expression):
     """What an expression is in a fresh process whose command line has ended."""
     code = f"""

@@ -9,7 +9,6 @@ import traceback
 from cyclopts import App, CycloptsError, Parameter
 
 from tailrace.cli.lines import say, warnings_said
-from tailrace.cli.servers import without_passwords
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
 from tailrace.printable import one_line
@@ -28,6 +27,7 @@ app = App(
     name="tailrace",
     help="MySQL's and MariaDB's binary logs: what is in them, and into a lake with it.",
     version=_version,
+    version_format="plaintext",
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(show_default=False),
 )
@@ -69,6 +69,8 @@ def main() -> None:
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
+        from tailrace.cli.servers import without_passwords  # noqa: PLC0415 - with errors only
+
         say(without_passwords(one_line(_message(error)), sys.argv))
         status = USAGE_ERROR
     except ImportError as error:
