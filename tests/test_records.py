@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tailrace import records
 from tailrace.errors import TailraceError
 from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.records import MOST_HELD, Changes
 from tailrace.storage import find
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,10 +20,10 @@ FOLDERS = sorted(
 FOLDERS += sorted(path.parent for path in ROOT.glob("examples/shop/*/*.index"))
 
 
-def places(folder):
+def places(folder, most_held=MOST_HELD):
     found = []
     for series in find(folder):
-        changes = Changes(Reader(series), statements="skip")
+        changes = Changes(Reader(series), statements="skip", most_held=most_held)
         try:
             for change in changes:
                 event = change.event
@@ -38,10 +37,8 @@ def places(folder):
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_reading_ahead_tells_what_holding_tells(folder, monkeypatch):
-    held = places(folder)
-    monkeypatch.setattr(records, "_MOST_HELD", 0)
-    assert places(folder) == held
+def test_reading_ahead_tells_what_holding_tells(folder):
+    assert places(folder, 0) == places(folder)
 
 
 def test_compressed_xa_and_savepoints(fresh_server):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace import records
 from tailrace.errors import BoundaryError, TailraceError
 from tailrace.reader import Reader
-from tailrace.records import Changes, Ended
+from tailrace.records import MOST_HELD, Changes, Ended
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
 from tests.test_records import FOLDERS, places
@@ -32,10 +31,10 @@ class Streamed:
         return self._files.read(start, follow=follow)
 
 
-def changes_of(reader):
+def changes_of(reader, most_held=MOST_HELD):
     """As `places` of test_records."""
     found = []
-    changes = Changes(reader, statements="skip")
+    changes = Changes(reader, statements="skip", most_held=most_held)
     try:
         for change in changes:
             event = change.event
@@ -52,13 +51,12 @@ TELLING = ("xa", "savepoints", "payload-full", "torn", "statement-format", "two-
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_a_stream_tells_what_files_tell(folder, monkeypatch):
+def test_a_stream_tells_what_files_tell(folder):
     """Held in a temporary file to its end, a transaction is what reading ahead makes of it."""
     told = places(folder)
-    monkeypatch.setattr(records, "_MOST_HELD", 0)
     found = []
     for series in find(folder):
-        changes, counts, _ = changes_of(Reader(Streamed(series)))
+        changes, counts, _ = changes_of(Reader(Streamed(series)), 0)
         found += [*changes, counts]
     assert found == told
 
@@ -67,15 +65,13 @@ def test_a_stream_tells_what_files_tell(folder, monkeypatch):
 @pytest.mark.parametrize(
     "folder", [path for path in FOLDERS if path.name.endswith(TELLING)], ids=lambda path: path.name
 )
-def test_following_tells_what_files_tell(folder, monkeypatch, most):
+def test_following_tells_what_files_tell(folder, most):
     """Only in another order: an XA transaction's changes come when it is committed."""
     for series in find(folder):
-        monkeypatch.setattr(records, "_MOST_HELD", 64 << 20)
         told, counts, _ = changes_of(Reader(series))
-        monkeypatch.setattr(records, "_MOST_HELD", most)
         reader = Reader(series, follow=True)
         stop_when_quiet(reader)
-        found, now, prepared = changes_of(reader)
+        found, now, prepared = changes_of(reader, most)
         assert (now, prepared) == (counts, 0)
         assert sorted(found, key=str) == sorted(told, key=str)
         assert found == told or folder.name.endswith("xa")
@@ -129,10 +125,10 @@ class Until:
     def __init__(self, event):
         self.event = event
 
-    def takes_back(self, event):
+    def rolled_back(self, event):
         return False
 
-    def unfinished(self, event):
+    def has_no_end(self, event):
         return False
 
 

@@ -1,4 +1,4 @@
-"""The changes that a log holds, one by one: rows that were committed and not taken back."""
+"""The changes that a log holds, one by one: rows that were committed and not rolled back."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from tailrace.ahead import Ahead
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
+from tailrace.log import Log
 from tailrace.position import file_number
 from tailrace.reader import Group, Step, is_over
 from tailrace.rows.as_json import Origin, change_record
@@ -20,12 +20,14 @@ from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.held import Held
 from tailrace.transactions import Boundary, TransactionKind
+from tailrace.transactions.committed import Committed
 from tailrace.transactions.statements import (
     BEGIN_AND_COMMIT,
     savepoint_of_rollback,
     savepoint_set,
     xa_name,
 )
+from tailrace.transports.row_heads import RowHeads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from tailrace.transactions.statements import XaName
 
 T = TypeVar("T")
-_MOST_HELD: Final = 64 << 20
+MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is seen."""
 _LOADED: Final = frozenset(
     {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
@@ -113,9 +115,9 @@ class Changes:
 
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
     transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
-    events of both. A transaction is held until its end is seen, up to 64 MiB; for a larger one
-    files are read ahead once, of other logs and of those that are followed the rest is held in a
-    temporary file.
+    events of both. A transaction is held until its end is seen, up to ``most_held`` bytes; for a
+    larger one files are read ahead once, of other logs and of those that are followed the rest is
+    held in a temporary file.
 
     Whether an XA transaction that was prepared was rolled back later is found by reading ahead, too
     (of a server's log on a connection of its own). In a log that is followed nobody can: its
@@ -127,8 +129,15 @@ class Changes:
     `Reader` raises.
     """
 
-    def __init__(self, reader: Reader, *, statements: Literal["error", "skip"] = "error") -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        statements: Literal["error", "skip"] = "error",
+        most_held: int = MOST_HELD,
+    ) -> None:
         self.reader = reader
+        self._most_held = most_held
         self.statements = statements
         self.skipped_statements = 0
         self.escapes = Escapes()
@@ -140,16 +149,16 @@ class Changes:
         self._held = self._hold()
         self._size = 0
         self._savepoints: dict[str, int] = {}
-        self._ahead: Ahead | None = None
+        self._ahead: Committed | None = None
         self._streaming = False
-        self._undone_payload = False
+        self._payload_rolled_back = False
         self._prepared: dict[XaName, Held[Change | Logged]] = {}
         self._prepares: Held[Change | Logged] | None = None
         self._given: set[XaName] = set()
         self._group: Group | None = None
 
     def _hold(self) -> Held[Change | Logged]:
-        limit = sys.maxsize if self._reads_ahead else _MOST_HELD
+        limit = sys.maxsize if self._reads_ahead else self._most_held
         return Held(limit, shared=(TableSchema, Group, FormatDescription))
 
     @property
@@ -218,7 +227,7 @@ class Changes:
             yield from self._end(event, kind)
         elif boundary is Boundary.OUTSIDE:
             self._forget()
-        elif self._reads_ahead and (self._streaming or self._size > _MOST_HELD):
+        elif self._reads_ahead and (self._streaming or self._size > self._most_held):
             self._streaming = True
             yield from self._release()
 
@@ -226,7 +235,7 @@ class Changes:
         """What a payload holds is of a transaction that was committed, or that was prepared."""
         if self._prepares is not None:
             self._prepares.append(item, item.event.header.length)
-        elif not self._undone_payload:
+        elif not self._payload_rolled_back:
             yield item
         elif isinstance(item, Change):
             self.taken_back += 1
@@ -283,7 +292,7 @@ class Changes:
 
     def _is_news(self, event: Event) -> bool:
         """Whether an event stands behind what was read ahead."""
-        return self._ahead is not None and self._ahead.unfinished(event)
+        return self._ahead is not None and self._ahead.is_later(event)
 
     def _begin(self) -> None:
         self._held.clear()
@@ -299,14 +308,14 @@ class Changes:
 
     def _enter_payload(self, first: QueryEvent) -> None:
         """A payload begins; by its first event it may be an XA transaction."""
-        self._undone_payload, self._prepares = False, None
+        self._payload_rolled_back, self._prepares = False, None
         begun = xa_name(first)
         if begun is None or begun[0] != "START":
             return
         if self.reader.follow:
             self._prepares = self._prepared[begun[1]] = self._hold()
         else:
-            self._undone_payload = self._read_ahead(first).takes_back(first)
+            self._payload_rolled_back = self._read_ahead(first).rolled_back(first)
 
     def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
         """An XA transaction is committed in one phase: what its payload held holds."""
@@ -317,22 +326,24 @@ class Changes:
             yield from held
             held.clear()
 
-    def _read_ahead(self, event: Event) -> Ahead:
+    def _read_ahead(self, event: Event) -> Committed:
         """What stands behind an event. The log of a server may have grown since it was read."""
         ahead, reader = self._ahead, self.reader
-        if ahead is None or (reader.series is None and ahead.unfinished(event)):
+        if ahead is None or (reader.series is None and ahead.is_later(event)):
             begin = None if self._group is None else self._group.start
             start = begin if reader.series is None else None
-            ahead = self._ahead = Ahead.read(reader.transport, start)
+            heads = RowHeads(reader.transport)
+            log = Log(heads, start=start, verify_checksums=False, expand_payloads=False)
+            ahead = self._ahead = Committed.of(log)
         return ahead
 
     def _release(self) -> Iterator[Change | Logged]:
         """Of what is held, that which holds by what stands behind it."""
         for item in self._held:
             ahead = self._read_ahead(item.event)
-            if ahead.takes_back(item.event):
+            if ahead.rolled_back(item.event):
                 self.taken_back += 1
-            elif ahead.unfinished(item.event):
+            elif ahead.has_no_end(item.event):
                 self.unfinished += 1
             else:
                 yield item
@@ -363,7 +374,7 @@ class Changes:
 
     def _roll_back_to(self, event: QueryEvent, name: str) -> None:
         if event.inner_index is not None:
-            raise event.error("rows inside a compressed transaction are taken back", BoundaryError)
+            raise event.error("rows inside a compressed transaction are rolled back", BoundaryError)
         if self._streaming:
             return  # reading ahead has told which rows
         kept = self._savepoints.get(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import tailrace.records
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.planner import SplitPlanner
 from tailrace.errors import BoundaryError, EventDecodeError, TruncatedEvent
@@ -84,12 +83,9 @@ CONTINUED = {
 }
 
 
-@pytest.mark.parametrize("held", [None, 0])
 @pytest.mark.parametrize("name", CONTINUED)
-def test_continued(name, held, made, monkeypatch):
+def test_continued(name, made):
     """Both paths agree, whether a transaction is held or looked ahead for; no split is of half."""
-    if held is not None:
-        monkeypatch.setattr(tailrace.records, "_MOST_HELD", held)
     files, times = CONTINUED[name]
     series = series_of(made, *files)
     objects = both(*(content(made, names) for names in files))

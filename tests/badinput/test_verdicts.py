@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
+from tailrace.columns.committed import committed_in
 from tailrace.columns.planner import SplitPlanner
-from tailrace.columns.splits import find_undone
 from tailrace.errors import (
     BadEventLength,
     BoundaryError,
@@ -37,11 +37,13 @@ FORMAT, ROTATE, START_ENCRYPTION = 15, 4, 164
 
 
 def both(*contents, verify=True):
-    """The verdict of both paths on a series of files."""
+    """The verdict of both paths on a series of files; of objects also where it reads ahead."""
     log = verdicts.series_of(*contents)
     objects = verdicts.by_objects(log, verify=verify)
     columns = verdicts.by_columns(log, verify=verify)
     assert objects.differs(columns) is None, (objects, columns)
+    ahead = verdicts.by_objects(log, verify=verify, most_held=0)
+    assert objects.differs(ahead) is None, (objects, ahead)
     return objects
 
 
@@ -373,7 +375,7 @@ def test_a_transaction_that_a_format_description_makes_void():
     parsed.events.insert(index + 1, parsed.events[0])  # it has a time of creation
     del parsed.events[index + 2 :]
     assert not both(parsed.bytes()).rows
-    (bounds,) = find_undone(verdicts.series_of(parsed.bytes()))
+    (bounds,) = committed_in(verdicts.series_of(parsed.bytes())).left_out
     assert bounds == (
         "binlog.000001",
         parsed_offset(parsed, began),

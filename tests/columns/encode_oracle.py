@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tailrace.columns.committed import committed_in
 from tailrace.columns.encode import encode_rows, present_of
 from tailrace.columns.pool import Pool
 from tailrace.columns.read import changes
-from tailrace.columns.splits import find_undone
 from tailrace.columns.table import TableDecoder
 from tailrace.errors import ValueRefused
 from tailrace.events import QueryEvent, RowsEvent
@@ -23,14 +23,14 @@ def rows_events(series, catalogue=None):
     """Each rows event of a series, its table, and its change records as the kernels decode them."""
     known = catalogue or Catalogue()
     found = by_table(changes(series, statements="skip"))
-    undone = find_undone(series)
+    left_out = committed_in(series).left_out
     log = Log(series)
     at, keys = dict.fromkeys(found, 0), {}
     for event in log:
         if isinstance(event, QueryEvent):
             known.apply_event(event, log.format.flavour)
         elif isinstance(event, RowsEvent) and not event.is_dummy:
-            if any(f == event.file and s <= event.offset < e for f, s, e in undone):
+            if any(f == event.file and s <= event.offset < e for f, s, e in left_out):
                 continue
             schema = known.resolve(event.table_map, log.format.flavour)
             if schema not in keys:

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import layout as k
+from tailrace.columns.committed import committed_in
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.pool import Pool
 from tailrace.columns.read import changes
-from tailrace.columns.splits import find_undone
 from tailrace.columns.table import TableDecoder
 from tailrace.events import (
     GtidEvent,
@@ -47,7 +47,7 @@ def object_batches(series, catalogue=None):
     transaction = np.zeros(k.TRANSACTION_WORDS, np.int64)
     transaction[k.T_STAMP] = -1
     decoders = {}
-    undone = find_undone(series)
+    left_out = committed_in(series).left_out
     for event in log:
         if isinstance(event, GtidEvent):
             transaction = _mysql(event)
@@ -56,7 +56,7 @@ def object_batches(series, catalogue=None):
         elif isinstance(event, QueryEvent):
             known.apply_event(event, log.format.flavour)
         elif isinstance(event, RowsEvent) and not event.is_dummy:
-            if any(f == event.file and s <= event.offset < e for f, s, e in undone):
+            if any(f == event.file and s <= event.offset < e for f, s, e in left_out):
                 continue
             schema = known.resolve(event.table_map, log.format.flavour)
             decoder = decoders.get(schema)

@@ -13,7 +13,7 @@ from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext
 from tailrace.storage import EventReader, find
 from tailrace.transactions import Boundary, BoundaryParser
-from tailrace.transactions.rollbacks import Rollbacks
+from tailrace.transactions.committed import Committed
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
@@ -88,7 +88,7 @@ def test_what_savepoints_take_back(folder, cut):
             events = [(offset, bytes(raw)) for offset, raw in EventReader(file)]
             context = DecodeContext()
             decoded = [context.decode(raw, file=file.name, offset=at) for at, raw in events]
-            expected = in_order(Rollbacks.of(decoded).ranges)
+            expected = in_order(Committed.of(decoded).rollbacks.ranges)
             taken_back.extend(expected)
             ends, seen = Ends(), set()
             ends.begin_file(file.name, events[0][1])
@@ -96,7 +96,7 @@ def test_what_savepoints_take_back(folder, cut):
                 some = events[index : index + cut]
                 steps = ends.feed(block(raw for _, raw in some), some[0][0])
                 if steps:
-                    done = [bounds for bounds in ends.undone if bounds[0] < steps[-1].end]
+                    done = [bounds for bounds in ends.left_out if bounds[0] < steps[-1].end]
                     seen.update(done)
             assert sorted(seen) == expected
     assert taken_back or "savep" not in folder.name

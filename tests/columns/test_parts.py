@@ -75,7 +75,7 @@ def test_each_statement_alone(case):
 
 
 def bounds(split):
-    return split.file, split.start, split.end, split.inside, split.undone
+    return split.file, split.start, split.end, split.inside, split.left_out
 
 
 def fill(server, ignored):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tailrace
-from tailrace.columns import begin, splits
+from tailrace.columns import begin, committed
 
 FILES = 5
 
@@ -33,9 +33,9 @@ def test_a_series_with_rollbacks_in_each_file(server, monkeypatch):
 
     def counted(series):
         looked.append(series)
-        return splits.find_undone(series)
+        return committed.committed_in(series)
 
-    monkeypatch.setattr(begin, "find_undone", counted)
+    monkeypatch.setattr(begin, "committed_in", counted)
     found = [
         row["after"]["id"]
         for batch in tailrace.changes(server.data)

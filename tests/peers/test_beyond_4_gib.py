@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace.columns import changes
+from tailrace.columns import changes, plan_splits
 from tailrace.columns.read import read_split
-from tailrace.columns.splits import plan_splits
 from tailrace.constants import MAGIC, EventType
 from tailrace.position import Position, file_number
 from tailrace.storage import EventReader, find

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
+from tailrace.columns.planner import SplitPlanner
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.spark.lake.resume import (
@@ -59,7 +60,7 @@ def test_a_log_that_grew(logs):
     assert [file.name for file in series.files] == [names[2]]
     assert after == Position(names[2], bounds[0])
     assert catalogue.lookup("warehouse", "stock") is not None
-    splits = plan_splits(series, after=after, catalogue=catalogue)
+    splits = SplitPlanner(catalogue, after).plan(series)
     assert [(each.start, each.end) for each in splits] == [(bounds[0], len(last))]
     again = state_after(whole, state, splits)
     assert again == read(whole)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.splits import find_undone
+from tailrace.columns.committed import committed_in
 from tools.campaign import second, selected, source
 from tools.campaign.replay import Replayed
 from tools.campaign.witnesses import (
@@ -193,7 +193,7 @@ def witness(server: Server, recorded: Recorded, ways: Ways) -> int:
 
     Gives 0 where the two do not compare: rows that were taken back, types that it cannot print.
     """
-    if find_undone(recorded.series):
+    if committed_in(recorded.series).left_out:
         return 0
     if recorded.settings.globals_.get("mysql56_temporal_format") == "OFF":
         return 0  # MariaDB's tool ends with an error at old temporal columns with digits

@@ -4,9 +4,11 @@
 
 Each small log of `tools.campaign.verdicts` is cut at each event's bounds and inside each event,
 behind the format description, once with the flag of a log in use and once without: a log that was
-closed, one that a server writes, one that it was writing as it crashed, and a copy of such a one.
-The rows of a transaction without an end are none. Splits may tell of another error than the two
-paths, as they leave those inside a transaction to whoever decodes them.
+closed, one that a server writes, one that it was writing as it crashed, and a copy of such a one;
+and once more with a file after it, as of a server that crashed and started again. The object path
+reads each twice, the second time ahead of every row, as it does in large transactions. The rows of
+a transaction without an end are none. Splits may tell of another error than the two paths, as they
+leave those inside a transaction to whoever decodes them.
 """
 
 from __future__ import annotations
@@ -75,6 +77,9 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
     found = objects.differs(by_columns(log, verify=True))
     if found is not None:
         return f"columns: {found}", objects
+    found = objects.differs(by_objects(log, verify=True, most_held=0))
+    if found is not None:
+        return f"objects ahead: {found}", objects
     if (splits.error is None) != (objects.error is None) or splits.rows != objects.rows:
         return f"splits: {splits.message or len(splits.rows)}", objects
     return None, objects
@@ -87,8 +92,10 @@ def run(seed: int, every: int, *, say: Callable[[str], None] = lambda _text: Non
         for where, data in endings(log):
             if rng.randrange(every):
                 continue
-            differs, objects = difference(series_of(data))
-            shown = objects.message or len(objects.rows)
-            kind = None if differs is None else differs.split(":")[0]
-            report.take(objects, kind, f"{name} cut {where}: {differs}; objects: {shown}", say)
+            for files in ((data,), (data, log)):
+                differs, objects = difference(series_of(*files))
+                shown = objects.message or len(objects.rows)
+                kind = None if differs is None else differs.split(":")[0]
+                text = f"{name} cut {where}, {len(files)} files: {differs}; objects: {shown}"
+                report.take(objects, kind, text, say)
     return report

@@ -34,7 +34,7 @@ from tailrace.events.table_map import TableMapEvent
 from tailrace.log import Log
 from tailrace.position import file_number
 from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.records import MOST_HELD, Changes
 from tailrace.rows.image import ABSENT
 from tailrace.schema.classify import classify
 from tailrace.storage import LogFile, LogSeries
@@ -100,12 +100,12 @@ def failed(error: TailraceError) -> Verdict:
     return Verdict(error=type(error).__name__, offset=offset, message=str(error))
 
 
-def by_objects(log: LogSeries, *, verify: bool) -> Verdict:
-    """The object path's verdict."""
+def by_objects(log: LogSeries, *, verify: bool, most_held: int = MOST_HELD) -> Verdict:
+    """The object path's verdict; of a transaction it holds so many bytes and reads ahead then."""
     rows: list[str] = []
     try:
         reader = Reader(log, verify_checksums=verify)
-        found = Changes(reader, statements="skip")
+        found = Changes(reader, statements="skip", most_held=most_held)
         for step in reader:
             step.event.check_fields()  # the events of a payload are steps of their own
             for change in found.feed(step):

@@ -64,7 +64,7 @@ class TextView:
     """Writes the steps of a reader as text.
 
     A transaction's first line gives position, GTID and time of commit; its statements and rows
-    follow. Rows are shown as they were logged, also where they were taken back, which its last
+    follow. Rows are shown as they were logged, also where they were rolled back, which its last
     line then says. With ``only_rows`` (tables were asked for) statements are left out, and
     transactions without rows of those tables. With ``hexdump`` the bytes of each event that is
     shown stand before it, laid out as mysqlbinlog does.

@@ -8,9 +8,9 @@ from tailrace.extras import importing
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
+    from tailrace.columns.planner import plan_splits
     from tailrace.columns.read import changes, read_split
     from tailrace.columns.split import Split
-    from tailrace.columns.splits import plan_splits
     from tailrace.columns.table_changes import TableChange
 
 __all__ = ["Split", "TableChange", "changes", "plan_splits", "read_split"]
@@ -19,7 +19,7 @@ _MODULES: Final = {
     "Split": "split",
     "TableChange": "table_changes",
     "changes": "read",
-    "plan_splits": "splits",
+    "plan_splits": "planner",
     "read_split": "read",
 }
 

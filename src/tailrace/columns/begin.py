@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Self
 
+from tailrace.columns.committed import committed_in
 from tailrace.columns.scan import Scan
-from tailrace.columns.splits import find_undone
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
@@ -34,7 +34,7 @@ class Begin:
     position: Position
     catalogue: Catalogue
     read_already: list[Range] = field(default_factory=list)
-    _rolled_back: list[Range] | None = None
+    _not_committed: list[Range] | None = None
 
     @classmethod
     def of(cls, series: LogSeries, start: Start | None, known: Catalogue) -> Self:
@@ -68,15 +68,15 @@ class Begin:
         names = [log.name for log in self.series.files]
         return self.series.files[names.index(self.position.file) :]
 
-    def undone(self, file: str) -> list[tuple[int, int]]:
+    def left_out(self, file: str) -> list[tuple[int, int]]:
         """What a file holds that was rolled back or read already.
 
         The series is gone through once for all files; once more for the last, which may have grown.
         """
         last = self.series.files[-1].name
-        if self._rolled_back is None or file == last:
-            self._rolled_back = find_undone(self.series)
-        ranges = self._rolled_back + self.read_already
+        if self._not_committed is None or file == last:
+            self._not_committed = committed_in(self.series).left_out
+        ranges = self._not_committed + self.read_already
         return sorted((start, end) for name, start, end in ranges if name == file)
 
 

@@ -1,6 +1,6 @@
 """From the bytes of a log to record batches: what the events mean that the kernels do not know.
 
-Format descriptions, statements, transaction payloads, and rows that a statement takes back.
+Format descriptions, statements, transaction payloads, and rows that a statement rolls back.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class LogDecoder(Walker):
         verify: bool = True,
         statements: Literal["error", "skip"] = "error",
         notice: Callable[[TableSchema], None] = lambda _schema: None,
-        find_undone: Callable[[str], Ranges] = lambda _file: (),
+        find_left_out: Callable[[str], Ranges] = lambda _file: (),
         unnamed: Unnamed | None = None,
     ) -> None:
         super().__init__(
@@ -133,7 +133,7 @@ class LogDecoder(Walker):
             unnamed=unnamed,
         )
         self._statements = statements
-        self._find_undone = find_undone
+        self._find_left_out = find_left_out
 
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Look at an event that the kernel does not know, and go on behind it."""
@@ -144,9 +144,9 @@ class LogDecoder(Walker):
         if is_rollback(event):
             if kind in _STATEMENTS and self._frame[k.FIXED_POSITION] >= 0:
                 raise event.error(
-                    "rows inside a compressed transaction are taken back", BoundaryError
+                    "rows inside a compressed transaction are rolled back", BoundaryError
                 )
-            if self._undone is None:
+            if self._left_out is None:
                 self._look_on()
             self._check_savepoint(event)
         if kind in _STATEMENTS:
@@ -188,13 +188,13 @@ class LogDecoder(Walker):
             self._rows_not_logged(event, sql)
 
     def _settle(self) -> None:
-        """Rows of the transaction under way may be taken back, as long as nobody has looked on.
+        """Rows of the transaction under way may be rolled back, as long as nobody has looked on.
 
         Those of a small one are left for the next time, when more of it is there.
         """
         frame = self._frame
         first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
-        if self._undone is not None or frame[k.FIXED_POSITION] >= 0:
+        if self._left_out is not None or frame[k.FIXED_POSITION] >= 0:
             return
         if frame[k.STATE] & 0xFF == State.OUTSIDE:
             return
@@ -214,32 +214,32 @@ class LogDecoder(Walker):
             self._forget(slice(int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])))
 
     def _look_on(self) -> None:
-        """Rows that are planned may be taken back further on: find out, and forget those."""
+        """Rows that are planned may be rolled back further on: find out, and forget those."""
         frame = self._frame
-        self._undone = self._find_undone(self.file)
+        self._left_out = self._find_left_out(self.file)
         payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
-        if frame[k.FIRST_ENTRY] < 0 and self._is_undone(offset if payload else offset - 1):
+        if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
             raise BoundaryError(
-                "a compressed transaction is taken back here, whose rows were delivered: read this "
+                "a compressed transaction is rolled back here, whose rows were delivered: read this "
                 "log by splits",
                 file=self.file,
                 offset=offset,
             )
         places = self._entries[: int(frame[k.ENTRY_COUNT]), k.E_POSITION]
-        for start, end in self._undone:
+        for start, end in self._left_out:
             self._forget(np.flatnonzero((start <= places) & (places < end)))
         if payload:
-            frame[k.MUTED] = self._is_undone(offset)
+            frame[k.MUTED] = self._is_left_out(offset)
 
     def _check_savepoint(self, event: Event) -> None:
-        """A statement that takes rows back has been found with what it takes back."""
+        """A statement that rolls rows back has been found with what it rolls back."""
         if isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None:
-            ends = [end for _, end in self._undone or ()]
+            ends = [end for _, end in self._left_out or ()]
             if event.offset not in ends:
                 raise event.error(NO_SAVEPOINT, BoundaryError)
 
-    def _is_undone(self, offset: int) -> bool:
-        return any(start <= offset < end for start, end in self._undone or ())
+    def _is_left_out(self, offset: int) -> bool:
+        return any(start <= offset < end for start, end in self._left_out or ())
 
     def _forget(self, which: slice | Array) -> None:
         """Let the rows of planned entries be none."""
@@ -297,7 +297,7 @@ class LogDecoder(Walker):
         frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
         frame[k.STATE] = k.IN_PAYLOAD
-        frame[k.MUTED] = self._is_undone(offset)
+        frame[k.MUTED] = self._is_left_out(offset)
         held, seen, large, wanted = Held(), 0, False, _SMALL_PAYLOAD
         damage: LogError | None = None
         while (piece := self._piece(pieces)) is not None:

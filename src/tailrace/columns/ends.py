@@ -1,8 +1,8 @@
 """Where the transactions of a stream end, and what becomes of their rows there.
 
-A log that is read as it grows cannot be looked ahead in for what is taken back. But a source sends
+A log that is read as it grows cannot be looked ahead in for what is rolled back. But a source sends
 a transaction when it has logged it to its end, so the end is waited for: what ROLLBACK or ROLLBACK
-TO took back inside it is known then. An XA transaction's rows wait for its XA COMMIT.
+TO rolled back inside it is known then. An XA transaction's rows wait for its XA COMMIT.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Step:
 class Ends:
     """Fed with the events of a stream, block by block, it finds the ends of transactions.
 
-    ``undone`` are the ranges of offsets in the file whose rows were taken back, as far as the steps
-    go that were given last. It stays one and the same list.
+    ``left_out`` are the ranges of offsets in the file whose rows were rolled back, as far as the
+    steps go that were given last. It stays one and the same list.
     """
 
     def __init__(self) -> None:
-        self.undone: list[tuple[int, int]] = []
+        self.left_out: list[tuple[int, int]] = []
         self.context = DecodeContext()
         self.file = ""
         self._parser = BoundaryParser()
@@ -82,7 +82,7 @@ class Ends:
         self._frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
         self._frame[f.STATE] = State.OUTSIDE
         self._rollbacks = Rollbacks()
-        self.undone.clear()
+        self.left_out.clear()
 
     @property
     def inside(self) -> bool:
@@ -104,7 +104,7 @@ class Ends:
         went_on = self.inside
         self._offset = offset
         began = int(frame[f.BEGAN]) if went_on else offset
-        self.undone[:] = [bounds for bounds in self.undone if bounds[1] > began]
+        self.left_out[:] = [bounds for bounds in self.left_out if bounds[1] > began]
         steps = self._steps = []
         while (reason := self._scan(frame.ctypes.data)) != f.DONE:
             self._stop(reason)
@@ -162,10 +162,10 @@ class Ends:
         return self.context.decode(raw, file=self.file, offset=offset, verify_checksum=False)
 
     def _note(self, event: QueryEvent) -> None:
-        """Take in a statement inside a transaction: it may take rows back."""
+        """Take in a statement inside a transaction: it may roll rows back."""
         ranges = self._rollbacks.ranges
         self._rollbacks.feed(event, {self.file: int(self._frame[f.BEGAN])})
-        self.undone += [(start, end) for _, start, end in ranges]
+        self.left_out += [(start, end) for _, start, end in ranges]
         ranges.clear()
 
     def _end(self, event: Event, end: int) -> None:

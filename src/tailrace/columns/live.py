@@ -37,7 +37,7 @@ class LiveDecoder:
     """Makes batches of the chunks of a feed, by a decoder of files.
 
     Rows are given when their transaction has ended, and those of an XA transaction when it was
-    committed, then all that holds of them: nothing is given that is taken back later. Until then
+    committed, then all that holds of them: nothing is given that is rolled back later. Until then
     the bytes of the transaction (of XA, its batches) are held, 64 MiB in memory, more in a
     temporary file. This costs no time: a source sends a transaction when all of it is logged.
     """
@@ -68,7 +68,7 @@ class LiveDecoder:
         description = np.zeros(len(begin.description) + PADDING, np.uint8)
         description[: len(begin.description)] = np.frombuffer(begin.description, np.uint8)
         self._ends.begin_file(begin.file, begin.description)
-        self._decoder.begin_file(begin.file, self._ends.undone)
+        self._decoder.begin_file(begin.file, self._ends.left_out)
         for _ in self._decoder.decode(description, len(begin.description), 4):
             pass
 

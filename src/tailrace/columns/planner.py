@@ -1,4 +1,4 @@
-"""Splits of a log that grows: planned again and again, each byte of it gone through once."""
+"""Splits of logs: of a series, of one that grows (each byte is gone through once), of a file."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.scan import Scan
-from tailrace.columns.splits import undone_in
-from tailrace.errors import BoundaryError, PipelineError
+from tailrace.columns.blocks import Blocks
+from tailrace.columns.scan import FLAGS_AT, Scan, is_in_use
+from tailrace.columns.split import Split, overlapping
+from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
+from tailrace.errors import LogError, PipelineError
+from tailrace.events.header import EventHeader
 from tailrace.log import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
-from tailrace.transactions.rollbacks import Rollbacks
+from tailrace.transactions.committed import Committed
+from tailrace.transactions.rollbacks import TO_THE_END, Rollbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from tailrace.columns.split import Split
-    from tailrace.events.base import Event
     from tailrace.storage import LogFile, LogSeries
 
 LARGEST_SPLIT: Final = 64 << 20
@@ -33,9 +35,8 @@ class SplitPlanner:
 
     They have about ``target_bytes``; by default as many as give each core one, within limits.
     ``catalogue`` is what is known of tables where the file of ``after`` begins, or the first file.
-    The splits of all calls of `plan`, one behind the other, are those of `plan_splits`, but for
-    where they are cut. With ``hold`` they end before an XA transaction that is prepared and not
-    decided, also in a payload, for its rows may still be taken back: `held` says where that is.
+    With ``hold`` they end before an XA transaction that is prepared and not
+    decided, also in a payload, for its rows may still be rolled back: `held` says where that is.
     For ``cascades`` see `Scan`.
     """
 
@@ -52,7 +53,7 @@ class SplitPlanner:
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
-        self._undone = _Undone(after)
+        self._rollbacks = Rollbacks(after)
         self._scans: deque[Scan] = deque()
         self._ends: dict[str, int] = {}
 
@@ -69,19 +70,19 @@ class SplitPlanner:
     @property
     def end(self) -> Position | None:
         """Where the splits end that were given."""
-        return self._undone.end
+        return self._rollbacks.delivered
 
     @property
     def held(self) -> Position | None:
         """Where the XA transaction begins that holds up what stands behind it."""
-        return self._undone.undecided if self._hold else None
+        return self._rollbacks.undecided if self._hold else None
 
     def plan(self, series: LogSeries, *, enough: int | None = None) -> list[Split]:
         """The splits of what is new and whole in the series.
 
         With ``enough`` no further file is gone through once there are splits of so many bytes.
-        Raises what `plan_splits` raises, and `PipelineError` where the file that was gone through
-        last is not in the series any more.
+        Raises `BoundaryError` where rows that were given were rolled back, `PipelineError` where
+        the file that was gone through last is not in the series any more.
         """
         splits: list[Split] = []
         left = self._left(series)
@@ -92,14 +93,14 @@ class SplitPlanner:
             scan = self._scans[-1]
             scan.log = log
             self._ends[log.name] = scan.scan()
-            if self._undone.unmatched:
+            if self._rollbacks.unmatched:
                 self._look_into_payloads(series)
             splits += self._taken()
             if enough is not None and sum(each.end - each.start for each in splits) >= enough:
                 break
-        found = [replace(split, undone=undone_in(self._undone, split)) for split in splits]
+        found = [replace(split, left_out=_left_out_in(self._rollbacks, split)) for split in splits]
         if found:
-            self._undone.given(Position(found[-1].file, found[-1].end))
+            self._rollbacks.deliver(Position(found[-1].file, found[-1].end))
         return found
 
     def _left(self, series: LogSeries) -> tuple[LogFile, ...]:
@@ -133,7 +134,7 @@ class SplitPlanner:
             source,
             log,
             self._catalogue,
-            self._undone,
+            self._rollbacks,
             target,
             start,
             holding=self._hold,
@@ -158,42 +159,59 @@ class SplitPlanner:
 
     def _look_into_payloads(self, series: LogSeries) -> None:
         """The scan does not look into payloads; where it might have to, the object path does."""
-        found = _Undone(self.end)
+        found = Committed(self.end)
         found.feed_all(Log(series, verify_checksums=False, expand_payloads=False))
-        self._undone.ranges = found.ranges
-        self._undone.unmatched = False
+        self._rollbacks.ranges = found.rollbacks.ranges
+        self._rollbacks.unmatched = False
 
 
-class _Undone(Rollbacks):
-    """What was taken back, behind ``end``: up to there splits were given."""
+def plan_splits(
+    series: LogSeries, *, target_bytes: int = LARGEST_SPLIT, catalogue: Catalogue | None = None
+) -> list[Split]:
+    """Cut a series into splits of about ``target_bytes`` each; a file has at least one.
 
-    def __init__(self, end: Position | None) -> None:
-        super().__init__()
-        self.end = end
+    A transaction of more bytes is cut inside, where the rows of a statement begin; what a payload
+    holds compressed is not. Only headers and statements are looked at. ``catalogue`` is what is
+    known of tables before the first file. What lies behind the last transaction that ended in a
+    file is left out: it is still being written, or was cut off.
+    """
+    return SplitPlanner(catalogue, hold=False, target_bytes=target_bytes).plan(series)
 
-    def feed(self, event: Event, parts: Mapping[str, int]) -> None:
-        """As for any; raises `BoundaryError` where rows are taken back that were given."""
-        known = len(self.ranges)
-        super().feed(event, parts)
-        here = Position(event.file or "", event.offset or 0)
-        for file, start, _ in self.ranges[known:]:
-            if self.end is not None and Position(file, start) < self.end <= here:
-                raise BoundaryError(
-                    f"an XA transaction was rolled back whose rows were read up to {self.end} "
-                    "before: copy its tables anew",
-                    file=file,
-                    offset=start,
-                )
 
-    @property
-    def undecided(self) -> Position | None:
-        """Where the first XA transaction begins that is prepared and not decided."""
-        places = [group for group, _ in self._prepared.values()]
-        if self.end is not None:
-            places = [place for place in places if not place < self.end]
-        return min(places, default=None)
+def _left_out_in(rollbacks: Rollbacks, split: Split) -> tuple[tuple[int, int], ...]:
+    """The ranges of a split that were rolled back."""
+    here = [(start, end) for file, start, end in rollbacks.ranges if file == split.file]
+    return overlapping(here, split.start, split.end)
 
-    def given(self, end: Position) -> None:
-        """Splits up to ``end`` were given: what was taken back before is of no use any more."""
-        self.end = end
-        self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
+
+def is_written(log: LogFile) -> bool:
+    """Whether a file's first event says that it is being written, or was when a server crashed."""
+    with Blocks(log) as blocks:
+        blocks.check_magic()
+        return is_in_use(blocks)
+
+
+def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
+    """The split that is all of a file. Where that is being written, up to its last whole event."""
+    if log.size <= len(MAGIC) + FLAGS_AT or not is_written(log):
+        return Split(source, log, 4, log.size, catalogue)
+    scan = Scan(source, log, catalogue.copy(), Rollbacks(), TO_THE_END, 4)
+    try:
+        scan.run()
+    except LogError:  # whoever reads the split meets it, too
+        return Split(source, log, 4, log.size, catalogue)
+    end = log.size if _is_damaged(log, scan.whole) else scan.whole
+    return Split(source, log, 4, end, catalogue)
+
+
+def _is_damaged(log: LogFile, offset: int) -> bool:
+    """Whether the event that is only begun there cannot be one that is being written: its header
+    says that it ends elsewhere.
+    """
+    if log.size - offset < HEADER_SIZE:
+        return False
+    with Blocks(log) as blocks:
+        header = EventHeader.parse(b"".join(blocks.read(offset, offset + HEADER_SIZE)))
+        flags = b"".join(blocks.read(len(MAGIC) + FLAGS_AT, len(MAGIC) + FLAGS_AT + 1))
+    relay = bool(flags[0] & EventFlag.RELAY_LOG)
+    return not relay and header.log_pos not in {0, (offset + header.length) & 0xFFFFFFFF}

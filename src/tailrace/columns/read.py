@@ -14,7 +14,7 @@ from tailrace.columns.blocks import BLOCK, Blocks
 from tailrace.columns.decoder import LogDecoder
 from tailrace.columns.layout import PADDING
 from tailrace.columns.live import decode_feed, open_feed
-from tailrace.columns.splits import whole_file
+from tailrace.columns.planner import whole_file
 from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedEvent, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
@@ -73,7 +73,7 @@ def read_split(
         unnamed=unnamed,
     )
     decoder.no_cascades = no_cascades
-    decoder.begin_file(split.file, split.undone)
+    decoder.begin_file(split.file, split.left_out)
     yield from _decode(decoder, split)
 
 
@@ -254,9 +254,9 @@ def _of_files(
     defined: set[TableName] = set()
     for begin in begins:
         series, start = begin.series, begin.position
-        decoder = make(series.name, catalogue=begin.catalogue, find_undone=begin.undone)
+        decoder = make(series.name, catalogue=begin.catalogue, find_left_out=begin.left_out)
         for log in begin.files:
-            decoder.begin_file(log.name, begin.undone(log.name) if begin.read_already else None)
+            decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
             whole = whole_file(series.name, log, decoder.catalogue)
             if log.name == start.file:
                 whole = replace(whole, start=start.offset)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ROOM: Final = 1 << 12
-_FLAGS: Final = 17
+FLAGS_AT: Final = 17
 """Offset of the flags' low byte in an event's header."""
 
 
@@ -431,7 +431,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
 
 def is_in_use(blocks: Blocks) -> bool:
     """Whether a log's first event says that it is being written."""
-    at = len(MAGIC) + _FLAGS
+    at = len(MAGIC) + FLAGS_AT
     try:
         return bool(b"".join(blocks.read(at, at + 1))[0] & EventFlag.IN_USE)
     except TruncatedEvent:

@@ -41,8 +41,8 @@ class Split:
     end: int
     catalogue: Catalogue
     changes: tuple[TableChange, ...] = ()
-    undone: tuple[tuple[int, int], ...] = ()
-    """Ranges of offsets whose rows were taken back (see `tailrace.transactions.rollbacks`)."""
+    left_out: tuple[tuple[int, int], ...] = ()
+    """Ranges of offsets whose rows do not count (see `tailrace.transactions.committed`)."""
     inside: Inside | None = None
     """The transaction that the split before has the begin of; None where one begins here."""
     whole: frozenset[tuple[str, str]] = frozenset()

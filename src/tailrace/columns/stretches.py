@@ -73,7 +73,7 @@ class _Planner(Walker):
     def begin(self, *, muted: bool = False) -> None:
         """What comes next stands outside of transactions. If ``muted``, no rows are planned."""
         frame = self._frame
-        self._undone = _EVERYTHING if muted else ()
+        self._left_out = _EVERYTHING if muted else ()
         frame[k.STATE] = State.OUTSIDE
         frame[k.HAS_GTIDS] = 1  # each transaction has an entry of its own then
         frame[k.FIXED_POSITION] = frame[k.COMPRESSED_SIZE] = -1
@@ -176,7 +176,7 @@ class _Planner(Walker):
         raise _Full
 
     def _settle(self) -> None:
-        """No rows are planned that may be taken back: their transactions are not."""
+        """No rows are planned that may be rolled back: their transactions are not."""
 
     def _look_on(self) -> None:
         """As above."""

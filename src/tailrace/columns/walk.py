@@ -110,7 +110,7 @@ class Walker(ABC):
         self._plan_of = plan
         self._verify = verify
         self._notice = notice
-        self._undone: Ranges | None = None
+        self._left_out: Ranges | None = None
         self._pool = Pool()
         self._known = KnownTableMaps()
         self._tables: list[TableDecoder | UnnamedTable | LogError | None] = []
@@ -151,14 +151,14 @@ class Walker(ABC):
         self.file = ""
         self._file_number = 0
 
-    def begin_file(self, name: str, undone: Ranges | None = None) -> None:
+    def begin_file(self, name: str, left_out: Ranges | None = None) -> None:
         """The next bytes are from the start of this file.
 
-        ``undone`` are the ranges of offsets in it whose rows were taken back; where None, they are
-        asked for when a statement is met that may take rows back.
+        ``left_out`` are the ranges of offsets in it whose rows do not count; where None, they are
+        asked for when a statement is met that may roll rows back.
         """
         self.file = name
-        self._undone = undone
+        self._left_out = left_out
         self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
@@ -211,7 +211,7 @@ class Walker(ABC):
         elif ends is not None and frame[k.STATE] & 0xFF != State.OUTSIDE:
             if ends == "series":
                 self._discard()
-            elif self._undone is None:
+            elif self._left_out is None:
                 self._look_on()
         self.consumed = int(frame[k.CURSOR]) - start
         self._walked += self.consumed
@@ -277,7 +277,7 @@ class Walker(ABC):
                     self._decompress_rows()
                 continue
             elif reason == k.AT_PARTIAL:
-                if self._undone is None:  # its rows are delivered at once, so find out before
+                if self._left_out is None:  # its rows are delivered at once, so find out before
                     self._look_on()
                     continue
                 yield from self._flush()
@@ -301,7 +301,7 @@ class Walker(ABC):
 
     @abstractmethod
     def _look_on(self) -> None:
-        """Find out which rows of this file were taken back, and forget those that are planned."""
+        """Find out which rows of this file were rolled back, and forget those that are planned."""
 
     @abstractmethod
     def _partial(self) -> Iterator[pa.RecordBatch]:
@@ -516,12 +516,12 @@ class Walker(ABC):
             return error
 
     def _mute(self, limit: int) -> None:
-        """Let the kernel go as far as the next bound of what was taken back, and tell it which."""
+        """Let the kernel go as far as the next bound of what was rolled back, and tell it which."""
         frame = self._frame
         offset = int(frame[k.CURSOR] + frame[k.BASE])
         frame[k.MUTED] = 0
         frame[k.LIMIT] = limit
-        for start, end in self._undone or ():
+        for start, end in self._left_out or ():
             if start <= offset < end:
                 frame[k.MUTED] = 1
                 frame[k.LIMIT] = min(limit, end - int(frame[k.BASE]))

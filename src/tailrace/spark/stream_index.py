@@ -51,7 +51,7 @@ class FileIndex:
     ``begins`` holds the offsets where transactions begin, int64; ``kinds`` and ``gtids`` the type
     of each one's first event and the bytes of its GTID; ``inner`` offsets where large ones may be
     cut inside, int64. ``tables`` has what is known of tables from an offset on, at the file's begin
-    and behind each statement that changes any; ``undone`` ranges of offsets whose rows were taken
+    and behind each statement that changes any; ``left_out`` ranges of offsets whose rows were taken
     back.
     """
 
@@ -61,7 +61,7 @@ class FileIndex:
     gtids: Array = field(default_factory=lambda: np.empty((0, _GTID), np.uint8))
     tagged: dict[int, Gtid] = field(default_factory=dict)
     tables: list[tuple[int, Catalogue]] = field(default_factory=list)
-    undone: list[tuple[int, int]] = field(default_factory=list)
+    left_out: list[tuple[int, int]] = field(default_factory=list)
     end: int = BEGIN
     inner: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -113,8 +113,8 @@ class FileIndex:
                 if one != start and inside is None:
                     inside = inside_of(self.log, self._begin_before(one, start))
                 known = self.tables[bisect_right(offsets, one) - 1][1]
-                undone = overlapping(self.undone, one, other)
-                yield Split(source, self.log, one, other, known, undone=undone, inside=inside)
+                left_out = overlapping(self.left_out, one, other)
+                yield Split(source, self.log, one, other, known, left_out=left_out, inside=inside)
             start = behind
 
     def _begin_before(self, offset: int, first: int) -> int:
@@ -205,7 +205,7 @@ class IndexPlanner(SplitPlanner):
             index = self.files[split.file]
             index.end = split.end
             index.log = split.log
-            index.undone += [each for each in split.undone if each not in index.undone]
+            index.left_out += [each for each in split.left_out if each not in index.left_out]
         for index in self.files.values():
             index.settle()
 
@@ -225,7 +225,7 @@ class IndexPlanner(SplitPlanner):
             source,
             log,
             self._catalogue,
-            self._undone,
+            self._rollbacks,
             target,
             BEGIN,
             holding=self._hold,

@@ -51,7 +51,7 @@ class SavedIndices:
             "layout": _LAYOUT,
             "mark": mark_of(index.log, index.end),
             "end": index.end,
-            "undone": index.undone,
+            "undone": index.left_out,
             "tagged": {str(at): str(gtid) for at, gtid in index.tagged.items()},
             "tables": [(at, to_json(known)) for at, known in index.tables],
         }

@@ -1,4 +1,4 @@
-"""Which rows of a log were taken back by a statement that stands behind them.
+"""Which rows of a log were rolled back by a statement after them.
 
 A log holds what was committed, with three exceptions: a group that ends in ROLLBACK (it had to be
 logged for what it did to tables without transactions), ROLLBACK TO a savepoint inside a group, and
@@ -7,7 +7,7 @@ an XA transaction that was prepared and later rolled back. A reader of rows leav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError
@@ -64,36 +64,58 @@ class TransactionParts:
 
 
 class Rollbacks:
-    """Fed with a series' statements and XA_PREPARE events in order, it finds what was undone.
+    """Fed with a series' statements and XA_PREPARE events in order, it finds what was rolled back.
 
     ``ranges`` are those of rows events that were rolled back; of a compressed transaction, of the
     payload event. Where an XA transaction is rolled back that was not seen to be prepared,
     ``unmatched`` is set: it was prepared in another log, or in a payload that was not fed.
+    Rows before ``delivered`` were given to whoever asked: that they are rolled back is an error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, delivered: Position | None = None) -> None:
+        self.delivered = delivered
         self.ranges: list[Range] = []
         self.unmatched = False
         self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
         self._savepoints: dict[str, Position] = {}
         self._group: Position | None = None
 
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> Self:
-        """What the events of a series say, its payloads as one event each."""
-        found = cls()
-        found.feed_all(events)
-        return found
-
-    def feed_all(self, events: Iterable[Event]) -> None:
-        """Take in the events of a series from its first on."""
-        group = TransactionParts()
-        for event in events:
-            group.feed(event)
-            self.feed(event, group.parts)
-
     def feed(self, event: Event, parts: Mapping[str, int]) -> None:
-        """Take in an event of the transaction that has these parts by now (`TransactionParts`)."""
+        """Take in an event of the transaction that has these parts by now (`TransactionParts`).
+
+        Raises BoundaryError where rows are rolled back that were delivered.
+        """
+        known = len(self.ranges)
+        self._feed(event, parts)
+        if self.delivered is not None and len(self.ranges) > known:
+            self._check(self.ranges[known:], Position(event.file or "", event.offset or 0))
+
+    def _check(self, ranges: list[Range], here: Position) -> None:
+        for file, start, _ in ranges:
+            if self.delivered is not None and Position(file, start) < self.delivered <= here:
+                raise BoundaryError(
+                    "an XA transaction was rolled back whose rows were read up to "
+                    f"{self.delivered} before: copy its tables anew",
+                    file=file,
+                    offset=start,
+                )
+
+    @property
+    def undecided(self) -> Position | None:
+        """Where the first XA transaction begins that is prepared and not decided, and whose rows
+        were not delivered.
+        """
+        places = [begin for begin, _ in self._prepared.values()]
+        if self.delivered is not None:
+            places = [place for place in places if not place < self.delivered]
+        return min(places, default=None)
+
+    def deliver(self, end: Position) -> None:
+        """All up to ``end`` is delivered: what was rolled back before is of no use any more."""
+        self.delivered = end
+        self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
+
+    def _feed(self, event: Event, parts: Mapping[str, int]) -> None:
         here = Position(event.file or "", event.offset or 0)
         group = Position(*next(iter(parts.items())))
         if group != self._group:
@@ -112,7 +134,7 @@ class Rollbacks:
 
     def prepared(self, name: XaName, parts: Mapping[str, int], end: Position) -> None:
         """An XA transaction of these parts was prepared; its rows end before ``end``."""
-        self._prepared[name] = Position(*next(iter(parts.items()))), _ranges(parts, end)
+        self._prepared[name] = Position(*next(iter(parts.items()))), ranges_of(parts, end)
 
     def _statement(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
         sql = event.sql
@@ -124,9 +146,9 @@ class Rollbacks:
                 raise event.error(NO_SAVEPOINT, BoundaryError)
             files = list(parts)
             later = {file: parts[file] for file in files[files.index(start.file) :]}
-            self.ranges += _ranges({**later, start.file: start.offset}, here)
+            self.ranges += ranges_of({**later, start.file: start.offset}, here)
         elif rolls_back(event.sql_bytes):
-            self.ranges += _ranges(parts, here)
+            self.ranges += ranges_of(parts, here)
         elif (said := xa_statement(sql)) is not None and said[0] != "START":
             prepared = self._prepared.pop(said[1], None)
             if said[0] == "ROLLBACK":
@@ -136,10 +158,10 @@ class Rollbacks:
                 self.ranges += prepared[1]
 
 
-def _ranges(parts: Mapping[str, int], end: Position) -> list[Range]:
-    """The parts of a transaction up to ``end``, which is in the last of their files."""
+def ranges_of(parts: Mapping[str, int], end: Position | None = None) -> list[Range]:
+    """The parts of a transaction, in the file of ``end`` up to there."""
     return [
-        (file, start, end.offset if file == end.file else TO_THE_END)
+        (file, start, TO_THE_END if end is None or file != end.file else end.offset)
         for file, start in parts.items()
     ]
 
@@ -164,7 +186,7 @@ def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaNa
 
 
 def is_rollback(event: Event) -> bool:
-    """Whether rows before this event may be taken back, so that one has to look on."""
+    """Whether rows before this event may be rolled back, which only what follows tells."""
     if isinstance(event, XaPrepareEvent):
         return not event.one_phase
     if not isinstance(event, QueryEvent):

@@ -291,6 +291,6 @@ def test_an_index_of_layout_2(tmp_path):
             (at, without_whole(known)) for at, known in made.tables
         ]
         assert found.begins.tolist() == made.begins.tolist()
-        assert (found.end, found.undone, found.tagged) == (made.end, made.undone, made.tagged)
+        assert (found.end, found.left_out, found.tagged) == (made.end, made.left_out, made.tagged)
         (tmp_path / f"{log.name}.npz").unlink()
         kept.save(made)  # as this release keeps it, the second time
