@@ -220,8 +220,8 @@ class LogDecoder(Walker):
         payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
         if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
             raise BoundaryError(
-                "a compressed transaction is rolled back here, whose rows were delivered: read this "
-                "log by splits",
+                "a compressed transaction is rolled back here, whose rows were delivered: read "
+                "this log by splits",
                 file=self.file,
                 offset=offset,
             )
