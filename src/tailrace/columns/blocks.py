@@ -43,20 +43,28 @@ def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: in
         raise ChecksumMismatch("its bytes do not have the checksum at their end")
 
 
-class Held:
-    """Bytes that come in pieces, in memory that kernels may read: ``size`` of them."""
+class GrowingMemory:
+    """Bytes that come in pieces, in memory that kernels may read: ``size`` of them, and `PADDING`
+    bytes behind.
+    """
 
     def __init__(self) -> None:
         self.memory: Array = np.empty(PADDING, np.uint8)
         self.size = 0
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | Array) -> None:
         """Take in more. Raises MemoryError."""
         end = self.size + len(piece)
         if end + PADDING > len(self.memory):
             self.reserve(max(end, min(2 * end, end + BLOCK)))
         self.memory[self.size : end] = np.frombuffer(piece, np.uint8)
         self.size = end
+
+    def read(self, read_into: Callable[[memoryview], int], end: int) -> None:
+        """Read until there are ``end`` bytes. Raises MemoryError."""
+        self.reserve(end)
+        while self.size < end:
+            self.size += read_into(self.memory.data[self.size : end])
 
     def reserve(self, size: int) -> None:
         """Make room for so many bytes. Raises MemoryError."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from tailrace.columns import layout as k
-from tailrace.columns.blocks import Held, check_large
+from tailrace.columns.blocks import GrowingMemory, check_large
 from tailrace.columns.objects import batch_of_rows
 from tailrace.columns.walk import Array, Ranges, UnnamedTable, Walker
 from tailrace.constants import (
@@ -298,7 +298,7 @@ class LogDecoder(Walker):
         frame[k.CHECKSUM_BYTES] = 0
         frame[k.STATE] = k.IN_PAYLOAD
         frame[k.MUTED] = self._is_left_out(offset)
-        held, seen, large, wanted = Held(), 0, False, _SMALL_PAYLOAD
+        held, seen, large, wanted = GrowingMemory(), 0, False, _SMALL_PAYLOAD
         damage: LogError | None = None
         while (piece := self._piece(pieces)) is not None:
             if isinstance(piece, LogError):

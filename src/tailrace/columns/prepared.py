@@ -2,65 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
-from tailrace.storage.streams.temporary import TemporaryOutput
+from tailrace.storage.spill import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from tailrace.transactions.statements import XaName
 
 _MOST_HELD: Final = 64 << 20
 """Bytes of batches that are held in memory, of all transactions together."""
-
-
-class _Rows:
-    """The batches of one transaction: first those in memory, behind them those in a file."""
-
-    def __init__(self) -> None:
-        self.batches: list[pa.RecordBatch] = []
-        self.bytes = 0
-        self._file: TemporaryOutput | None = None
-        self._sizes: list[int] = []
-
-    def add(self, batch: pa.RecordBatch, room: int) -> int:
-        """Take in a batch; how many bytes of memory it holds on to."""
-        if self._file is None and batch.nbytes <= room:
-            self.batches.append(batch)
-            self.bytes += batch.nbytes
-            return int(batch.nbytes)
-        if self._file is None:
-            self._file = TemporaryOutput("the temporary file of a prepared XA transaction")
-        data: Any = pa.BufferOutputStream()
-        with pa.ipc.new_stream(data, batch.schema) as writer:
-            writer.write_batch(batch)
-        view = memoryview(data.getvalue())
-        self._file.write(view)
-        self._sizes.append(len(view))
-        return 0
-
-    def give(self) -> Iterator[pa.RecordBatch]:
-        """The batches, in order."""
-        yield from self.batches
-        if self._file is None:
-            return
-        self._file.flush()
-        source = self._file.input()
-        for size in self._sizes:
-            data = bytearray(size)
-            view = memoryview(data)
-            while view:
-                view = view[source.readinto(view) :]
-            with pa.ipc.open_stream(data) as reader:
-                yield reader.read_next_batch()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._file is not None:
-            self._file.close()
 
 
 class Prepared:
@@ -70,29 +24,27 @@ class Prepared:
     """
 
     def __init__(self, most: int = _MOST_HELD) -> None:
-        self._room = most
-        self._held: dict[XaName, _Rows] = {}
+        self._most = most
+        self._held: dict[XaName, Spill[pa.RecordBatch]] = {}
 
     def hold(self, name: XaName, batches: Iterable[pa.RecordBatch]) -> None:
         """Keep a transaction's batches; one of the same name that was there is over."""
         self.drop(name)
-        rows = self._held[name] = _Rows()
+        room = self._most - sum(each.in_memory for each in self._held.values())
+        held = self._held[name] = Spill(room)
         for batch in batches:
-            self._room -= rows.add(batch, self._room)
+            held.append(batch, batch.nbytes)
 
     def take(self, name: XaName) -> Iterator[pa.RecordBatch]:
         """Give the batches of a transaction, in order, and let go of it."""
-        rows = self._held.get(name)
-        if rows is not None:
-            yield from rows.give()
+        if name in self._held:
+            yield from self._held[name]
             self.drop(name)
 
     def drop(self, name: XaName) -> None:
         """Let go of a transaction, if it is there."""
-        rows = self._held.pop(name, None)
-        if rows is not None:
-            self._room += rows.bytes
-            rows.close()
+        if (held := self._held.pop(name, None)) is not None:
+            held.clear()
 
     def __contains__(self, name: XaName) -> bool:
         return name in self._held

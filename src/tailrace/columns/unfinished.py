@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tailrace.columns.layout import PADDING
+from tailrace.columns.blocks import GrowingMemory
 from tailrace.constants import HEADER_SIZE
 from tailrace.storage.streams.temporary import TemporaryOutput
 
@@ -18,7 +18,6 @@ Array = np.ndarray[Any, Any]
 MOST_HELD: Final = 64 << 20
 """Bytes of a transaction that are held in memory, at most."""
 _BLOCK: Final = 8 << 20
-_FIRST: Final = 1 << 20
 
 
 class Unfinished:
@@ -30,29 +29,25 @@ class Unfinished:
 
     def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
-        self._memory: Array = np.empty(_FIRST + PADDING, np.uint8)
-        self._held = 0
+        self._memory = GrowingMemory()
         self._file: TemporaryOutput | None = None
         self._filed = 0
 
     def __len__(self) -> int:
-        return self._filed + self._held
+        return self._filed + self._memory.size
 
     def append(self, data: Array) -> None:
         """Take in more."""
-        if self._held + len(data) > self._most and self._held:
-            self._spill(self._memory[: self._held])
-            self._held = 0
+        if self._memory.size and self._memory.size + len(data) > self._most:
+            self._spill_memory()
         if len(data) > self._most:
             self._spill(data)
-            return
-        wanted = self._held + len(data) + PADDING
-        if wanted > len(self._memory):
-            larger = np.empty(min(2 * wanted, self._most + PADDING), np.uint8)
-            larger[: self._held] = self._memory[: self._held]
-            self._memory = larger
-        self._memory[self._held : self._held + len(data)] = data
-        self._held += len(data)
+        else:
+            self._memory.add(data)
+
+    def _spill_memory(self) -> None:
+        self._spill(self._memory.memory[: self._memory.size])
+        self._memory.size = 0
 
     def _spill(self, data: Array) -> None:
         if self._file is None:
@@ -63,39 +58,30 @@ class Unfinished:
     def blocks(self) -> Iterator[Array]:
         """What was taken in, in order and whole events each; `PADDING` bytes may be read behind."""
         if self._file is not None:
-            if self._held:
-                self._spill(self._memory[: self._held])
-                self._held = 0
+            self._spill_memory()
             yield from self._from_file(self._file)
-        elif self._held:
-            yield self._memory[: self._held]
+        elif self._memory.size:
+            yield self._memory.memory[: self._memory.size]
 
     def _from_file(self, file: TemporaryOutput) -> Iterator[Array]:
         file.flush()
         source = file.input()
-        size, held, left = _BLOCK, 0, self._filed
-        memory = np.empty(size + PADDING, np.uint8)
+        block, size, left = GrowingMemory(), _BLOCK, self._filed
         while left:
-            while held < size and left:
-                count = source.readinto(memory.data[held : min(size, held + left)])
-                held += count
-                left -= count
-            end, wanted = _whole(memory, held)
+            count = min(size - block.size, left)
+            block.read(source.readinto, block.size + count)
+            left -= count
+            end, wanted = _whole(block.memory, block.size)
             if end:
-                yield memory[:end]
-                memory[: held - end] = memory[end:held].copy()
-                held -= end
-            if wanted > size:
-                size = wanted
-                larger = np.empty(size + PADDING, np.uint8)
-                larger[:held] = memory[:held]
-                memory = larger
+                yield block.memory[:end]
+                block.drop(end)
+            size = max(size, wanted)
 
     def clear(self) -> None:
         """Let go of it all."""
-        self._held = self._filed = 0
-        if len(self._memory) > _BLOCK:
-            self._memory = np.empty(_FIRST + PADDING, np.uint8)
+        self._filed = self._memory.size = 0
+        if len(self._memory.memory) > _BLOCK:
+            self._memory = GrowingMemory()
         file, self._file = self._file, None
         if file is not None:
             file.close()

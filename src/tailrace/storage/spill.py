@@ -27,7 +27,7 @@ class _Block(NamedTuple):
     length: int
 
 
-class Held(Generic[T]):
+class Spill(Generic[T]):
     """Objects in their order, cut back to a number of them, and given again from the first on.
 
     The ``size`` that each is appended with is added up: past ``limit`` bytes what is held goes to a
@@ -60,6 +60,11 @@ class Held(Generic[T]):
 
     def __len__(self) -> int:
         return self._count + len(self._items)
+
+    @property
+    def in_memory(self) -> int:
+        """Bytes of those that are held in memory, as they were appended."""
+        return self._size
 
     @property
     def in_file(self) -> int:

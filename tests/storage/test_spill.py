@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tailrace.errors import StorageError
-from tailrace.storage.held import Held
+from tailrace.storage.spill import Spill
 
 
 class Shared:
@@ -18,7 +18,7 @@ class Shared:
 
 
 def test_small_ones_stay_in_memory():
-    held = Held(100)
+    held = Spill(100)
     for number in range(10):
         held.append(number, 10)
     assert held.in_file == 0
@@ -31,7 +31,7 @@ def test_small_ones_stay_in_memory():
 
 def test_what_is_shared_comes_back_as_the_same():
     shared = [Shared(), Shared()]
-    held = Held(0, shared=(Shared,))
+    held = Spill(0, shared=(Shared,))
     for number in range(6):
         held.append((number, shared[number % 2]), 1 << 20)
     assert held.in_file
@@ -43,7 +43,7 @@ def test_as_a_list_does(limit):
     """Appended and cut back at random, small and large ones, it is a list."""
     rng = random.Random(6)
     for _ in range(20):
-        held, model = Held(limit), []
+        held, model = Spill(limit), []
         for _ in range(rng.randrange(60)):
             if rng.random() < 0.2:
                 count = rng.randrange(len(model) + 1)
@@ -60,6 +60,6 @@ def test_as_a_list_does(limit):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    held = Held(0, folder=tmp_path / "none")
+    held = Spill(0, folder=tmp_path / "none")
     with pytest.raises(StorageError, match="temporary file"):
         held.append(b"x", 1)
