@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
-    from tailrace.transports.taken import Taken
+    from tailrace.transports.read_gtids import ReadGtids
 
 _NOTED: Final = (UnknownIgnorableEvent, StartEncryptionEvent)
 
@@ -100,7 +100,7 @@ class Log(Closing):
 
     def _reset(self) -> None:
         self._position = self._place
-        self._taken: Taken | None = None
+        self._taken: ReadGtids | None = None
         self.ignored = 0
         self.torn_tail: Position | None = None
         self.incomplete = False

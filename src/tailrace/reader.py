@@ -67,7 +67,7 @@ _LOOKS_EVERY: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TransactionHead:
     """A transaction, as far as its first event tells.
 
     ``gtid`` is its text, None where it has none. ``time`` is when it was committed, in
@@ -94,7 +94,7 @@ class Step(NamedTuple):
 
     event: Event
     boundary: Boundary
-    group: Group | None
+    group: TransactionHead | None
     kind: TransactionKind | None = None
     schema: TableSchema | None = None
     first: int = 0
@@ -239,7 +239,7 @@ class Reader:
         ended = False
         wanted = True
         first_event: Event | None = None
-        group: Group | None = None
+        group: TransactionHead | None = None
         inner = 0
         parser = self._parser = BoundaryParser()
         feed = parser.feed
@@ -384,7 +384,7 @@ class Reader:
                 raise UsageError(f"{bound} is past the end of {self.name}: it ends in {self._last}")
 
 
-def _met(bound: object, group: Group, first: Event) -> bool:
+def _met(bound: object, group: TransactionHead, first: Event) -> bool:
     """Whether a transaction begins at a place or time, or after it; no GTIDs are met so."""
     if isinstance(bound, Position):
         return group.start >= bound
@@ -405,13 +405,15 @@ def _base(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _group(event: Event, *, gtids: bool) -> Group:
+def _group(event: Event, *, gtids: bool) -> TransactionHead:
     gtid: str | None = None
     time: int | None = None
     if isinstance(event, (GtidEvent, MariadbGtidEvent)):
         gtid = None if event.gtid is None or not gtids else str(event.gtid)
         time = commit_time(event)
-    return Group(Position(event.file or "", event.offset or 0), gtid, time, event.timestamp)
+    return TransactionHead(
+        Position(event.file or "", event.offset or 0), gtid, time, event.timestamp
+    )
 
 
 def defines(event: QueryEvent) -> bool:

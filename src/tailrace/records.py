@@ -12,7 +12,7 @@ from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log import Log
 from tailrace.position import file_number
-from tailrace.reader import Group, Step, is_over
+from tailrace.reader import Step, TransactionHead, is_over
 from tailrace.rows.as_json import Origin, change_record
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
@@ -64,7 +64,7 @@ class Change:
 
     event: RowsEvent
     schema: TableSchema
-    group: Group
+    group: TransactionHead
     first: int
     escapes: Escapes
 
@@ -101,7 +101,7 @@ class Logged:
     """
 
     event: QueryEvent
-    group: Group | None
+    group: TransactionHead | None
     before: tuple[Event, ...] = ()
 
 
@@ -155,11 +155,11 @@ class Changes:
         self._prepared: dict[XaName, Spill[Change | Logged]] = {}
         self._prepares: Spill[Change | Logged] | None = None
         self._given: set[XaName] = set()
-        self._group: Group | None = None
+        self._group: TransactionHead | None = None
 
     def _hold(self) -> Spill[Change | Logged]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
-        return Spill(limit, shared=(TableSchema, Group, FormatDescription))
+        return Spill(limit, shared=(TableSchema, TransactionHead, FormatDescription))
 
     @property
     def prepared(self) -> int:
@@ -350,7 +350,7 @@ class Changes:
         self._held.clear()
         self._size = 0
 
-    def _statement(self, event: QueryEvent, group: Group | None) -> Logged | None:
+    def _statement(self, event: QueryEvent, group: TransactionHead | None) -> Logged | None:
         """Take in a statement; gives it where statements are to be kept."""
         raw = event.sql_bytes
         if raw in BEGIN_AND_COMMIT:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.position import Position
-    from tailrace.reader import Group, Reader
+    from tailrace.reader import Reader, TransactionHead
     from tailrace.records import Change
 
 
@@ -80,7 +80,7 @@ class Statistics:
     _largest: list[tuple[int, int, TransactionCounts]] = field(default_factory=list)
     _order: Any = field(default_factory=count)
     _current: TransactionCounts | None = None
-    _group: Group | None = None
+    _group: TransactionHead | None = None
 
     def read(
         self, reader: Reader, parts: Iterable[Step | Callable[[Statistics], None]] | None = None

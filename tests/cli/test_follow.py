@@ -16,7 +16,7 @@ from io import StringIO
 import pymysql
 import pytest
 
-from tailrace.cli.follow import Lines
+from tailrace.cli.follow import LineOutput
 from tailrace.storage import LogFile
 from tests.cli.test_errors import assert_refused
 from tests.waiting import DEADLINE, wait_for
@@ -366,7 +366,7 @@ def test_lines_in_pieces_are_flushed():
         def flush(self):
             told.append("flushed")
 
-    lines = Lines(Out())
+    lines = LineOutput(Out())
     lines.take([iter(["a", "b"])])
     lines.flush()
     assert told == ["a", "b", "\n", "flushed"]

@@ -16,7 +16,7 @@ from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tailrace.wire.compressed import Algorithm, Compression
+from tailrace.wire.compressed import Algorithm, ConnectionCompression
 from tests.live.feeding import DEADLINE, drain, files_of, fill, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
@@ -72,12 +72,12 @@ def status(source: Source) -> dict[str, str]:
 def test_the_server_says_so(server):
     for way in ways(server):
         said = status(source_of(server, compress=way))
-        assert said["Compression"] == "ON"
+        assert said["ConnectionCompression"] == "ON"
         algorithm, _, level = way.partition(":")
         assert said.get("Compression_algorithm", algorithm) == algorithm
         if algorithm == "zstd":
             assert said["Compression_level"] == (level or "3")
-    assert status(source_of(server))["Compression"] == "OFF"
+    assert status(source_of(server))["ConnectionCompression"] == "OFF"
 
 
 def test_answers_are_the_same(server, mode):
@@ -163,7 +163,7 @@ def test_what_a_server_was_told_not_to_offer(fresh_server):
     server = fresh_server("mysql-9.7", {"protocol_compression_algorithms": "zlib,uncompressed"})
     with pytest.raises(UsageError, match=r"offers zlib \(its protocol_compression_algorithms\)"):
         status(source_of(server, compress="zstd"))
-    assert status(source_of(server, compress="zlib"))["Compression"] == "ON"
+    assert status(source_of(server, compress="zlib"))["ConnectionCompression"] == "ON"
 
 
 def test_the_option():
@@ -172,9 +172,11 @@ def test_the_option():
 
     assert of("") is None
     assert of("compress=none") is None
-    assert of("compress=zlib") == Compression(Algorithm.ZLIB)
-    assert of("compress=ZSTD:7") == Compression(Algorithm.ZSTD, 7)
-    assert of("", compress=Compression(Algorithm.ZSTD)) == Compression(Algorithm.ZSTD)
+    assert of("compress=zlib") == ConnectionCompression(Algorithm.ZLIB)
+    assert of("compress=ZSTD:7") == ConnectionCompression(Algorithm.ZSTD, 7)
+    assert of("", compress=ConnectionCompression(Algorithm.ZSTD)) == ConnectionCompression(
+        Algorithm.ZSTD
+    )
     for text in ("gzip", "1", "true", "zstd:99", ""):
         with pytest.raises(UsageError, match="compress"):
             of(f"compress={text}")

@@ -12,7 +12,7 @@ from tailrace.errors import EventEncodeError, SchemaError
 from tailrace.events import TableMapEvent
 from tailrace.log import open as open_log
 from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import SqlMode
 from tests.rows.replay import cases
@@ -73,7 +73,7 @@ def test_the_default_character_set_is_the_servers(flavour, version, collation) -
 
 
 def test_a_session_says_how_to_read() -> None:
-    session = Session(Flavour.MYSQL, 8, SqlMode.ANSI_QUOTES)
+    session = StatementSession(Flavour.MYSQL, 8, SqlMode.ANSI_QUOTES)
     table = Table.parse('CREATE TABLE "t" ("v" CHAR(3))', database="d", session=session)
     assert table.schema.columns[0].metadata == 3
 

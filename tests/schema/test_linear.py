@@ -17,7 +17,7 @@ import pytest
 from tailrace.constants import Flavour
 from tailrace.schema import Catalogue, StatementKind, classify, given
 from tailrace.schema.ddl import Unclear, effects
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode, tokenize
 from tailrace.sql.script import delimiter
 from tailrace.transactions.statements import (
@@ -157,14 +157,14 @@ def test_statements_one_in_the_other_end():
     """5000 of them ended in a RecursionError."""
     text = "SET STATEMENT a=1 FOR " * 5000
     assert classify(f"{text}INSERT INTO t VALUES (1)") is StatementKind.DML
-    found = effects(f"{text}DROP TABLE t", "d", Session(Flavour.MARIADB))
+    found = effects(f"{text}DROP TABLE t", "d", StatementSession(Flavour.MARIADB))
     assert [type(effect).__name__ for effect in found] == ["DropTable"]
 
 
 def test_more_columns_than_a_table_may_have():
     columns = ", ".join(f"c{number} INT" for number in range(4097))
     for sql in (f"CREATE TABLE t ({columns})", f"ALTER TABLE t ADD COLUMN ({columns})"):
-        [found] = effects(sql, "d", Session())
+        [found] = effects(sql, "d", StatementSession())
         assert isinstance(found, Unclear)
         assert "4096" in found.reason
 

@@ -21,7 +21,7 @@ from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.transactions import Boundary, BoundaryParser
-from tailrace.transports.taken import Taken
+from tailrace.transports.read_gtids import ReadGtids
 from tests.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
@@ -75,7 +75,7 @@ def whole(folder):
 
 def transaction_ends(folder):
     """Where each transaction ends, and the GTIDs up to there, by the object path."""
-    taken, parser = Taken(None), BoundaryParser()
+    taken, parser = ReadGtids(None), BoundaryParser()
     for event in tailrace.open(folder):
         taken.feed(event)
         if parser.feed(event) is Boundary.END:

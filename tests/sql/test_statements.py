@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tailrace.events import QueryEvent
 from tailrace.position import Position
-from tailrace.reader import Group, Reader
+from tailrace.reader import Reader, TransactionHead
 from tailrace.records import Changes, Logged
 from tailrace.schema.given import split
 from tailrace.sql import Statement, commands, script, statements, undo
@@ -18,8 +18,8 @@ from tailrace.sql.text import comment, name, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
 
-PLACE = Group(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
-NEXT = Group(Position("binlog.000001", 400), None, None, 1_700_000_001)
+PLACE = TransactionHead(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
+NEXT = TransactionHead(Position("binlog.000001", 400), None, None, 1_700_000_001)
 
 
 def row(text, group=PLACE, settings=(("sql_mode", "''"),)):

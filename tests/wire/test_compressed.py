@@ -11,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
-from tailrace.wire.compressed import Algorithm, Compression, Decompressor, compressed
+from tailrace.wire.compressed import Algorithm, ConnectionCompression, Decompressor, compressed
 from tailrace.wire.packets import LARGEST, frame
 
-WAYS = [Compression(Algorithm.ZLIB), Compression(Algorithm.ZSTD), Compression(Algorithm.ZSTD, 22)]
+WAYS = [
+    ConnectionCompression(Algorithm.ZLIB),
+    ConnectionCompression(Algorithm.ZSTD),
+    ConnectionCompression(Algorithm.ZSTD, 22),
+]
 
 
 def packet(body: bytes, length: int, sequence: int = 0) -> bytes:
@@ -24,13 +28,13 @@ def packet(body: bytes, length: int, sequence: int = 0) -> bytes:
     )
 
 
-def pack(way: Compression, plain: bytes) -> bytes:
+def pack(way: ConnectionCompression, plain: bytes) -> bytes:
     if way.algorithm is Algorithm.ZLIB:
         return zlib.compress(plain)
     return zstandard.ZstdCompressor(level=way.level).compress(plain)
 
 
-def read(way: Compression, raw: bytes, step: int = 1 << 20) -> bytes:
+def read(way: ConnectionCompression, raw: bytes, step: int = 1 << 20) -> bytes:
     decompressor, out = Decompressor(way, "a server"), b""
     for at in range(0, len(raw), step):
         decompressor.feed(raw[at : at + step])
@@ -147,14 +151,14 @@ def test_noise_is_a_malformed_packet_or_plain(way, body, length):
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("zlib", Compression(Algorithm.ZLIB)),
-        ("ZSTD", Compression(Algorithm.ZSTD, 3)),
-        ("zstd:1", Compression(Algorithm.ZSTD, 1)),
-        ("zstd:22", Compression(Algorithm.ZSTD, 22)),
+        ("zlib", ConnectionCompression(Algorithm.ZLIB)),
+        ("ZSTD", ConnectionCompression(Algorithm.ZSTD, 3)),
+        ("zstd:1", ConnectionCompression(Algorithm.ZSTD, 1)),
+        ("zstd:22", ConnectionCompression(Algorithm.ZSTD, 22)),
     ],
 )
 def test_what_may_be_asked_for(text, wanted):
-    assert Compression.parse(text) == wanted
+    assert ConnectionCompression.parse(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -162,4 +166,4 @@ def test_what_may_be_asked_for(text, wanted):
 )
 def test_what_may_not(text):
     with pytest.raises(UsageError):
-        Compression.parse(text)
+        ConnectionCompression.parse(text)

@@ -21,7 +21,7 @@ _STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
 """The command's status where a signal ended it."""
 
 
-class Lines:
+class LineOutput:
     """Lines on their way out, in blocks; `flush` writes what is there."""
 
     def __init__(self, out: TextIO) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import Piece
+    from tailrace.columns.stretches import DecodedRows
     from tailrace.reader import Reader
     from tailrace.rows.schema import TableSchema
 
@@ -47,7 +47,7 @@ def json_lines(
     say_what_was_left(changes)
 
 
-def _lines(piece: Piece, file: str) -> list[Lines]:
+def _lines(piece: DecodedRows, file: str) -> list[Lines]:
     from tailrace.columns.record_json import record_lines  # noqa: PLC0415 - it needs pyarrow
 
     def made(schema: TableSchema, batch: pa.RecordBatch) -> Lines:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import Piece, Stretch
+    from tailrace.columns.stretches import DecodedRows, Stretch
     from tailrace.reader import Step
     from tailrace.transports import Transport
 
@@ -69,7 +69,7 @@ def parts(reader: Reader) -> Iterator[Step | Stretch]:
 
 
 def written(
-    stretch: Stretch, make: Callable[[Piece, str], list[Lines]]
+    stretch: Stretch, make: Callable[[DecodedRows, str], list[Lines]]
 ) -> Generator[memoryview, None, int]:
     """A stretch as lines in the log's order: ``make`` gives those of a piece, table by table.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
-from tailrace.cli.follow import Lines, until_stopped
+from tailrace.cli.follow import LineOutput, until_stopped
 from tailrace.cli.kernels import JSON, SQL, TEXT
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
@@ -280,9 +280,9 @@ def _sql(
     )
 
 
-def _lines(reader: Reader, out: TextIO) -> Lines:
+def _lines(reader: Reader, out: TextIO) -> LineOutput:
     """Where lines go: of a reader that follows, out at each transaction's end."""
-    lines = Lines(out)
+    lines = LineOutput(out)
     if reader.follow:
         reader.on_pause = lines.flush
     return lines

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.reader import Reader
     from tailrace.sql import Wants
-    from tailrace.sql.statement import Rows
+    from tailrace.sql.statement import RowStatements
 
 _ORDER = {"sql": "statements that give its data again", "undo": "statements that take it back"}
 
@@ -62,8 +62,8 @@ def show_sql(
 
 
 def _noted(
-    found: Iterable[Statement | Rows], renamed: Collection[str]
-) -> Iterator[Statement | Rows]:
+    found: Iterable[Statement | RowStatements], renamed: Collection[str]
+) -> Iterator[Statement | RowStatements]:
     """The statements; the log's own that name a renamed database in their text say so."""
     count = 0
     for statement in found:

@@ -27,7 +27,7 @@ from tailrace.events import (
 )
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.reader import Group, Step
+from tailrace.reader import Step, TransactionHead
 from tailrace.rows.row import RowSet
 from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
@@ -52,7 +52,7 @@ _ROWS_OF_OLD: Final = frozenset(
 )
 
 
-_SOME: Final = Group(Position("", 0), None, None, 0)
+_SOME: Final = TransactionHead(Position("", 0), None, None, 0)
 """A transaction of a stretch: what is shown last of it is not known one by one."""
 
 
@@ -74,8 +74,8 @@ class TextView:
         self._out = out
         self._hexdump = hexdump
         self._only_rows = only_rows
-        self._group: Group | None = None
-        self._shown: Group | None = None
+        self._group: TransactionHead | None = None
+        self._shown: TransactionHead | None = None
         self._file: str | None = None
 
     def show(self, reader: Reader) -> None:

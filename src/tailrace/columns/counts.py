@@ -13,7 +13,7 @@ from tailrace.columns.arrays import OPERATIONS
 from tailrace.constants import event_name
 
 if TYPE_CHECKING:
-    from tailrace.columns.stretches import Piece, Stretch
+    from tailrace.columns.stretches import DecodedRows, Stretch
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +101,7 @@ def _bounds(seconds: Array) -> tuple[int, int]:
     return (int(told.min()), int(told.max())) if len(told) else (0, 0)
 
 
-def _count_piece(piece: Piece, found: Counted, most: int) -> None:
+def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
     events = np.asfortranarray(piece.events())  # it is gone through by columns
     begun = piece.transactions.copy()
     found.transactions += len(begun) - 1
@@ -151,7 +151,9 @@ def _take_seconds(transaction: CountedTransaction, seconds: Array) -> None:
         transaction.last = max(transaction.last, last)
 
 
-def _count_rows(piece: Piece, offsets: Array, sizes: Array, starts: Array, found: Counted) -> Array:
+def _count_rows(
+    piece: DecodedRows, offsets: Array, sizes: Array, starts: Array, found: Counted
+) -> Array:
     """Count rows by table and operation; gives those of each transaction."""
     rows = np.zeros(len(starts), np.int64)
     for schema, batch in piece.batches():

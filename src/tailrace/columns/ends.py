@@ -34,7 +34,7 @@ _ROOM: Final = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DecodeStep:
     """The events up to the offset ``end`` are to be decoded, and then this is to be done.
 
     ``prepared``: they are an XA transaction's, whose rows wait. ``decided``: that XA transaction
@@ -60,7 +60,7 @@ class Ends:
         self._parser = BoundaryParser()
         self._rollbacks = Rollbacks()
         self._heads = PayloadHeads()
-        self._steps: list[Step] = []
+        self._steps: list[DecodeStep] = []
         self._offset = 0
         self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
         frame = self._frame = np.zeros(f.WORDS, np.int64)
@@ -89,7 +89,7 @@ class Ends:
         """Whether a transaction has begun and not ended."""
         return bool(self._frame[f.STATE] & 0xFF != State.OUTSIDE)
 
-    def feed(self, block: Array, offset: int) -> list[Step]:
+    def feed(self, block: Array, offset: int) -> list[DecodeStep]:
         """The steps that whole events, which stand at ``offset``, lead to, in order.
 
         What is behind the last step is a transaction that has not ended. Where one had not ended
@@ -114,9 +114,9 @@ class Ends:
         first = int(frame[f.FIRST_END])
         last = int(frame[f.BEGAN]) if self.inside else offset + len(block)
         if last > (steps[-1].end if steps else offset):
-            steps.append(Step(last))
+            steps.append(DecodeStep(last))
         if went_on and steps and steps[0].end > first >= 0:
-            steps.insert(0, Step(first))
+            steps.insert(0, DecodeStep(first))
         return steps
 
     def _drain(self) -> None:
@@ -177,11 +177,11 @@ class Ends:
         if how == "PREPARE":
             self._prepared(name, int(self._frame[f.BEGAN]), end)
         else:
-            self._steps.append(Step(end, decided=(name, how == "COMMIT")))
+            self._steps.append(DecodeStep(end, decided=(name, how == "COMMIT")))
 
     def _prepared(self, name: XaName, began: int, end: int) -> None:
         """What began there and ends here prepares an XA transaction."""
         steps = self._steps
         if (steps[-1].end if steps else self._offset) < began:
-            steps.append(Step(began))
-        steps.append(Step(end, prepared=name))
+            steps.append(DecodeStep(began))
+        steps.append(DecodeStep(end, prepared=name))

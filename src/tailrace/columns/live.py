@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tailrace.columns.ends import Ends, Step
+from tailrace.columns.ends import DecodeStep, Ends
 from tailrace.columns.layout import PADDING
 from tailrace.columns.prepared import Prepared
 from tailrace.columns.unfinished import Unfinished
@@ -111,7 +111,9 @@ class LiveDecoder:
             yield from self._decoder.decode(block[at:], size - at, offset + at, limit)
             at += self._decoder.consumed
 
-    def _decide(self, step: Step, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _decide(
+        self, step: DecodeStep, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Give batches on, or hold them; and what was held, if that is decided now."""
         if step.prepared is not None:
             self._prepared.hold(step.prepared, batches)

@@ -209,7 +209,7 @@ def changes(
     if schema is not None:
         known.given(load(schema))
     wants = TableFilter.of(tables, exclude).watched()
-    asked = Asked(columns, notice, follow=follow)
+    asked = AskedColumns(columns, notice, follow=follow)
     make = partial(
         LogDecoder,
         wants=wants,
@@ -282,7 +282,7 @@ def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = N
         warnings.warn(missing, NoSuchTable, stacklevel=4)  # behind the two generators
 
 
-class Asked:
+class AskedColumns:
     """The columns that are asked for, and whether the tables that come have them."""
 
     def __init__(

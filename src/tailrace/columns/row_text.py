@@ -20,7 +20,7 @@ from tailrace.constants import EventType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.columns.stretches import Piece
+    from tailrace.columns.stretches import DecodedRows
     from tailrace.rows.schema import TableSchema
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +73,7 @@ class TransactionText:
         self._statement = statement
         self._headed = False
 
-    def lines(self, piece: Piece) -> list[Lines]:
+    def lines(self, piece: DecodedRows) -> list[Lines]:
         """Those of a piece, each list in order. Raises LogError."""
         transactions = piece.transactions.copy()
         entries = piece.entries
@@ -106,7 +106,7 @@ class TransactionText:
         keys = np.maximum(transactions[shown, k.T_START] - start, 0) << 32
         return Lines.of(texts, keys, shown)
 
-    def _statements(self, piece: Piece, transactions: Array, shown: Array) -> list[Lines]:
+    def _statements(self, piece: DecodedRows, transactions: Array, shown: Array) -> list[Lines]:
         """The statements' lines, and which transactions have any."""
         events = piece.events()
         events = events[np.isin(events[:, 1], _STATEMENTS)]

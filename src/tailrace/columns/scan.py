@@ -36,7 +36,7 @@ from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position, file_number, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 from tailrace.transactions import State, Token, token_of
 from tailrace.transactions.rollbacks import TO_THE_END
 
@@ -56,7 +56,7 @@ FLAGS_AT: Final = 17
 
 
 @dataclass(slots=True)
-class Part:
+class SplitPart:
     """A part of a file in the making.
 
     ``joins``: it may go together with the one before. ``began`` is where the transaction began
@@ -130,7 +130,7 @@ class Scan:
         frame[f.PAYLOAD_CAPACITY] = _ROOM if holding else 0
         frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
         frame[f.LAST] = max(start, 4) if start < TO_THE_END else TO_THE_END
-        self.parts = [Part(max(start, 4), catalogue.copy())]
+        self.parts = [SplitPart(max(start, 4), catalogue.copy())]
         self._at = 4
         self._holding = holding
         self._heads = PayloadHeads()
@@ -232,16 +232,16 @@ class Scan:
                 for change in part.changes
                 if change.offset >= end
             ]
-            left.insert(0, Part(end, known.copy(), changes))
+            left.insert(0, SplitPart(end, known.copy(), changes))
         left[0].joins = False
         self.parts = left
         if splits:
             self._frame[f.LAST] = max(self._frame[f.LAST], end)
         return splits
 
-    def _joined(self, parts: list[Part], end: int) -> list[Part]:
+    def _joined(self, parts: list[SplitPart], end: int) -> list[SplitPart]:
         """The parts before ``end``; those that join another with it, up to a split's size."""
-        found: list[Part] = []
+        found: list[SplitPart] = []
         wanted = [part for part in parts if part.start < end]
         ends = [*(part.start for part in wanted[1:]), end]
         for part, behind in zip(wanted, ends, strict=False):
@@ -290,9 +290,10 @@ class Scan:
 
     def _take_bounds(self, begins: Array, inner: Array) -> None:
         """Take in where transactions begin, and statements inside them with where these began."""
-        parts = [Part(begin, self._catalogue.copy()) for begin in begins.tolist()]
+        parts = [SplitPart(begin, self._catalogue.copy()) for begin in begins.tolist()]
         parts += [
-            Part(offset, self._catalogue.copy(), began=began) for offset, began in inner.tolist()
+            SplitPart(offset, self._catalogue.copy(), began=began)
+            for offset, began in inner.tolist()
         ]
         self.parts += sorted(parts, key=lambda part: part.start)
 
@@ -361,13 +362,13 @@ class Scan:
         """What was prepared may be decided later: let a part begin there."""
         number = bisect_left(self.parts, began, key=lambda part: part.start)
         if number and (number == len(self.parts) or self.parts[number].start > began):
-            self.parts.insert(number, Part(began, self._catalogue.copy(), joins=True))
+            self.parts.insert(number, SplitPart(began, self._catalogue.copy(), joins=True))
 
     def _define(self, event: QueryEvent) -> None:
         flavour = self._context.flavour
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
-        session, sql = Session.of_event(event, flavour)
+        session, sql = StatementSession.of_event(event, flavour)
         changes = (
             []
             if session is None
@@ -383,7 +384,7 @@ class Scan:
             self._begin_apart(began, before)
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
-            self.parts[0] = Part(self.parts[0].start, self._catalogue.copy())
+            self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
 
     def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
         """Let a part begin with the statement under way, which stands alone in its transaction."""
@@ -391,7 +392,7 @@ class Scan:
         if last.start == began:
             last.apart, last.joins = True, False
         elif last.start < began:
-            self.parts.append(Part(began, catalogue, apart=True))
+            self.parts.append(SplitPart(began, catalogue, apart=True))
 
 
 def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catalogue) -> bool:

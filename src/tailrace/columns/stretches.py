@@ -190,7 +190,7 @@ class _Full(Exception):
 
 
 @dataclass(slots=True)
-class Piece:
+class DecodedRows:
     """Rows that were decoded together: all of a stretch, or of a long transaction the next ones.
 
     ``data`` are the log's bytes from the offset ``start`` up to ``end``. It is good until the next
@@ -245,10 +245,10 @@ class Stretch:
     file: str
     start: int
     end: int
-    _pieces: Iterator[Piece]
+    _pieces: Iterator[DecodedRows]
     rejected: bool = False
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[DecodedRows]:
         return self._pieces
 
 
@@ -477,7 +477,7 @@ class StretchReader(Reader):
         if end <= offset:
             return None
         planner.cut(end)
-        piece = Piece(offset, end, blocks.data[at : at + end - offset], planner)
+        piece = DecodedRows(offset, end, blocks.data[at : at + end - offset], planner)
         return Stretch(now.log.name, offset, end, iter([piece]))
 
     def _bound(self, planner: _Planner, offset: int) -> int:
@@ -515,7 +515,9 @@ class StretchReader(Reader):
             return None
         return Stretch(now.log.name, offset, end, self._pieces(now, planner, offset, end))
 
-    def _pieces(self, now: _Open, planner: _Planner, offset: int, end: int) -> Iterator[Piece]:
+    def _pieces(
+        self, now: _Open, planner: _Planner, offset: int, end: int
+    ) -> Iterator[DecodedRows]:
         """The blocks of a stretch. Raises LogError where the kernels fail."""
         blocks = now.blocks
         planner.begin()
@@ -526,7 +528,7 @@ class StretchReader(Reader):
             if (entries[:, k.E_END] - entries[:, k.E_ROWS] > _LARGEST_EVENT).any():
                 raise EventDecodeError("an event that is not for kernels")
             if reached > offset:
-                yield Piece(offset, reached, blocks.data[at : at + reached - offset], planner)
+                yield DecodedRows(offset, reached, blocks.data[at : at + reached - offset], planner)
                 planner.drop()
             if reached < end and not blocks.next(reached - blocks.offset):
                 raise EventDecodeError("the log has become shorter")

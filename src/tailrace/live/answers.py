@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LONGEST_NUMBER: Final = 40
 
 
-class Answer:
+class ServerAnswer:
     """The rows that ``server`` gave to the question ``asked``, each of ``width`` columns or more.
 
     Every method raises MalformedPacket where the value is missing or of another kind.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import AccessDenied, ConnectionLost, SchemaError, ServerError
-from tailrace.live.answers import Answer
+from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import connect
 from tailrace.live.driver import err
 from tailrace.live.identity import Identity
@@ -74,7 +74,7 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
             _SYSTEM,
         )
         rows: Any = cursor.fetchall()
-    found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
+    found = ServerAnswer(rows, 2, server=connection.name, asked="information_schema.tables")
     return {(found.text(0, row), found.text(1, row)) for row in range(len(found))}
 
 
@@ -140,7 +140,9 @@ def unlogged_cascades(
     with connection.cursor() as cursor:
         if logs_cascades(connection.server_version):
             cursor.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
-            native = Answer(cursor.fetchall(), 2, server=connection.name, asked="SHOW VARIABLES")
+            native = ServerAnswer(
+                cursor.fetchall(), 2, server=connection.name, asked="SHOW VARIABLES"
+            )
             if not len(native) or native.text(1) != "ON":
                 return None
         cursor.execute(
@@ -174,7 +176,7 @@ def unlogged_cascades(
 
 def _answer(connection: ServerConnection, rows: Any, width: int, asked: str) -> list[list[str]]:
     """The rows of an answer, all text."""
-    found = Answer(rows, width, server=connection.name, asked=f"information_schema.{asked}")
+    found = ServerAnswer(rows, width, server=connection.name, asked=f"information_schema.{asked}")
     return [[found.text(at, row) for at in range(width)] for row in range(len(found))]
 
 

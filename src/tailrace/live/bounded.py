@@ -196,14 +196,14 @@ def send(sock: Socket, data: bytes, patience: Patience) -> None:
             patience.wait(sock, select.POLLIN)
 
 
-class Reader(Protocol):
+class ByteReader(Protocol):
     """What bytes of a server are read from: a buffered file, or `Incoming`."""
 
     def read(self, size: int, /) -> bytes:
         """So many bytes, fewer at the connection's end."""
 
 
-def read_exactly(reader: Reader, size: int, name: str, timeout: float | None = None) -> bytes:
+def read_exactly(reader: ByteReader, size: int, name: str, timeout: float | None = None) -> bytes:
     """So many bytes of the server that errors call ``name``.
 
     Raises ConnectionLost, whose cause is the socket's error. ``timeout`` is the connection's read

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Server = tuple[str, str | None, int]
 
 
-class ByGtid:
+class FeedByGtid:
     """What was given, and of which server's files. ``known`` is None: any server will do."""
 
     known = Expected()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.live.session import Session
 
 
-class ByPosition:
+class FeedByPosition:
     """Where reading is, and what the server and the file at hand are.
 
     ``position`` is behind what was given. ``known`` is what a further connection has to find,

@@ -50,7 +50,7 @@ class Chunk:
         return self.offset + len(self.data)
 
 
-class End(Enum):
+class EndOfDump(Enum):
     """The type of `END`, its only value."""
 
     END = "end"
@@ -59,10 +59,10 @@ class End(Enum):
         return "END"
 
 
-END: Final = End.END
+END: Final = EndOfDump.END
 """A dump that does not wait is over, or the feed was closed."""
 
-Item: TypeAlias = FileBegin | Chunk | End
+Item: TypeAlias = FileBegin | Chunk | EndOfDump
 
 
 @dataclass(frozen=True, slots=True)

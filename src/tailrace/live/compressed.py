@@ -9,7 +9,7 @@ from tailrace.wire.compressed import Decompressor, compressed
 if TYPE_CHECKING:
     import socket
 
-    from tailrace.wire.compressed import Compression
+    from tailrace.wire.compressed import ConnectionCompression
 
 _PIECE: Final = 64 << 10
 """Bytes that are taken from the socket below in one go at least."""
@@ -25,7 +25,7 @@ class CompressedSocket:
     Receiving raises MalformedPacket.
     """
 
-    def __init__(self, below: socket.socket, compression: Compression, name: str) -> None:
+    def __init__(self, below: socket.socket, compression: ConnectionCompression, name: str) -> None:
         self.below = below
         self._compression = compression
         self._incoming = Decompressor(compression, name)

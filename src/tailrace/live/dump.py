@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, event_name
 from tailrace.errors import ConnectionLost, LogReset, MalformedPacket
-from tailrace.live.chunks import END, PADDING, Chunk, End, FileBegin
+from tailrace.live.chunks import END, PADDING, Chunk, EndOfDump, FileBegin
 from tailrace.live.place import Verdict
 from tailrace.live.refusals import NOT_THAT_LOG, is_garbage, refusal
 from tailrace.position import Position
@@ -239,7 +239,7 @@ class Dump:
                 f" bytes, and {size} came: it may have {MAX_EVENT_SIZE}, and no more than it says"
             )
 
-    def _answer(self, packet: memoryview) -> End:
+    def _answer(self, packet: memoryview) -> EndOfDump:
         if is_error(packet):
             error = ErrorPacket.decode(packet)
             if self.place.offset < self._behind and is_garbage(error.message):

@@ -21,12 +21,12 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live.by_gtid import ByGtid
-from tailrace.live.by_position import ByPosition
-from tailrace.live.chunks import END, Chunk, End, Expected, FileBegin
+from tailrace.live.by_gtid import FeedByGtid
+from tailrace.live.by_position import FeedByPosition
+from tailrace.live.chunks import END, Chunk, EndOfDump, Expected, FileBegin
 from tailrace.live.dump import QUIET
 from tailrace.live.identity import Identity
-from tailrace.live.link import Link, Request, explained, open_link
+from tailrace.live.link import OpenDump, Request, explained, open_link
 from tailrace.live.place import LeftOff, Unproved
 from tailrace.live.refusals import is_torn, is_vanished
 from tailrace.live.retry import Attempts
@@ -107,7 +107,7 @@ class Feed(Closing):
         self.torn: list[TornTail] = []
         self._mode = self._mode_of(self.start, expected or Expected())
         self._attempts = Attempts(source)
-        self._link: Link | None = None
+        self._link: OpenDump | None = None
         self._session: Session | None = None
         self._heard: tuple[Position | None, float] = (None, monotonic())
         self._out: Iterator[FileBegin | Chunk] = iter(())
@@ -131,18 +131,18 @@ class Feed(Closing):
         self._closing = self._started = self._over = False
         self._failure: BaseException | None = None
 
-    def _mode_of(self, start: Start, expected: Expected) -> ByPosition | ByGtid:
+    def _mode_of(self, start: Start, expected: Expected) -> FeedByPosition | FeedByGtid:
         if isinstance(start, GtidSet | GtidList):
-            return ByGtid(start)
+            return FeedByGtid(start)
         if len(self.source.hosts) == 1:
-            return ByPosition(start, expected)
+            return FeedByPosition(start, expected)
         if isinstance(start, Position | Time):
             what = "a position" if isinstance(start, Position) else "the place of a time"
             raise UsageError(
                 f"{self.source.name}: {what} is of one server: with several hosts, begin"
                 " behind GTIDs, or with oldest or now"
             )
-        return ByGtid(start)
+        return FeedByGtid(start)
 
     # --- where it stands -------------------------------------------------------------------------
 
@@ -283,12 +283,12 @@ class Feed(Closing):
             if item is None and link.dump.place.quiet >= QUIET:
                 self._look_at_end(link)
                 continue
-            if item is None or isinstance(item, End):
+            if item is None or isinstance(item, EndOfDump):
                 return item
             self._out = self._mode.accept(item, link.dump.place)
         return END
 
-    def _lost(self, error: ConnectionLost, link: Link) -> None:
+    def _lost(self, error: ConnectionLost, link: OpenDump) -> None:
         place = self._from
         self._drop()
         self._attempts.lost(error, monotonic(), proved=link.proved)
@@ -304,7 +304,7 @@ class Feed(Closing):
         _log.info("%s; looking again", error)
         self._drop()
 
-    def _skip_torn_tail(self, error: ServerError, link: Link) -> None:
+    def _skip_torn_tail(self, error: ServerError, link: OpenDump) -> None:
         """Read on after a file that ends inside an event. Raises the error where that is not
         wanted, or the source has no file after it.
         """
@@ -323,7 +323,7 @@ class Feed(Closing):
             self.torn.append(tail)
             _log.warning("%s: %s", link.session.name, tail)
 
-    def _look_at_end(self, link: Link) -> None:
+    def _look_at_end(self, link: OpenDump) -> None:
         """Connect anew where the source's log ends before the place that is read: it was reset, and
         its dump waits at the end of a file that is no longer there.
         """
@@ -346,7 +346,7 @@ class Feed(Closing):
                 _log.info("%s: its log ends at %s; looking again", link.session.name, end)
                 self._drop()
 
-    def _connect(self, deadline: float | None) -> Link | None:
+    def _connect(self, deadline: float | None) -> OpenDump | None:
         """A connection with a dump on it; None where the time is up, or on closing."""
         attempts = self._attempts
         while self._wait_until(attempts.due, deadline):

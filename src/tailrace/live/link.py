@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import socket
 
     from tailrace.gtid import GtidList, GtidSet
-    from tailrace.live.by_gtid import ByGtid
-    from tailrace.live.by_position import ByPosition
+    from tailrace.live.by_gtid import FeedByGtid
+    from tailrace.live.by_position import FeedByPosition
     from tailrace.live.dump import Unframe
     from tailrace.live.identity import Identity
     from tailrace.live.url import Host, Source
@@ -47,11 +47,11 @@ class Request:
     delegate: RelayIoDelegate | None
     io: RelayIo
     wake: socket.socket
-    mode: ByPosition | ByGtid
+    mode: FeedByPosition | FeedByGtid
 
 
 @dataclass(slots=True)
-class Link:
+class OpenDump:
     """A session and the dump on it.
 
     ``goal`` is what a dump that does not wait has to reach: a server that is shut down ends it
@@ -78,7 +78,7 @@ class Link:
         self.session.close()
 
 
-def open_link(request: Request, host: Host) -> Link:
+def open_link(request: Request, host: Host) -> OpenDump:
     """Connect to a host and ask for the dump. Raises what `Session` and observers raise."""
     session = Session.open(request.source, host, request.identity, wake=request.wake)
     try:
@@ -116,7 +116,7 @@ def open_link(request: Request, host: Host) -> Link:
     except BaseException:
         session.close()
         raise
-    return Link(session, arrivals, dump, goal, monotonic())
+    return OpenDump(session, arrivals, dump, goal, monotonic())
 
 
 def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:

@@ -14,7 +14,7 @@ from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
 from tailrace.log_name import LogName
 from tailrace.position import Position
 from tailrace.selection import start_of
-from tailrace.wire.compressed import Compression
+from tailrace.wire.compressed import ConnectionCompression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,11 +144,11 @@ def _seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def _compression(name: str, value: Any) -> Compression | None:
-    if isinstance(value, Compression) or str(value).strip().lower() == "none":
-        return value if isinstance(value, Compression) else None
+def _compression(name: str, value: Any) -> ConnectionCompression | None:
+    if isinstance(value, ConnectionCompression) or str(value).strip().lower() == "none":
+        return value if isinstance(value, ConnectionCompression) else None
     try:
-        return Compression.parse(str(value))
+        return ConnectionCompression.parse(str(value))
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
 

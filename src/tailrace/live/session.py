@@ -22,7 +22,7 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live.answers import Answer
+from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import check_version, connect
 from tailrace.live.driver import err
 from tailrace.live.identity import free_server_id, is_left_over, reported_host
@@ -118,9 +118,9 @@ class Session(Closing):
         except err.MySQLError as error:
             raise self._refusal(error, needs) from error
 
-    def ask(self, sql: str, width: int = 1, *, needs: str = "") -> Answer:
+    def ask(self, sql: str, width: int = 1, *, needs: str = "") -> ServerAnswer:
         """The same, each row with so many columns at least. Raises MalformedPacket."""
-        return Answer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
+        return ServerAnswer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
 
     def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
         code, text = (*error.args, "", "")[:2]

@@ -8,7 +8,7 @@ from tailrace.constants import MAGIC
 from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tailrace.transports.taken import Taken
+from tailrace.transports.read_gtids import ReadGtids
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -65,7 +65,7 @@ class ServerStream:
 
         self.torn_tail: Position | None = None
         wanted = source.start if start is None else start
-        self.taken = Taken(wanted)
+        self.taken = ReadGtids(wanted)
         self._feed = Feed(source, start=wanted, follow=follow)
 
     def __iter__(self) -> Generator[Record]:

@@ -25,7 +25,7 @@ from tailrace.live.tls import Tls
 
 if TYPE_CHECKING:
     from tailrace.selection import Start
-    from tailrace.wire.compressed import Compression
+    from tailrace.wire.compressed import ConnectionCompression
 
 SCHEMES: Final = ("mysql", "mariadb")
 PORT: Final = 3306
@@ -86,7 +86,7 @@ class Source:
     connect_timeout: float = 10.0
     retry: float | None = None
     retry_first: bool = False
-    compress: Compression | None = None
+    compress: ConnectionCompression | None = None
     skip_torn_tail: bool = False
     tls: Tls = field(default_factory=Tls)
     server_public_key_path: str | None = None

@@ -398,7 +398,7 @@ class Receiver:
         return type(error)(text, code=error.code, sqlstate=error.sqlstate)
 
 
-class Options(TypedDict, total=False):
+class ReceiverOptions(TypedDict, total=False):
     """The options of `Receiver`."""
 
     sync: str | float
@@ -412,6 +412,6 @@ class Options(TypedDict, total=False):
     every: float
 
 
-def receive(source: Source | str, into: str | Path, **options: Unpack[Options]) -> Progress:
+def receive(source: Source | str, into: str | Path, **options: Unpack[ReceiverOptions]) -> Progress:
     """Run a `Receiver` in this thread until it ends; gives how far it came."""
     return Receiver(source, into, **options).run()

@@ -57,7 +57,7 @@ class ImagePlan:
 
     __slots__ = ("_null_bytes", "_widths", "blank", "indexes", "table")
 
-    def __init__(self, table: TableDecoder, present: bytes) -> None:
+    def __init__(self, table: ImageDecoder, present: bytes) -> None:
         count = len(table.schema.columns)
         if len(present) != (count + 7) // 8:
             raise EventDecodeError(
@@ -120,7 +120,7 @@ def check_columns(
         raise EventDecodeError(f"{name}: {error}") from None
 
 
-class TableDecoder:
+class ImageDecoder:
     """The loaders of a table's columns, and the plans for the images that were met."""
 
     __slots__ = ("_plans", "index", "json_columns", "loaders", "name", "schema", "widths")
@@ -146,20 +146,20 @@ class TableDecoder:
 
 
 _MAX_KEPT: Final = 1024
-_decoders: Final[dict[int, TableDecoder]] = {}
+_decoders: Final[dict[int, ImageDecoder]] = {}
 
 
-def decoder_of(schema: TableSchema) -> TableDecoder:
+def decoder_of(schema: TableSchema) -> ImageDecoder:
     """The decoder of a schema. Kept by the schema's identity: resolve a schema once a table map."""
     decoder = _decoders.get(id(schema))
     if decoder is None or decoder.schema is not schema:
         if len(_decoders) >= _MAX_KEPT:
             _decoders.clear()
-        decoder = _decoders[id(schema)] = TableDecoder(schema)
+        decoder = _decoders[id(schema)] = ImageDecoder(schema)
     return decoder
 
 
-class Source(NamedTuple):
+class ImageSource(NamedTuple):
     """The event that images were found in (None for a query's result), and their bytes."""
 
     event: RowsEvent | None
@@ -180,9 +180,9 @@ class Image(Mapping[str, Any]):
 
     def __init__(
         self,
-        table: TableDecoder,
+        table: ImageDecoder,
         values: list[Any],
-        source: Source | None = None,
+        source: ImageSource | None = None,
         spans: Mapping[int, Span] | None = None,
         partial: Mapping[int, Image] | None = None,
     ) -> None:

@@ -49,7 +49,7 @@ class JsonText(str):
     __slots__ = ()
 
 
-class Builder(Protocol[T]):
+class JsonBuilder(Protocol[T]):
     """What is made of a document's parts, innermost first."""
 
     def leaf(self, text: str) -> T:
@@ -81,7 +81,7 @@ class _TextBuilder:
         return "{" + ", ".join([f"{quoted(key)}: {value}" for key, value in members]) + "}"
 
 
-TEXT: Final[Builder[str]] = _TextBuilder()
+TEXT: Final[JsonBuilder[str]] = _TextBuilder()
 
 
 def load_json(data: bytes) -> JsonText:
@@ -92,7 +92,7 @@ def load_json(data: bytes) -> JsonText:
     return JsonText(read_jsonb(data, TEXT))
 
 
-def read_jsonb(data: bytes, builder: Builder[T]) -> T:
+def read_jsonb(data: bytes, builder: JsonBuilder[T]) -> T:
     """Read a document with a builder of one's own."""
     if not data:
         return builder.leaf("null")
@@ -147,7 +147,7 @@ class _Reader(Generic[T]):
 
     __slots__ = ("_budget", "_builder", "_data")
 
-    def __init__(self, data: bytes, builder: Builder[T]) -> None:
+    def __init__(self, data: bytes, builder: JsonBuilder[T]) -> None:
         self._data = data
         self._builder = builder
         self._budget = len(data)

@@ -29,7 +29,7 @@ Day = tuple[int, int, int]
 """Year, month, day; zeros are legal."""
 
 
-class Moment(NamedTuple):
+class DateAndTime(NamedTuple):
     """A day and the time in it."""
 
     day: Day
@@ -86,7 +86,7 @@ def given_day(value: Any) -> Day:
     raise ValueRefused(f"{short_repr(value)} is no date")
 
 
-def given_moment(value: Any, digits: int) -> Moment:
+def given_moment(value: Any, digits: int) -> DateAndTime:
     """A DATETIME: text, a datetime without a zone, or a date (at midnight).
 
     `ValueRefused` for all else, and for a fraction of more than ``digits`` digits.
@@ -101,16 +101,16 @@ def given_moment(value: Any, digits: int) -> Moment:
             )
         return _moment_of(value, digits)
     if isinstance(value, date):
-        return Moment((value.year, value.month, value.day), 0, 0, 0, 0)
+        return DateAndTime((value.year, value.month, value.day), 0, 0, 0, 0)
     raise ValueRefused(f"{short_repr(value)} is no date and time")
 
 
-def _moment_of_text(text: str, digits: int) -> Moment:
+def _moment_of_text(text: str, digits: int) -> DateAndTime:
     found = _MOMENT_TEXT.fullmatch(text)
     if found is None:
         raise ValueRefused(f"{short_repr(text)} is no date and time: YYYY-MM-DD HH:MM:SS[.ffffff]")
     day, hour, minute, second, fraction = found.groups()
-    moment = Moment(
+    moment = DateAndTime(
         _day_of_text(day), int(hour), int(minute), int(second), _fraction(fraction, digits, text)
     )
     if moment.hour > 23 or moment.minute > 59 or moment.second > 59:
@@ -118,7 +118,7 @@ def _moment_of_text(text: str, digits: int) -> Moment:
     return moment
 
 
-def _moment_of(value: datetime, digits: int) -> Moment:
+def _moment_of(value: datetime, digits: int) -> DateAndTime:
     try:
         day = (int(value.year), int(value.month), int(value.day))
         microsecond = _whole(value.microsecond, digits, value)
@@ -126,7 +126,7 @@ def _moment_of(value: datetime, digits: int) -> Moment:
             raise _too_fine(value, digits)
     except (TypeError, ValueError):  # pandas' NaT is a datetime without a year
         raise ValueRefused(f"{short_repr(value)} is no date and time") from None
-    return Moment(day, value.hour, value.minute, value.second, microsecond)
+    return DateAndTime(day, value.hour, value.minute, value.second, microsecond)
 
 
 def given_seconds(value: Any, digits: int) -> tuple[int, int]:

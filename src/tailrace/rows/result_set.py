@@ -9,7 +9,7 @@ from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UsageError
 from tailrace.rows.described import Described, HasSchema, schema_of
 from tailrace.rows.dumpers import dumper_of
-from tailrace.rows.image import Image, Source, decoder_of
+from tailrace.rows.image import Image, ImageSource, decoder_of
 from tailrace.rows.row import Row
 from tailrace.rows.schema import TableSchema
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 1000
 
 
-class Cursor(Protocol):
+class DbCursor(Protocol):
     """What is asked of a DB-API cursor (PEP 249)."""
 
     @property
@@ -47,7 +47,7 @@ class ResultSet:
     tell a column's type, and `ValueRefused` for a value that the column cannot hold.
     """
 
-    def __init__(self, cursor: Cursor, table: TableSchema | HasSchema | None = None) -> None:
+    def __init__(self, cursor: DbCursor, table: TableSchema | HasSchema | None = None) -> None:
         if cursor.description is None:
             raise UsageError("the cursor has no result: execute a query first")
         self._cursor = cursor
@@ -81,7 +81,7 @@ class ResultSet:
                     except LogError as error:
                         raise self._placed(error, index, number) from None
                     spans[index] = (start, len(data))
-                image = Image(plan.table, values, Source(None, bytes(data)), spans)
+                image = Image(plan.table, values, ImageSource(None, bytes(data)), spans)
                 yield Row("select", None, image, number)
                 number += 1
             self._batch = self._fetch()

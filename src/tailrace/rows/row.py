@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tailrace.errors import EventDecodeError, LogError, UnknownColumn
-from tailrace.rows.image import Image, ImagePlan, Source, TableDecoder, decoder_of, placed
+from tailrace.rows.image import Image, ImageDecoder, ImagePlan, ImageSource, decoder_of, placed
 from tailrace.rows.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class RowSet:
             ]
             yield Row(event.kind, images[0], images[1])
             return
-        source = Source(event, data)
+        source = ImageSource(event, data)
         number = 0
         before = after = None
         while at < len(data):
@@ -175,7 +175,7 @@ def _resolved(layout: TableLayout, flavour: Flavour) -> TableSchema:
 
 
 def _image(
-    plan: ImagePlan, source: Source, at: int, partial: dict[int, Image] | None = None
+    plan: ImagePlan, source: ImageSource, at: int, partial: dict[int, Image] | None = None
 ) -> tuple[Image, int]:
     found, at = plan.locate(source.data, at)
     values = plan.blank.copy()
@@ -189,7 +189,7 @@ def _image(
 
 
 def _partial_columns(
-    table: TableDecoder, data: bytes, at: int, before: Image
+    table: ImageDecoder, data: bytes, at: int, before: Image
 ) -> tuple[dict[int, Image] | None, int]:
     """What precedes an after image of PARTIAL_UPDATE_ROWS: options, and a bit a JSON column.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tailrace.rows.schema import TableDefinition
     from tailrace.schema.columns import WrittenColumn
-    from tailrace.schema.session import Session
+    from tailrace.schema.session import StatementSession
 
 
 class Altered(NamedTuple):
@@ -50,7 +50,7 @@ class Altered(NamedTuple):
 
 
 def apply_clauses(
-    state: TableState, clauses: tuple[Clause, ...], session: Session, database: int | None
+    state: TableState, clauses: tuple[Clause, ...], session: StatementSession, database: int | None
 ) -> Altered:
     """Alter a table as the servers do: in one step, whatever the order of the clauses.
 
@@ -152,7 +152,7 @@ class _Plan:
         self.puts.append(clause)
 
     def columns(
-        self, collation: int | None, session: Session, *, convert: bool
+        self, collation: int | None, session: StatementSession, *, convert: bool
     ) -> list[ColumnDefinition]:
         """The columns afterwards, in a table of that default collation.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Unclear,
     )
     from tailrace.schema.foreign_keys import ForeignKey
-    from tailrace.schema.session import Session
+    from tailrace.schema.session import StatementSession
     from tailrace.schema.tables import TableState
 
 Source = Literal["given", "ddl"]
@@ -299,11 +299,11 @@ class Catalogue:
         """Take in a statement, run with this default database; most say nothing of tables.
 
         Never raises: a table that a statement changes in a way that is not understood becomes
-        unknown. For the last three arguments see `Session`.
+        unknown. For the last three arguments see `StatementSession`.
         """
-        from tailrace.schema.session import Session  # noqa: PLC0415 - only for DDL
+        from tailrace.schema.session import StatementSession  # noqa: PLC0415 - only for DDL
 
-        session = Session(
+        session = StatementSession(
             Flavour(flavour), default_collation, SqlMode(sql_mode), dict(charset_collations or {})
         )
         self._apply(sql, database, session)
@@ -311,11 +311,11 @@ class Catalogue:
     def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
         """Take in a query event, with all that its status variables say of its session."""
         if classify(event.sql).changes_schema:
-            from tailrace.schema.session import Session  # noqa: PLC0415 - as above
+            from tailrace.schema.session import StatementSession  # noqa: PLC0415 - as above
 
             if self._learned and event.file is not None and event.offset is not None:
                 self._settle(Position(event.file, event.offset))
-            session, sql = Session.of_event(event, flavour)
+            session, sql = StatementSession.of_event(event, flavour)
             if session is not None:
                 self._apply(sql, event.database, session)
             place = Position(event.file or "", event.offset or 0)
@@ -334,13 +334,13 @@ class Catalogue:
         self._tables.pop((database, table), None)
         self._unknown[database, table] = reason
 
-    def _apply(self, sql: str, database: str | None, session: Session) -> None:
+    def _apply(self, sql: str, database: str | None, session: StatementSession) -> None:
         from tailrace.schema.ddl import effects  # noqa: PLC0415 - as above
 
         for effect in effects(sql, database, session):
             self.take(effect, session)
 
-    def take(self, effect: Effect, session: Session) -> None:
+    def take(self, effect: Effect, session: StatementSession) -> None:
         """Take in one effect of a statement."""
         from tailrace.schema.ddl import (  # noqa: PLC0415 - as above
             AlterTable,
@@ -387,7 +387,7 @@ class Catalogue:
         if not unless_exists or self.from_first or (key[0], "") in self._whole:
             self._whole.add(key)
 
-    def _create(self, effect: CreateTable, session: Session) -> None:
+    def _create(self, effect: CreateTable, session: StatementSession) -> None:
         key = _key(effect.name)
         if effect.unless_exists and key in self._tables:
             return
@@ -409,7 +409,7 @@ class Catalogue:
         else:
             self._put(key, replace(_named(state, key), foreign_keys=()))
 
-    def _alter(self, effect: AlterTable, session: Session) -> None:
+    def _alter(self, effect: AlterTable, session: StatementSession) -> None:
         from tailrace.schema.alter import (  # noqa: PLC0415 - as above
             apply_clauses,
             renamed_columns,
@@ -475,7 +475,7 @@ class Catalogue:
         self._tables[key] = state
         self._unknown.pop(key, None)
 
-    def _put_database(self, effect: PutDatabase, session: Session) -> None:
+    def _put_database(self, effect: PutDatabase, session: StatementSession) -> None:
         if effect.made:
             self._begin((effect.database, ""), unless_exists=effect.unless_exists)
         written = effect.charset

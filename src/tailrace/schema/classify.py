@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from tailrace.schema.cursor import Cursor
+from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.tokens import COMMENT_REST, NotUnderstoodError, tokenize
 
 
@@ -137,7 +137,7 @@ def fills_table(sql: str) -> bool:
     if first is None or _QUERY.search(sql, first.end()) is None:
         return False  # one is CREATE TABLE's own
     try:
-        cursor = Cursor(tokenize(sql))
+        cursor = TokenCursor(tokenize(sql))
         while cursor.next().key not in {"TABLE", ""}:
             pass
         while not cursor.done:
@@ -162,7 +162,7 @@ def _behind_set_statement(sql: str) -> str:
     Of several, one in the other, it is what stands behind the last.
     """
     try:
-        cursor = Cursor(tokenize(sql))
+        cursor = TokenCursor(tokenize(sql))
         while cursor.accept_any("(", ";"):
             pass
         while cursor.accept("SET", "STATEMENT"):

@@ -18,8 +18,8 @@ from tailrace.schema.tables import (
 )
 
 if TYPE_CHECKING:
-    from tailrace.schema.cursor import Cursor
-    from tailrace.schema.session import Session
+    from tailrace.schema.cursor import TokenCursor
+    from tailrace.schema.session import StatementSession
 
 FIRST: Final = ""
 """The place before all columns; any other place is behind a column of that name."""
@@ -112,7 +112,7 @@ Clause = (
 )
 
 
-def parse_clauses(cursor: Cursor, session: Session) -> tuple[Clause, ...]:
+def parse_clauses(cursor: TokenCursor, session: StatementSession) -> tuple[Clause, ...]:
     """What stands behind ``ALTER TABLE name``: the clauses that change columns or names.
 
     Raises `NotUnderstoodError` where a clause might do so and is not understood.
@@ -130,7 +130,7 @@ def parse_clauses(cursor: Cursor, session: Session) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def _clause(cursor: Cursor, session: Session) -> list[Clause]:
+def _clause(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
     charset = parse_charset(cursor)
     if charset is not None:
         return [charset]
@@ -168,7 +168,7 @@ def _clause(cursor: Cursor, session: Session) -> list[Clause]:
     return []
 
 
-def _pass_clause(cursor: Cursor) -> None:
+def _pass_clause(cursor: TokenCursor) -> None:
     """Pass over a clause that changes no column, up to the next comma."""
     while not cursor.done and cursor.token.key != ",":
         if cursor.token.key == "(":
@@ -183,7 +183,7 @@ _RESERVED: Final = frozenset(
 )
 
 
-def _pass_order(cursor: Cursor) -> None:
+def _pass_order(cursor: TokenCursor) -> None:
     """``ORDER BY a, b DESC``: its commas are its own, up to a word that no column may have."""
     _pass_clause(cursor)
     while cursor.token.key == "," and cursor.ahead().key not in _RESERVED:
@@ -191,7 +191,7 @@ def _pass_order(cursor: Cursor) -> None:
         _pass_clause(cursor)
 
 
-def _add(cursor: Cursor, session: Session) -> list[Clause]:
+def _add(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
     if cursor.accept("SYSTEM", "VERSIONING"):
         return [Versioning(on=True)]
     if cursor.accept("PERIOD", "FOR"):
@@ -232,7 +232,7 @@ def _keys(key: Key) -> list[Clause]:
     return [PrimaryKey(tuple(part.column for part in parts), prefixes_of(parts))]
 
 
-def _drop(cursor: Cursor) -> list[Clause]:
+def _drop(cursor: TokenCursor) -> list[Clause]:
     if cursor.accept("PRIMARY", "KEY"):
         return [PrimaryKey(())]
     if cursor.accept("SYSTEM", "VERSIONING"):
@@ -259,7 +259,7 @@ def _drop(cursor: Cursor) -> list[Clause]:
     return [DropColumn(name, lenient)]
 
 
-def _change(cursor: Cursor, session: Session, word: str) -> PutColumn:
+def _change(cursor: TokenCursor, session: StatementSession, word: str) -> PutColumn:
     cursor.accept("COLUMN")
     lenient = cursor.accept("IF", "EXISTS")
     old = cursor.name() if word == "CHANGE" else None
@@ -267,7 +267,9 @@ def _change(cursor: Cursor, session: Session, word: str) -> PutColumn:
     return replace(put, old=old or put.column.name)
 
 
-def _put(cursor: Cursor, session: Session, *, lenient: bool, places: bool = False) -> PutColumn:
+def _put(
+    cursor: TokenCursor, session: StatementSession, *, lenient: bool, places: bool = False
+) -> PutColumn:
     """A column's definition; with ``places``, FIRST or AFTER may follow."""
     start = cursor.at
     column = parse_column(cursor, session)
@@ -276,13 +278,13 @@ def _put(cursor: Cursor, session: Session, *, lenient: bool, places: bool = Fals
     return PutColumn(column, place=place, lenient=lenient, tokens=tokens)
 
 
-def _place(cursor: Cursor) -> str | None:
+def _place(cursor: TokenCursor) -> str | None:
     if cursor.accept("FIRST"):
         return FIRST
     return cursor.name() if cursor.accept("AFTER") else None
 
 
-def _alter_column(cursor: Cursor) -> list[Clause]:
+def _alter_column(cursor: TokenCursor) -> list[Clause]:
     """Behind ALTER: only a column's visibility matters, not defaults, indexes and constraints."""
     clauses: list[Clause] = []
     if cursor.accept("COLUMN") or cursor.ahead().key == "SET":
@@ -294,7 +296,7 @@ def _alter_column(cursor: Cursor) -> list[Clause]:
     return clauses
 
 
-def _rename(cursor: Cursor) -> list[Clause]:
+def _rename(cursor: TokenCursor) -> list[Clause]:
     if cursor.accept("COLUMN"):
         lenient = cursor.accept("IF", "EXISTS")
         old = cursor.name()
@@ -307,7 +309,7 @@ def _rename(cursor: Cursor) -> list[Clause]:
     return [RenameTable(*cursor.qualified())]
 
 
-def _convert(cursor: Cursor) -> Convert:
+def _convert(cursor: TokenCursor) -> Convert:
     charset = parse_charset(cursor)
     if charset is None or charset.charset is None:
         raise cursor.error("CHARACTER SET expected")

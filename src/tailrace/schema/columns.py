@@ -22,9 +22,9 @@ from tailrace.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.cursor import TokenCursor
     from tailrace.schema.foreign_keys import ForeignKey
-    from tailrace.schema.session import Session
+    from tailrace.schema.session import StatementSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class WrittenColumn:
     MariaDB does; MySQL before 9.0 passes over it, and from 9.6 on logs what foreign keys do.
     """
 
-    def define(self, outer: int | None, session: Session) -> ColumnDefinition:
+    def define(self, outer: int | None, session: StatementSession) -> ColumnDefinition:
         """The column in a table whose default collation is ``outer`` (None: unknown)."""
         written = self.type
         base, collation = written.base, None
@@ -106,7 +106,9 @@ def fitting(family: tuple[str, ...], size: int) -> str:
     return family[sum(size > most for most in _BYTES)]
 
 
-def _sized(base: str, arguments: tuple[int, ...], collation: int | None, session: Session) -> str:
+def _sized(
+    base: str, arguments: tuple[int, ...], collation: int | None, session: StatementSession
+) -> str:
     """TEXT(n) and BLOB(n) are the smallest type that holds n characters (MariaDB: 0 is none)."""
     if base not in {"text", "blob"} or not arguments:
         return base
@@ -173,7 +175,7 @@ _WITHOUT_ARGUMENTS: Final = {
 }
 
 
-def parse_column(cursor: Cursor, session: Session) -> WrittenColumn:
+def parse_column(cursor: TokenCursor, session: StatementSession) -> WrittenColumn:
     """``name type attributes…``, up to a comma, a parenthesis, FIRST, AFTER or the end.
 
     Raises `NotUnderstoodError` for an attribute that is not known.
@@ -187,7 +189,7 @@ def parse_column(cursor: Cursor, session: Session) -> WrittenColumn:
     return column if session.flavour is Flavour.MARIADB else replace(column, references=None)
 
 
-def _ends(cursor: Cursor) -> bool:
+def _ends(cursor: TokenCursor) -> bool:
     token = cursor.token
     if token.kind is Kind.END or token.key in {",", ")", ";", "FIRST", "AFTER"}:
         return True
@@ -195,7 +197,7 @@ def _ends(cursor: Cursor) -> bool:
     return cursor.sees("PARTITION", "BY") or cursor.sees("REMOVE", "PARTITIONING")
 
 
-def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
+def _attribute(cursor: TokenCursor, column: WrittenColumn) -> WrittenColumn:
     """One attribute behind a column's type; those that change no value are passed over."""
     type_ = column.type
     key = cursor.next().key
@@ -260,7 +262,7 @@ def _attribute(cursor: Cursor, column: WrittenColumn) -> WrittenColumn:
     return column
 
 
-def _checks_json(cursor: Cursor, name: str) -> bool:
+def _checks_json(cursor: TokenCursor, name: str) -> bool:
     """Behind CHECK: ``(json_valid(name))``, by which MariaDB itself knows its JSON columns."""
     marks = [cursor.ahead(steps).key for steps in (0, 1, 2, 4, 5)]
     named = cursor.ahead(3).value.casefold() == name.casefold()
@@ -276,7 +278,7 @@ _ONE_VALUE: Final = frozenset(
 )
 
 
-def _clause(cursor: Cursor, key: str) -> None:
+def _clause(cursor: TokenCursor, key: str) -> None:
     """An attribute that says nothing of the column's values, of several words."""
     match key:
         case "DEFAULT":
@@ -297,7 +299,7 @@ def _clause(cursor: Cursor, key: str) -> None:
             cursor.next()
 
 
-def _charset(cursor: Cursor, key: str, type_: WrittenType) -> WrittenType:
+def _charset(cursor: TokenCursor, key: str, type_: WrittenType) -> WrittenType:
     match key:
         case "CHARACTER" | "CHAR" | "CHARSET":
             if key != "CHARSET":
@@ -315,13 +317,13 @@ def _charset(cursor: Cursor, key: str, type_: WrittenType) -> WrittenType:
             return replace(type_, binary=type_.base in TEXTUAL | WITH_CHARSET)
 
 
-def charset_name(cursor: Cursor) -> str:
+def charset_name(cursor: TokenCursor) -> str:
     """The name behind CHARACTER SET or COLLATE: a word, a quoted name or a string."""
     cursor.accept("=")
     return cursor.text() if cursor.token.kind is Kind.STRING else cursor.name()
 
 
-def skip_default(cursor: Cursor) -> None:
+def skip_default(cursor: TokenCursor) -> None:
     """The value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses."""
     cursor.accept_any("+", "-")
     token = cursor.next()
@@ -346,7 +348,7 @@ def skip_default(cursor: Cursor) -> None:
         cursor.next()
 
 
-def _skip_case(cursor: Cursor) -> None:
+def _skip_case(cursor: TokenCursor) -> None:
     depth = 1
     while depth:
         token = cursor.next()

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.rows.surrogates import in_json
-from tailrace.schema.tokens import Kind, NotUnderstoodError, Token
+from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlToken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Cursor:
+class TokenCursor:
     """Looks at one token and moves on. Tokens end with an END token, which is never passed."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: Sequence[SqlToken]) -> None:
         self.tokens = tokens
         self.at = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> SqlToken:
         """The token under the cursor."""
         return self.tokens[self.at]
 
@@ -30,11 +30,11 @@ class Cursor:
             self.at += 1
         return self.token.kind is Kind.END
 
-    def ahead(self, steps: int = 1) -> Token:
+    def ahead(self, steps: int = 1) -> SqlToken:
         """The token so many steps on (END beyond the end)."""
         return self.tokens[min(self.at + steps, len(self.tokens) - 1)]
 
-    def next(self) -> Token:
+    def next(self) -> SqlToken:
         """The token under the cursor; the cursor moves on."""
         token = self.tokens[self.at]
         if token.kind is not Kind.END:

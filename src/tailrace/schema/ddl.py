@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
-from tailrace.schema.cursor import Cursor
+from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.sequences import parse_sequence
 from tailrace.schema.tables import (
     Charset,
-    WrittenTable,
+    TableBody,
     merge,
     parse_charset,
     parse_elements,
@@ -21,7 +21,7 @@ from tailrace.schema.tokens import NotUnderstoodError, tokenize
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.schema.session import Session
+    from tailrace.schema.session import StatementSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CreateTable:
     """A table is made; ``unless_exists`` where it may have been there."""
 
     name: Name
-    table: WrittenTable
+    table: TableBody
     unless_exists: bool = False
 
 
@@ -117,14 +117,14 @@ Effect = (
 )
 
 
-def effects(sql: str, database: str | None, session: Session) -> list[Effect]:
+def effects(sql: str, database: str | None, session: StatementSession) -> list[Effect]:
     """What a statement does to tables and databases; nothing for any other statement.
 
     Never raises for bad SQL: what is not understood comes back as `Unclear`.
     """
     parser = _Parser(database, session)
     try:
-        return list(parser.statement(Cursor(tokenize(sql, session.flavour, session.sql_mode))))
+        return list(parser.statement(TokenCursor(tokenize(sql, session.flavour, session.sql_mode))))
     except NotUnderstoodError as error:
         return [Unclear(parser.name, str(error))]
 
@@ -132,12 +132,12 @@ def effects(sql: str, database: str | None, session: Session) -> list[Effect]:
 class _Parser:
     """One statement; ``name`` is the table that it is about, once that is known."""
 
-    def __init__(self, database: str | None, session: Session) -> None:
+    def __init__(self, database: str | None, session: StatementSession) -> None:
         self.database = database or None
         self.session = session
         self.name: Name | None = None
 
-    def statement(self, cursor: Cursor) -> Iterator[Effect]:
+    def statement(self, cursor: TokenCursor) -> Iterator[Effect]:
         while cursor.accept_any("(", ";"):
             pass
         while cursor.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable=value FOR …
@@ -158,11 +158,11 @@ class _Parser:
             case _:
                 return
 
-    def _name(self, cursor: Cursor) -> Name:
+    def _name(self, cursor: TokenCursor) -> Name:
         database, table = cursor.qualified()
         return Name(database or self.database, table)
 
-    def _create(self, cursor: Cursor) -> Iterator[Effect]:
+    def _create(self, cursor: TokenCursor) -> Iterator[Effect]:
         cursor.accept("OR", "REPLACE")
         temporary = cursor.accept("TEMPORARY")
         if cursor.accept_any("DATABASE", "SCHEMA"):
@@ -184,10 +184,10 @@ class _Parser:
             return
         yield self._create_table(cursor, table, unless_exists)
 
-    def _create_table(self, cursor: Cursor, name: Name, unless_exists: bool) -> Effect:
+    def _create_table(self, cursor: TokenCursor, name: Name, unless_exists: bool) -> Effect:
         if cursor.accept("LIKE") or cursor.accept("(", "LIKE"):
             return CreateLike(name, self._name(cursor), unless_exists)
-        table = WrittenTable()
+        table = TableBody()
         if cursor.token.key == "(" and not cursor.query_begins():
             table = parse_elements(cursor, self.session)
         table = parse_options(cursor, table)
@@ -197,7 +197,7 @@ class _Parser:
             return Unclear(name, "it was made without a column list")
         return CreateTable(name, table, unless_exists)
 
-    def _alter(self, cursor: Cursor) -> Iterator[Effect]:
+    def _alter(self, cursor: TokenCursor) -> Iterator[Effect]:
         while cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
             pass
         if cursor.accept_any("DATABASE", "SCHEMA"):
@@ -221,15 +221,15 @@ class _Parser:
             return replace(clause, database=self.database)
         return clause
 
-    def _alter_database(self, cursor: Cursor) -> Iterator[Effect]:
-        named = parse_charset(Cursor(cursor.tokens[cursor.at :])) is None
+    def _alter_database(self, cursor: TokenCursor) -> Iterator[Effect]:
+        named = parse_charset(TokenCursor(cursor.tokens[cursor.at :])) is None
         database = self.database
         if named and cursor.token.key not in {"READ", "ENCRYPTION", "DEFAULT", "COMMENT"}:
             database = cursor.name()
         if database is not None:
             yield PutDatabase(database, _charset(cursor), made=False)
 
-    def _drop(self, cursor: Cursor) -> Iterator[Effect]:
+    def _drop(self, cursor: TokenCursor) -> Iterator[Effect]:
         if cursor.accept_any("DATABASE", "SCHEMA"):
             cursor.accept("IF", "EXISTS")
             yield DropDatabase(cursor.name())
@@ -247,7 +247,7 @@ class _Parser:
             if not cursor.accept(","):
                 break
 
-    def _drop_index(self, cursor: Cursor) -> Iterator[Effect]:
+    def _drop_index(self, cursor: TokenCursor) -> Iterator[Effect]:
         """``DROP INDEX `PRIMARY` ON t`` drops the primary key; any other changes no column."""
         cursor.accept("IF", "EXISTS")
         index = cursor.name()
@@ -255,7 +255,7 @@ class _Parser:
         if index.upper() == "PRIMARY":
             yield AlterTable(self._name(cursor), (PrimaryKey(()),))
 
-    def _rename(self, cursor: Cursor) -> Iterator[Effect]:
+    def _rename(self, cursor: TokenCursor) -> Iterator[Effect]:
         cursor.accept("IF", "EXISTS")
         while True:
             old = self._name(cursor)
@@ -268,7 +268,7 @@ class _Parser:
                 break
 
 
-def _charset(cursor: Cursor) -> Charset:
+def _charset(cursor: TokenCursor) -> Charset:
     """The character set among a database's options."""
     charset = Charset()
     while not cursor.done:

@@ -11,7 +11,7 @@ from tailrace.constants import Flavour
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.cursor import TokenCursor
 
 CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
 """Actions by which a change of the referenced table changes rows of the table that has the key."""
@@ -106,7 +106,7 @@ def moved(keys: Iterable[ForeignKey], old: str, new: str) -> tuple[ForeignKey, .
     )
 
 
-def parse_foreign_key(cursor: Cursor, constraint: str, flavour: Flavour) -> ForeignKey:
+def parse_foreign_key(cursor: TokenCursor, constraint: str, flavour: Flavour) -> ForeignKey:
     """Behind FOREIGN KEY; ``constraint`` is the name behind CONSTRAINT ("" for none).
 
     Without that MariaDB calls it as its index, MySQL by a name of its own.
@@ -120,7 +120,7 @@ def parse_foreign_key(cursor: Cursor, constraint: str, flavour: Flavour) -> Fore
     )
 
 
-def parse_references(cursor: Cursor, columns: tuple[str, ...], name: str = "") -> ForeignKey:
+def parse_references(cursor: TokenCursor, columns: tuple[str, ...], name: str = "") -> ForeignKey:
     """Behind REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
     database, table = cursor.qualified()
     referenced = _names(cursor) if cursor.sees("(") else ()
@@ -137,7 +137,7 @@ def parse_references(cursor: Cursor, columns: tuple[str, ...], name: str = "") -
             return ForeignKey(columns, database, table, referenced, deleted, updated, name)
 
 
-def _action(cursor: Cursor) -> str:
+def _action(cursor: TokenCursor) -> str:
     """What happens to references; actions that change no row are one."""
     if cursor.accept("SET", "NULL"):
         return "SET NULL"
@@ -152,7 +152,7 @@ def _action(cursor: Cursor) -> str:
     return _NO_ACTION
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     """``(a, b)``; what may stand behind a name in an index is passed over."""
     cursor.expect("(")
     names = []

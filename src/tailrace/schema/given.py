@@ -11,7 +11,7 @@ from tailrace.errors import SchemaError, StorageError
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import Unclear, effects
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import COMMENT_REST
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def parse(text: str, flavour: Flavour | None = None) -> list[TableState]:
     """
     if flavour is None:
         flavour = Flavour.MARIADB if _MARIADB.search(text) else Flavour.MYSQL
-    session = Session(flavour)
+    session = StatementSession(flavour)
     catalogue = Catalogue()
     database = ""
     for statement in split(text):
@@ -89,7 +89,7 @@ def parse(text: str, flavour: Flavour | None = None) -> list[TableState]:
     return states
 
 
-def _take(catalogue: Catalogue, statement: str, database: str, session: Session) -> None:
+def _take(catalogue: Catalogue, statement: str, database: str, session: StatementSession) -> None:
     for effect in effects(statement, database, session):
         if isinstance(effect, Unclear):
             name = "a statement" if effect.name is None else f"table {effect.name.table}"

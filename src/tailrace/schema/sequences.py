@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.schema.columns import WrittenColumn
-from tailrace.schema.tables import WrittenTable
+from tailrace.schema.tables import TableBody
 from tailrace.schema.types import WrittenType, parse_type
 
 if TYPE_CHECKING:
-    from tailrace.schema.cursor import Cursor
-    from tailrace.schema.session import Session
+    from tailrace.schema.cursor import TokenCursor
+    from tailrace.schema.session import StatementSession
 
 _VALUES = ("next_not_cached_value", "minimum_value", "maximum_value", "start_value")
 _REST = (
@@ -21,7 +21,7 @@ _REST = (
 )
 
 
-def parse_sequence(cursor: Cursor, session: Session) -> WrittenTable:
+def parse_sequence(cursor: TokenCursor, session: StatementSession) -> TableBody:
     """What stands behind the name: ``AS type`` (11.5 on) is all that matters to its columns."""
     type_ = WrittenType("bigint")
     while not cursor.done:
@@ -32,4 +32,4 @@ def parse_sequence(cursor: Cursor, session: Session) -> WrittenTable:
         else:
             cursor.next()
     values = tuple(WrittenColumn(name, type_, nullable=False) for name in _VALUES)
-    return WrittenTable(values + _REST)
+    return TableBody(values + _REST)

@@ -28,7 +28,7 @@ _MODES: Final = sum(SqlMode)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class StatementSession:
     """How a statement is to be read.
 
     ``default_collation`` is the collation id of a database that nothing is known of (the session's

@@ -16,11 +16,11 @@ from tailrace.rows.declare import declare, key_of, prefixes_of
 from tailrace.rows.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 
 if TYPE_CHECKING:
     from tailrace.rows.schema import Column, ColumnDefinition
-    from tailrace.schema.tables import TableState, WrittenTable
+    from tailrace.schema.tables import TableBody, TableState
 
 Metadata = Literal["full", "minimal", "none"]
 """How much a table map says: ``binlog_row_metadata`` FULL, MINIMAL, and MariaDB's NO_LOG."""
@@ -54,7 +54,7 @@ class Table:
         flavour: Flavour | str = Flavour.MYSQL,
         database: str = "",
         server_version: str = "",
-        session: Session | None = None,
+        session: StatementSession | None = None,
     ) -> Self:
         """The table that a CREATE TABLE makes, in ``database`` where the statement names none.
 
@@ -172,7 +172,7 @@ class Table:
         )
 
 
-def _with_key(state: TableState, written: WrittenTable, flavour: Flavour) -> TableDefinition:
+def _with_key(state: TableState, written: TableBody, flavour: Flavour) -> TableDefinition:
     """The definition; where it has no primary key, with the unique key that servers take for one.
 
     That is the first whose columns hold no NULL, are stored and count whole, and which is not kept
@@ -259,7 +259,7 @@ _TOLD: Final = (
 )
 
 
-def session_of(flavour: Flavour, server_version: str = "") -> Session:
+def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:
     """How a server of that version, as it comes, reads a statement; the newest where none is given.
 
     MariaDB before 11.6 makes latin1 tables, and before 11.5 knows no other collation for a
@@ -269,7 +269,7 @@ def session_of(flavour: Flavour, server_version: str = "") -> Session:
     version = (int(found[1]), int(found[2])) if found else (99, 0)
     if flavour is Flavour.MYSQL:
         charset = "latin1" if version < (8, 0) else "utf8mb4"
-        return Session(flavour, default_collation(charset, flavour))
+        return StatementSession(flavour, default_collation(charset, flavour))
     charset = "latin1" if version < (11, 6) else "utf8mb4"
     collations: dict[str, int] = {}
     if version >= (11, 5):
@@ -277,4 +277,6 @@ def session_of(flavour: Flavour, server_version: str = "") -> Session:
             collation = default_collation(name, flavour)
             if collation is not None:
                 collations[name] = collation
-    return Session(flavour, default_collation(charset, flavour), charset_collations=collations)
+    return StatementSession(
+        flavour, default_collation(charset, flavour), charset_collations=collations
+    )

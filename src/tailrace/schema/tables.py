@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.rows.schema import ColumnDefinition
-    from tailrace.schema.cursor import Cursor
+    from tailrace.schema.cursor import TokenCursor
     from tailrace.schema.foreign_keys import ForeignKey
-    from tailrace.schema.session import Session
+    from tailrace.schema.session import StatementSession
 
 
 MOST_COLUMNS: Final = 4096
@@ -44,7 +44,7 @@ class Charset:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenTable:
+class TableBody:
     """What stands in and behind the parentheses of CREATE TABLE."""
 
     columns: tuple[WrittenColumn, ...] = ()
@@ -66,7 +66,9 @@ class WrittenTable:
     engine: str = ""
     """ENGINE, in capitals, where it is written."""
 
-    def define(self, database: str, table: str, outer: int | None, session: Session) -> TableState:
+    def define(
+        self, database: str, table: str, outer: int | None, session: StatementSession
+    ) -> TableState:
         """The table in a database whose default collation is ``outer`` (None: unknown)."""
         collation = session.choose(self.charset.charset, self.charset.collation, outer)
         key = self.primary_key or tuple(column.name for column in self.columns if column.primary)
@@ -96,7 +98,7 @@ def count_hashes(
     uniques: Iterable[UniqueKey],
     written: Iterable[WrittenColumn],
     columns: tuple[ColumnDefinition, ...],
-    session: Session,
+    session: StatementSession,
 ) -> int:
     """How many of the unique keys, inline ones included, may have a hidden column in MariaDB."""
     if session.flavour is not Flavour.MARIADB:
@@ -154,7 +156,7 @@ class TableState:
         return replace(self, definition=definition, row_end=None)
 
 
-def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
+def parse_elements(cursor: TokenCursor, session: StatementSession) -> TableBody:
     """What stands between the parentheses of CREATE TABLE, the parentheses included."""
     columns: list[WrittenColumn] = []
     primary = UniqueKey(())
@@ -189,7 +191,7 @@ def parse_elements(cursor: Cursor, session: Session) -> WrittenTable:
     cursor.expect(")")
     versioned = any(column.versioned for column in columns)
     key = primary.on_columns(periods).parts
-    return WrittenTable(
+    return TableBody(
         tuple(columns),
         tuple(part.column for part in key),
         prefixes_of(key),
@@ -209,7 +211,7 @@ class Key(NamedTuple):
     foreign: tuple[ForeignKey, ...] = ()
 
 
-def parse_key(cursor: Cursor, session: Session) -> Key | None:
+def parse_key(cursor: TokenCursor, session: StatementSession) -> Key | None:
     """An index, key or constraint; None, and no step, where something else stands."""
     start = cursor.at
     constraint = ""
@@ -249,7 +251,7 @@ def parse_key(cursor: Cursor, session: Session) -> Key | None:
 _CONSTRAINTS = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
 
 
-def _key_parts(cursor: Cursor) -> UniqueKey:
+def _key_parts(cursor: TokenCursor) -> UniqueKey:
     """``name USING BTREE (a(10), b DESC, (expression)) options…``."""
     cursor.accept("IF", "NOT", "EXISTS")
     hashed = False
@@ -278,7 +280,7 @@ def _key_parts(cursor: Cursor) -> UniqueKey:
     return UniqueKey(tuple(parts), hashed)
 
 
-def _key_options(cursor: Cursor) -> bool:
+def _key_options(cursor: TokenCursor) -> bool:
     """USING, KEY_BLOCK_SIZE, COMMENT, WITH PARSER, VISIBLE, …, MariaDB's DISTANCE=cosine.
 
     Says whether USING HASH is among them.
@@ -302,7 +304,7 @@ def _key_options(cursor: Cursor) -> bool:
             cursor.next()
 
 
-def parse_options(cursor: Cursor, table: WrittenTable) -> WrittenTable:
+def parse_options(cursor: TokenCursor, table: TableBody) -> TableBody:
     """The options and partitions behind the parentheses, up to the end or a query.
 
     Only what changes columns or foreign keys is looked at: character set, collation, system
@@ -328,7 +330,7 @@ def parse_options(cursor: Cursor, table: WrittenTable) -> WrittenTable:
     return table
 
 
-def parse_charset(cursor: Cursor) -> Charset | None:
+def parse_charset(cursor: TokenCursor) -> Charset | None:
     """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``; None where none stands."""
     steps = 1 if cursor.token.key == "DEFAULT" else 0
     key = cursor.ahead(steps).key

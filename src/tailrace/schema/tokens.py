@@ -44,7 +44,7 @@ class Kind(Enum):
     END = auto()
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """A token: its kind, its value (quotes and escapes resolved) and where it begins.
 
     ``key`` is the value in upper case for words and marks, and empty for everything else, so that
@@ -119,13 +119,13 @@ _ESCAPES: Final = {
 
 def tokenize(
     sql: str, flavour: Flavour = Flavour.MYSQL, sql_mode: SqlMode = SqlMode.NONE
-) -> list[Token]:
+) -> list[SqlToken]:
     """Cut a text into tokens; an END token closes the list.
 
     Takes time in proportion to the text. Raises `NotUnderstoodError` for a string, name or comment
     that does not end.
     """
-    tokens: list[Token] = []
+    tokens: list[SqlToken] = []
     at, end, depth = 0, len(sql), 0
     plain = bool(sql_mode & SqlMode.NO_BACKSLASH_ESCAPES)
     pattern = _token_pattern(plain=plain)
@@ -150,33 +150,33 @@ def tokenize(
             depth -= 1
         elif kind == "close":
             at = start + 1
-            tokens.append(Token(Kind.MARK, "*", "*", start))
+            tokens.append(SqlToken(Kind.MARK, "*", "*", start))
         else:
             tokens.append(_token(kind, text, start, plain, sql_mode))
-    tokens.append(Token(Kind.END, "", "", end))
+    tokens.append(SqlToken(Kind.END, "", "", end))
     return tokens
 
 
-def _token(kind: str, text: str, start: int, plain: bool, sql_mode: SqlMode) -> Token:
+def _token(kind: str, text: str, start: int, plain: bool, sql_mode: SqlMode) -> SqlToken:
     match kind:
         case "word":
-            return Token(Kind.WORD, text, text.upper(), start)
+            return SqlToken(Kind.WORD, text, text.upper(), start)
         case "mark":
             if text in "'\"`":
                 raise NotUnderstoodError(f"a quotation that begins at character {start} has no end")
-            return Token(Kind.MARK, text, text, start)
+            return SqlToken(Kind.MARK, text, text, start)
         case "tick":
-            return Token(Kind.NAME, text[1:-1].replace("``", "`"), "", start)
+            return SqlToken(Kind.NAME, text[1:-1].replace("``", "`"), "", start)
         case "double" if sql_mode & SqlMode.ANSI_QUOTES:
-            return Token(Kind.NAME, text[1:-1].replace('""', '"'), "", start)
+            return SqlToken(Kind.NAME, text[1:-1].replace('""', '"'), "", start)
         case "single" | "double":
-            return Token(Kind.STRING, _unescape(text, plain=plain), "", start)
+            return SqlToken(Kind.STRING, _unescape(text, plain=plain), "", start)
         case "number":
-            return Token(Kind.NUMBER, text, "", start)
+            return SqlToken(Kind.NUMBER, text, "", start)
         case "hex":
-            return Token(Kind.BYTES, text, "", start)
+            return SqlToken(Kind.BYTES, text, "", start)
         case _:
-            return Token(Kind.VARIABLE, text, "", start)
+            return SqlToken(Kind.VARIABLE, text, "", start)
 
 
 def _unescape(text: str, *, plain: bool) -> str:

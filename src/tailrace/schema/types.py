@@ -10,8 +10,8 @@ from tailrace.rows.schema import Logical
 from tailrace.schema.tokens import Kind, SqlMode
 
 if TYPE_CHECKING:
-    from tailrace.schema.cursor import Cursor
-    from tailrace.schema.session import Session
+    from tailrace.schema.cursor import TokenCursor
+    from tailrace.schema.session import StatementSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ WITH_CHARSET: Final = TEXTUAL | {"enum", "set"}
 BINARY_TYPES: Final = frozenset({"binary", "varbinary", *BLOBS})
 
 
-def parse_type(cursor: Cursor, session: Session) -> WrittenType:
+def parse_type(cursor: TokenCursor, session: StatementSession) -> WrittenType:
     """A type with what stands in its parentheses; attributes (UNSIGNED, ...) are left to come.
 
     Raises `NotUnderstoodError` for a type that is not known.
@@ -88,7 +88,7 @@ def parse_type(cursor: Cursor, session: Session) -> WrittenType:
     return written
 
 
-def _phrase(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
+def _phrase(cursor: TokenCursor, word: str, session: StatementSession) -> WrittenType | None:
     """Types of several words."""
     if word in {"CHAR", "CHARACTER"}:
         return _characters(cursor, None)
@@ -115,14 +115,14 @@ def _phrase(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
     return None
 
 
-def _characters(cursor: Cursor, charset: str | None) -> WrittenType:
+def _characters(cursor: TokenCursor, charset: str | None) -> WrittenType:
     """Behind CHAR, CHARACTER and NCHAR."""
     varying = cursor.accept_any("VARYING", "VARCHAR", "VARCHARACTER")
     base = "varchar" if varying else "char"
     return WrittenType(base, _arguments(cursor), charset=charset)
 
 
-def _float(cursor: Cursor, word: str, session: Session) -> WrittenType:
+def _float(cursor: TokenCursor, word: str, session: StatementSession) -> WrittenType:
     """FLOAT(p) is a double from 25 bits on; REAL is one unless ``sql_mode`` has REAL_AS_FLOAT."""
     arguments = _arguments(cursor)
     if word == "REAL":
@@ -133,7 +133,7 @@ def _float(cursor: Cursor, word: str, session: Session) -> WrittenType:
     return WrittenType("float", arguments)
 
 
-def _single(cursor: Cursor, word: str, session: Session) -> WrittenType | None:
+def _single(cursor: TokenCursor, word: str, session: StatementSession) -> WrittenType | None:
     """Types of one word."""
     if word in {"BOOL", "BOOLEAN"}:
         return WrittenType("tinyint", (1,))
@@ -166,7 +166,7 @@ def _of_oracle(written: WrittenType) -> WrittenType:
     return written if written.arguments else replace(written, base="double")
 
 
-def _arguments(cursor: Cursor) -> tuple[int, ...]:
+def _arguments(cursor: TokenCursor) -> tuple[int, ...]:
     """``(10)`` or ``(10,2)``; empty where there is no parenthesis."""
     if not cursor.accept("("):
         return ()
@@ -178,7 +178,7 @@ def _arguments(cursor: Cursor) -> tuple[int, ...]:
     return tuple(arguments)
 
 
-def _members(cursor: Cursor) -> tuple[str, ...]:
+def _members(cursor: TokenCursor) -> tuple[str, ...]:
     """The names of an ENUM or SET."""
     cursor.expect("(")
     members = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import MalformedPacket, PipelineError
-from tailrace.live.answers import Answer
+from tailrace.live.answers import ServerAnswer
 from tailrace.live.asking import connected
 from tailrace.live.driver import SSCursor
 from tailrace.spark.verify_values import expression, from_server, quoted
@@ -125,7 +125,7 @@ def columns_of(connection: ServerConnection, database: str, table: str) -> list[
             (database, table),
         )
         rows: Any = cursor.fetchall()
-    found = Answer(rows, 3, server=connection.name, asked="information_schema.columns")
+    found = ServerAnswer(rows, 3, server=connection.name, asked="information_schema.columns")
     return [
         ServerColumn(found.text(0, row), found.text(1, row).lower(), found.text(2, row) == "YES")
         for row in range(len(found))

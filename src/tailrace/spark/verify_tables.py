@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.live.answers import Answer
+from tailrace.live.answers import ServerAnswer
 from tailrace.live.asking import has_rows
 from tailrace.live.driver import ER, err
 from tailrace.spark.lake.status import INCOMPLETE
@@ -136,6 +136,6 @@ def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
             "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
         )
         rows: Any = cursor.fetchall()
-    found = Answer(rows, 2, server=connection.name, asked="information_schema.tables")
+    found = ServerAnswer(rows, 2, server=connection.name, asked="information_schema.tables")
     names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
     return [name for name in names if name[0].lower() not in _SYSTEM]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from tailrace.sql.statement import Rows, Statement
+    from tailrace.sql.statement import RowStatements, Statement
 
 _BLOCK: Final = 1 << 20
 """Characters of SQL that are held before they are written."""
@@ -27,17 +27,17 @@ class Backwards(Closing):
     def __init__(self, folder: Path | None = None) -> None:
         self._file = tempfile.TemporaryFile(prefix="tailrace-undo-", dir=folder)  # noqa: SIM115
         self._blocks: list[int] = []
-        self._held: list[Statement | Rows] = []
+        self._held: list[Statement | RowStatements] = []
         self._size = 0
 
-    def push(self, statement: Statement | Rows) -> None:
+    def push(self, statement: Statement | RowStatements) -> None:
         """Put a statement on top."""
         self._held.append(statement)
         self._size += statement.size + 64
         if self._size > _BLOCK:
             self._write()
 
-    def extend(self, statements: Iterable[Statement | Rows]) -> None:
+    def extend(self, statements: Iterable[Statement | RowStatements]) -> None:
         """Put statements on top, one after the other."""
         for statement in statements:
             self.push(statement)
@@ -48,7 +48,7 @@ class Backwards(Closing):
         self._held = []
         self._size = 0
 
-    def __iter__(self) -> Iterator[Statement | Rows]:
+    def __iter__(self) -> Iterator[Statement | RowStatements]:
         """From the top; each is taken off."""
         while True:
             while self._held:

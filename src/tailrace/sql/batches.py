@@ -226,7 +226,7 @@ class BatchSql:
         return words, texts, flags
 
 
-class Batches:
+class BatchWriters:
     """The writers of the tables that were met."""
 
     def __init__(self, *, undo: bool) -> None:

@@ -14,7 +14,7 @@ from tailrace.schema.ddl import (
     Unclear,
     effects,
 )
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ Table = tuple[str, str]
 
 def effects_of(event: QueryEvent) -> list[Effect]:
     """What a statement does to tables and databases, in the session that it was run in."""
-    session, sql = Session.of_event(event, event.form.flavour)
+    session, sql = StatementSession.of_event(event, event.form.flavour)
     return [] if session is None else effects(sql, event.database, session)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.rows.row import Row
     from tailrace.rows.schema import TableSchema
     from tailrace.sql.rows import RowSql
-    from tailrace.sql.statement import Rows
+    from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql
 
 Wants = Callable[[str, str], bool]
@@ -36,7 +36,7 @@ END: Final = Statement("", (), None, alone=True)
 """Nothing to run: a transaction ends here, so that it is committed before the next one comes."""
 
 
-class Tables:
+class TableWriters:
     """The writers of the tables that were met; kept by the schema's identity."""
 
     def __init__(self) -> None:
@@ -78,12 +78,12 @@ def with_stretches(
     kernels: StretchSql | None,
     *,
     wants: Wants | None,
-) -> Iterator[Statement | Rows]:
+) -> Iterator[Statement | RowStatements]:
     """The same, of items as `Changes.with_others` gives them.
 
     ``kernels`` make the statements of the stretches among them.
     """
-    tables, triggers, guard = Tables(), Triggers(), Guard()
+    tables, triggers, guard = TableWriters(), Triggers(), Guard()
     done = 0  # statements of rows that come now, and were given already
     for item in items:
         if isinstance(item, Change):
@@ -120,7 +120,7 @@ def with_stretches(
     yield from triggers.before_statement()
 
 
-def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
+def _rows(change: Change, tables: TableWriters) -> Iterator[Statement]:
     for row, table in current_rows(change, tables):
         try:
             sql = _row(table, row)
@@ -130,7 +130,7 @@ def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
             yield row_statement(change, sql)
 
 
-def current_rows(change: Change, tables: Tables) -> Iterator[tuple[Row, TableSql]]:
+def current_rows(change: Change, tables: TableWriters) -> Iterator[tuple[Row, TableSql]]:
     """The rows of a change, without those that are only history, and their table's writer."""
     try:
         table = tables.of(change.schema)

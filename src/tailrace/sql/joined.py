@@ -11,7 +11,7 @@ from tailrace.sql.statement import Statement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.sql.statement import Rows
+    from tailrace.sql.statement import RowStatements
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of a statement of several rows, at most: any server's ``max_allowed_packet`` takes it."""
@@ -21,7 +21,9 @@ END: Final = 2
 """Bytes of a statement's mark and its line's end."""
 
 
-def joined(found: Iterable[Statement | Rows], rows: int) -> Iterator[Statement | Rows]:
+def joined(
+    found: Iterable[Statement | RowStatements], rows: int
+) -> Iterator[Statement | RowStatements]:
     """The statements, up to ``rows`` INSERTs of a rows event as one of up to `MOST_BYTES`.
 
     So a statement never holds rows of several events, and what kernels write, a piece of a log at a

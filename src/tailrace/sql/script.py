@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.selection import time_text
 from tailrace.sql.settings import SessionState
-from tailrace.sql.statement import Rows, Statement
+from tailrace.sql.statement import RowStatements, Statement
 from tailrace.sql.text import comment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.reader import Group
+    from tailrace.reader import TransactionHead
     from tailrace.sql.large import Sql
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     sql: Sql
     is_comment: bool = False
     logged: Statement | None = None
-    rows: Rows | None = None
+    rows: RowStatements | None = None
 
 
 def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
@@ -65,7 +65,7 @@ def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iter
 
 
 def script_lines(
-    statements: Iterable[Statement | Rows], heading: Iterable[str] = ()
+    statements: Iterable[Statement | RowStatements], heading: Iterable[str] = ()
 ) -> Iterator[str | Iterator[str] | memoryview]:
     """The same, with large statements in pieces, which are to be taken before the next line, and
     many lines with their ends as bytes.
@@ -116,16 +116,16 @@ def delimiter(text: str) -> str:
     return f";{next(number for number in count(1) if number not in taken)};"
 
 
-def _lines(statements: Iterable[Statement | Rows]) -> Iterator[Line]:
+def _lines(statements: Iterable[Statement | RowStatements]) -> Iterator[Line]:
     session = SessionState()
-    group: Group | None = None
+    group: TransactionHead | None = None
     is_open = False
     for statement in statements:
         follows = _is_same(statement.group, group)
         if is_open and (not follows or (isinstance(statement, Statement) and statement.alone)):
             is_open = False
             yield Line("COMMIT")
-        if isinstance(statement, Rows):
+        if isinstance(statement, RowStatements):
             for text in session.change(statement.settings, None):
                 yield Line(text)
             if not follows:
@@ -163,12 +163,12 @@ def _lines(statements: Iterable[Statement | Rows]) -> Iterator[Line]:
         yield Line(text)
 
 
-def _is_same(group: Group | None, other: Group | None) -> bool:
+def _is_same(group: TransactionHead | None, other: TransactionHead | None) -> bool:
     if group is None or other is None:
         return group is other
     return group.start == other.start
 
 
-def _place(group: Group) -> str:
+def _place(group: TransactionHead) -> str:
     time = group.began * 1_000_000 if group.time is None else group.time
     return comment(f"{group.start}  {group.gtid or 'no GTID'}  {time_text(time)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace.reader import Group
+    from tailrace.reader import TransactionHead
     from tailrace.sql.large import Sql
     from tailrace.sql.settings import Settings
 
@@ -31,7 +31,7 @@ class Statement:
 
     sql: Sql
     settings: Settings
-    group: Group | None
+    group: TransactionHead | None
     database: str | None = None
     before: tuple[str, ...] = ()
     alone: bool = False
@@ -52,7 +52,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowStatements:
     """Statements for the rows of transactions that follow each other, as one text.
 
     ``data`` (arrays of uint8, pieces of it) begins with the first statement of the transaction
@@ -65,8 +65,8 @@ class Rows:
     data: list[Any]
     settings: Settings
     left: Settings
-    group: Group
-    last: Group
+    group: TransactionHead
+    last: TransactionHead
     held: Any = None
 
     @property

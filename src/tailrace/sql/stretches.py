@@ -23,18 +23,18 @@ from tailrace.constants import HEADER_SIZE, Flavour, RowsFlag
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.position import Position
-from tailrace.reader import Group
-from tailrace.sql.batches import Batches
+from tailrace.reader import TransactionHead
+from tailrace.sql.batches import BatchWriters
 from tailrace.sql.guard import guard
 from tailrace.sql.joined import END, LONGEST, MOST_BYTES
 from tailrace.sql.settings import difference, of_rows
-from tailrace.sql.statement import Rows, Statement
+from tailrace.sql.statement import RowStatements, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import Piece, Stretch
+    from tailrace.columns.stretches import DecodedRows, Stretch
     from tailrace.reader import Reader
     from tailrace.sql.definitions import Table
 
@@ -88,13 +88,13 @@ class StretchSql:
         self._most_rows = rows
         self._reader = reader
         self._undo = undo
-        self._batches = Batches(undo=undo)
+        self._batches = BatchWriters(undo=undo)
         self.given = 0
         """Statements of the last stretch that were given before it was rejected."""
 
     def statements(
         self, stretch: Stretch, guarded: Collection[Table]
-    ) -> Iterator[tuple[list[Table], list[Rows | Statement]]]:
+    ) -> Iterator[tuple[list[Table], list[RowStatements | Statement]]]:
         """Those of its pieces, and the tables that are met first in each.
 
         Before rows of a table that is not yet ``guarded`` goes its guard (not with ``undo``). A
@@ -116,8 +116,8 @@ class StretchSql:
             yield made[0], made[1]
 
     def _piece(
-        self, piece: Piece, file: str, guarded: Collection[Table]
-    ) -> tuple[list[Table], list[Rows | Statement], int]:
+        self, piece: DecodedRows, file: str, guarded: Collection[Table]
+    ) -> tuple[list[Table], list[RowStatements | Statement], int]:
         if not file.isprintable():
             raise EventDecodeError("a name that a comment cannot have")
         transactions, entries = piece.transactions.copy(), piece.entries
@@ -155,7 +155,7 @@ class StretchSql:
             count,
         )
 
-    def _events(self, piece: Piece, entries: Array) -> _Events:
+    def _events(self, piece: DecodedRows, entries: Array) -> _Events:
         sizes = self._reader.format.post_headers
         if any(sizes[code - 1 : code] == _OLD_HEADER for code in ROWS_TYPES):
             raise EventDecodeError("rows events of an old layout")
@@ -176,7 +176,7 @@ class StretchSql:
         transactions: Array,
         cuts: Sequence[tuple[int, Table]],
         file: str,
-    ) -> list[Rows | Statement]:
+    ) -> list[RowStatements | Statement]:
         """The statements in order: texts that hold many, and between them the guards.
 
         ``events`` are all, ``shown`` those that have statements.
@@ -207,7 +207,7 @@ class StretchSql:
         ordered = _Ordered([*texts, *(self._rows(*run) for run in runs)], in_place=not self._undo)
         if self._most_rows > 1:
             ordered.join(self._most_rows, [run.text for run, _ in runs])
-        made: list[Rows | Statement] = []
+        made: list[RowStatements | Statement] = []
         flavour = self._reader.format.flavour
         done = 0
         for number, begin in enumerate(begins if len(first) else []):
@@ -218,7 +218,7 @@ class StretchSql:
             until = int(keys[last + 1]) if last + 1 < len(keys) else None
             data = ordered.take(until)
             made.append(
-                Rows(
+                RowStatements(
                     data,
                     _settings(flavour, int(shown.settings[begin])),
                     _settings(flavour, int(shown.settings[last])),
@@ -314,14 +314,14 @@ class _Groups:
         starts = self._bounds[numbers]
         return starts + self._data.ctypes.data, self._bounds[numbers + 1] - starts
 
-    def of(self, number: int) -> Group:
+    def of(self, number: int) -> TransactionHead:
         """A transaction that was written."""
         words = self._transactions[number]
         start, end = self._bounds[number : number + 2].tolist()
         text = self._data[start + len(_BEFORE) : end - len(_BEHIND) - 1].tobytes().decode()
         position = Position(self._file, int(words[k.T_START]))
         gtid = text.removeprefix(f"{position}  ").partition("  ")[0]
-        return Group(
+        return TransactionHead(
             position,
             None if words[k.T_KIND] == k.NO_GTID else gtid,
             None if words[k.T_STAMP] < 0 else int(words[k.T_STAMP]),

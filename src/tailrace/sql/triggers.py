@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tailrace.schema.cursor import Cursor
+from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, tokenize
 from tailrace.sql.definitions import Table, effects_of, pair, renaming
@@ -59,7 +59,7 @@ class Triggers:
         first = words[0].upper() if words else ""
         if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
             try:
-                cursor = Cursor(tokenize(statement.text, event.form.flavour, _mode(statement)))
+                cursor = TokenCursor(tokenize(statement.text, event.form.flavour, _mode(statement)))
                 taken = self._create if first == "CREATE" else self._drop
                 if taken(cursor, statement, event.database):
                     return
@@ -70,7 +70,7 @@ class Triggers:
             for effect in effects_of(event):
                 self._follow(effect)
 
-    def _create(self, cursor: Cursor, statement: Statement, database: str) -> bool:
+    def _create(self, cursor: TokenCursor, statement: Statement, database: str) -> bool:
         """Hold a CREATE TRIGGER back; False where it is something else."""
         if not _behind_trigger(cursor):
             return False
@@ -88,7 +88,7 @@ class Triggers:
         )
         return True
 
-    def _drop(self, cursor: Cursor, _statement: Statement, database: str) -> bool:
+    def _drop(self, cursor: TokenCursor, _statement: Statement, database: str) -> bool:
         """Forget a trigger that was not made yet; False where it is to be dropped in earnest."""
         if not _behind_trigger(cursor):
             return False
@@ -136,7 +136,7 @@ class Triggers:
                 yield trigger.statement
 
 
-def _behind_trigger(cursor: Cursor) -> bool:
+def _behind_trigger(cursor: TokenCursor) -> bool:
     """Go behind the word TRIGGER of ``CREATE ... TRIGGER``; False where it is not that."""
     cursor.next()
     while cursor.token.kind is not Kind.END:

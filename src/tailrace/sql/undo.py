@@ -11,7 +11,7 @@ from tailrace.schema.classify import classify
 from tailrace.sql.backwards import Backwards
 from tailrace.sql.definitions import concerns
 from tailrace.sql.forward import (
-    Tables,
+    TableWriters,
     current_rows,
     left_out,
     placed,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
-    from tailrace.sql.statement import Rows
+    from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql
 
 _HARMLESS: Final = re.compile(
@@ -71,12 +71,12 @@ def undo_stretches(
     *,
     wants: Wants | None,
     folder: Path | None = None,
-) -> Iterator[Statement | Rows]:
+) -> Iterator[Statement | RowStatements]:
     """The same, of items as `Changes.with_others` gives them.
 
     ``kernels`` make the statements of the stretches among them.
     """
-    tables, guard = Tables(), Guard()
+    tables, guard = TableWriters(), Guard()
     done = 0  # statements of rows that come now, and are on the pile already
     with Backwards(folder) as pile:
         for item in items:
@@ -101,7 +101,7 @@ def undo_stretches(
         yield from pile
 
 
-def _rows(change: Change, tables: Tables) -> Iterator[Statement]:
+def _rows(change: Change, tables: TableWriters) -> Iterator[Statement]:
     for row, table in current_rows(change, tables):
         if table.is_sequence:
             continue

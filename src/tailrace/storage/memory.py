@@ -90,7 +90,7 @@ class MemoryFolder:
             self._written.discard(name)
 
 
-class FolderInput(MemoryInput):
+class MemoryFolderInput(MemoryInput):
     """A file in a folder in memory, being read. Raises StorageError where it was taken away."""
 
     def __init__(self, folder: MemoryFolder, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.file import LogFile, LogSeries, ordered, plain_size
-from tailrace.storage.memory import FolderInput, memory_folder
+from tailrace.storage.memory import MemoryFolderInput, memory_folder
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
@@ -29,9 +29,9 @@ class MemoryFile(LogFile):
 
     folder: str
 
-    def stored(self) -> FolderInput:
+    def stored(self) -> MemoryFolderInput:
         """Open it for reading. Raises StorageError where it was taken away."""
-        return FolderInput(memory_folder(self.folder), self.name)
+        return MemoryFolderInput(memory_folder(self.folder), self.name)
 
     @property
     def place(self) -> str:

@@ -16,11 +16,11 @@ _GRACE: Final = 10.0
 """Seconds that a stream gets to end its reading when it is closed."""
 
 
-class End:
+class EndOfEvents:
     """What comes behind the last event."""
 
 
-END: Final = End()
+END: Final = EndOfEvents()
 
 
 class _Shared:
@@ -31,7 +31,7 @@ class _Shared:
     """
 
     def __init__(self, most_events: int, most_bytes: int) -> None:
-        self.queue: SimpleQueue[Record | Exception | End | None] = SimpleQueue()
+        self.queue: SimpleQueue[Record | Exception | EndOfEvents | None] = SimpleQueue()
         self.room = Condition()
         self.stopped = False
         self.waiting = False
@@ -95,14 +95,14 @@ class BackgroundReader:
     ) -> None:
         self.stream = stream
         self._shared = _Shared(most_events, most_bytes)
-        self._over: Exception | End | None = None
+        self._over: Exception | EndOfEvents | None = None
         self._thread = Thread(
             target=_read, args=(stream, self._shared), name="tailrace reader", daemon=True
         )
         self._finalize = finalize(self, _stop, stream, self._shared)
         self._thread.start()
 
-    def get(self, deadline: float | None = None) -> Record | End | None:
+    def get(self, deadline: float | None = None) -> Record | EndOfEvents | None:
         """The next event; END behind the last; None at the ``deadline`` (by `time.monotonic`),
         or when `wake` was called. Raises what the stream raised, again and again.
         """

@@ -22,7 +22,7 @@ class Stream(Protocol):
     The format description that is in force at the start comes first. ``torn_tail`` is where a log
     that was open ended inside an event, None where it did not; it holds after the end. A stream of
     which `Transport.locate` cannot tell the begin, or that is resumed by GTIDs, has an attribute
-    more, ``taken``: a `tailrace.transports.taken.Taken`.
+    more, ``taken``: a `tailrace.transports.read_gtids.ReadGtids`.
     """
 
     torn_tail: Position | None

@@ -44,7 +44,7 @@ class Algorithm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compression:
+class ConnectionCompression:
     """What is wanted of a connection. ``level`` is zstd's, which the server is told."""
 
     algorithm: Algorithm
@@ -66,7 +66,7 @@ class Compression:
         return self.algorithm
 
 
-def compressed(packets: Data, compression: Compression) -> bytes:
+def compressed(packets: Data, compression: ConnectionCompression) -> bytes:
     """Ordinary packets, each in a compressed one of its own (two where it is too large for one).
 
     A packet of number 0 begins a command; raises UsageError where the last one is not whole.
@@ -93,7 +93,7 @@ def compressed(packets: Data, compression: Compression) -> bytes:
     return b"".join(parts)
 
 
-def _pack(piece: memoryview, compression: Compression) -> bytes:
+def _pack(piece: memoryview, compression: ConnectionCompression) -> bytes:
     if compression.algorithm is Algorithm.ZLIB:
         return zlib.compress(piece)
     return zstandard.ZstdCompressor(level=compression.level).compress(piece)
@@ -106,7 +106,7 @@ class Decompressor:
     whatever it says. ``name`` is what errors call the server.
     """
 
-    def __init__(self, compression: Compression, name: str) -> None:
+    def __init__(self, compression: ConnectionCompression, name: str) -> None:
         self._algorithm = compression.algorithm
         self._name = name
         self._raw = bytearray()

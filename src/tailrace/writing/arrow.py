@@ -10,7 +10,7 @@ from tailrace.columns.encode import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRefused
 from tailrace.rows.encode import RowImage
 from tailrace.rows.schema import BLOB_TYPES
-from tailrace.writing.rows import Chunk
+from tailrace.writing.rows import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SLICE: Final = 8 << 20
 """Bytes of Arrow data that are encoded at once."""
 
 
-def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[Chunk]:
+def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
     """Events of Arrow's rows, a slice of them at a time.
 
     Each call has the same columns in all its images, as a statement of a server has: with the
@@ -53,9 +53,9 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[Chunk]:
         if source.compress:
             for event in encoded:
                 rows = bytes(event[len(prefix) :])
-                yield Chunk(bytearray(source.event(rows, *bits)), 1, 0)
+                yield RowsChunk(bytearray(source.event(rows, *bits)), 1, 0)
         elif len(encoded):
-            yield Chunk(encoded.data, len(encoded), int(encoded.starts[-1]))
+            yield RowsChunk(encoded.data, len(encoded), int(encoded.starts[-1]))
 
 
 class _Images:

@@ -18,7 +18,7 @@ from tailrace.writing.dialect import Dialect, MariadbDialect, MysqlDialect
 from tailrace.writing.gtids import MariadbGtids, MysqlGtids
 from tailrace.writing.log import LogWriter, now_us
 from tailrace.writing.options import RowMetadata, Sync, WriterOptions
-from tailrace.writing.recover import LogRecovered, Recovery, Scan, scan
+from tailrace.writing.recover import LogRecovered, RecoveredLog, Recovery, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.storage.output import LogFolder
 
 
-class Options(TypedDict, total=False):
+class CreateOptions(TypedDict, total=False):
     """The fields of `WriterOptions`, by their names or values."""
 
     metadata: RowMetadata | str
@@ -65,7 +65,7 @@ def create(
     key_id: str | None = None,
     encrypt_mode: str = "aes_cbc",
     now: Callable[[], int] = now_us,
-    **options: Unpack[Options],
+    **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """A new log. It must not be there: `append` goes on with one that is.
 
@@ -115,7 +115,7 @@ def append(
     keyring: Keyring | str | Path | None = None,
     now: Callable[[], int] = now_us,
     recovered: Callable[[Recovery], None] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """Go on with a log: its last file, its folder, or its index.
 
@@ -179,7 +179,7 @@ def append(
     return log
 
 
-def _scan(folder: LogFolder, name: LogName) -> tuple[Scan, Recovery | None]:
+def _scan(folder: LogFolder, name: LogName) -> tuple[RecoveredLog, Recovery | None]:
     """The last file that holds anything, and what is to be cut after it."""
     last = scan(folder, name)
     if not last.headless:
@@ -234,7 +234,7 @@ def _flavour(given: Flavour | str) -> Flavour:
         raise UsageError(f"flavour: {given!r} is neither 'mysql' nor 'mariadb'") from None
 
 
-def _options(given: Options, flavour: Flavour) -> WriterOptions:
+def _options(given: CreateOptions, flavour: Flavour) -> WriterOptions:
     if unknown := sorted(set(given) - set(_OPTIONS)):
         raise UsageError(f"{unknown[0]}: no such option; there are {', '.join(_OPTIONS)}")
     options = WriterOptions(**cast("dict[str, Any]", given))

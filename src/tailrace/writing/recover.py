@@ -86,7 +86,7 @@ class LogRecovered(UserWarning):
     """A log was cut back to its last whole transaction when it was opened for appending."""
 
 
-class Scan:
+class RecoveredLog:
     """All that a writer must know of a log file to go on with it. See `scan`.
 
     ``end`` is where the last whole transaction ends, ``reason`` why the file is longer than that
@@ -294,8 +294,8 @@ class Scan:
         return _U32.pack(crc32(raw[:-CHECKSUM_SIZE])) == raw[-CHECKSUM_SIZE:]
 
 
-def scan(folder: LogFolder, name: str) -> Scan:
-    """Read a log file to its end. Raises as `Scan.run`."""
-    found = Scan(folder, name)
+def scan(folder: LogFolder, name: str) -> RecoveredLog:
+    """Read a log file to its end. Raises as `RecoveredLog.run`."""
+    found = RecoveredLog(folder, name)
     found.run()
     return found

@@ -49,7 +49,7 @@ def is_arrow(rows: Any) -> bool:
 
 
 @dataclass(slots=True)
-class Chunk:
+class RowsChunk:
     """Whole rows events in cache form; ``last`` is where the last of them begins."""
 
     data: bytearray | memoryview
@@ -105,7 +105,7 @@ class RowsSource:
         )
         return cached(event)
 
-    def of(self, before: Any, after: Any) -> Iterator[Chunk]:
+    def of(self, before: Any, after: Any) -> Iterator[RowsChunk]:
         """Events of rows of either sort."""
         if is_arrow(before) or is_arrow(after):
             from tailrace.writing.arrow import chunks  # noqa: PLC0415 - needs pyarrow and numba
@@ -113,7 +113,9 @@ class RowsSource:
             return chunks(self, before, after)
         return self.of_rows(before, after)
 
-    def of_rows(self, before: Iterable[Any] | None, after: Iterable[Any] | None) -> Iterator[Chunk]:
+    def of_rows(
+        self, before: Iterable[Any] | None, after: Iterable[Any] | None
+    ) -> Iterator[RowsChunk]:
         """Events of Python's rows. Raises what `RowEncoder` does."""
         encoder = self._encoder
         if self.kind == "update":
@@ -124,7 +126,7 @@ class RowsSource:
             groups = encoder.delete(before or ())
         return self._pack(groups)
 
-    def _pack(self, groups: Iterable[RowGroup]) -> Iterator[Chunk]:
+    def _pack(self, groups: Iterable[RowGroup]) -> Iterator[RowsChunk]:
         """Rows gathered into events of at most ``max_rows_event_size`` bytes of rows."""
         most = self.options.max_rows_event_size
         bitmaps: tuple[bytes | None, bytes | None] = (None, None)
@@ -145,5 +147,5 @@ class RowsSource:
         if held:
             yield self._chunk(held, bitmaps)
 
-    def _chunk(self, images: list[bytes], bitmaps: tuple[bytes | None, bytes | None]) -> Chunk:
-        return Chunk(bytearray(self.event(b"".join(images), *bitmaps)), 1, 0)
+    def _chunk(self, images: list[bytes], bitmaps: tuple[bytes | None, bytes | None]) -> RowsChunk:
+        return RowsChunk(bytearray(self.event(b"".join(images), *bitmaps)), 1, 0)

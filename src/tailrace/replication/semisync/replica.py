@@ -15,7 +15,7 @@ from tailrace.errors import (
     SemisyncError,
     ServerError,
 )
-from tailrace.live.answers import Answer
+from tailrace.live.answers import ServerAnswer
 from tailrace.live.refusals import UNKNOWN_VARIABLE
 from tailrace.observers import RelayFlag, RelayIo, RelayIoObserver
 from tailrace.position import Position
@@ -86,7 +86,7 @@ class SemisyncReplica(RelayIoObserver):
         if io.connection is None:
             raise SemisyncError(f"{_name(io)}: there is no connection to ask on")
         asked = "SELECT VERSION()"
-        version = Answer(io.connection.query(asked), 1, server=_name(io), asked=asked).text()
+        version = ServerAnswer(io.connection.query(asked), 1, server=_name(io), asked=asked).text()
         self._mariadb = "mariadb" in version.lower()
         if not _offers(io.connection, mariadb=self._mariadb):
             if not self._warned:

@@ -19,9 +19,9 @@ from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
-from tailrace.schema.cursor import Cursor
+from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.ddl import AlterTable, effects
-from tailrace.schema.session import Session
+from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import Kind, tokenize
 from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split, TableChange
     from tailrace.schema.columns import WrittenColumn
-    from tailrace.schema.tokens import Token
+    from tailrace.schema.tokens import SqlToken
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     """
     offset = change.offset
     event, context = _statement(split, offset)
-    session, sql = Session.of_event(event, context.flavour)
+    session, sql = StatementSession.of_event(event, context.flavour)
     renamed: dict[str, str] = {}
     added: dict[str, Source] = {}
     dropped: set[str] = set()
@@ -81,7 +81,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
             match clause:
                 case PutColumn(column, None):
                     start, end = clause.tokens
-                    written = Cursor([*tokens[start:end], tokens[-1]])
+                    written = TokenCursor([*tokens[start:end], tokens[-1]])
                     added[column.name] = _written_default(written, column, event.timestamp)
                 case PutColumn(column, old):
                     if old != column.name:
@@ -107,11 +107,11 @@ _WITH_ROWS: Final = frozenset(
 )
 
 
-def _moves_rows(tokens: Sequence[Token]) -> bool:
+def _moves_rows(tokens: Sequence[SqlToken]) -> bool:
     return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
-def _exchanged(tokens: Sequence[Token], database: str) -> list[str]:
+def _exchanged(tokens: Sequence[SqlToken], database: str) -> list[str]:
     """The table behind ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``."""
     keys = [token.key for token in tokens]
     if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(
@@ -121,7 +121,7 @@ def _exchanged(tokens: Sequence[Token], database: str) -> list[str]:
     found = []
     for place in range(1, len(keys)):
         if keys[place] == "TABLE" and keys[place - 1] in {"WITH", "TO", "CONVERT"}:
-            cursor = Cursor(tokens)
+            cursor = TokenCursor(tokens)
             cursor.at = place + 1
             own, table = cursor.qualified()
             found.append(f"{own or database}.{table}")
@@ -150,7 +150,7 @@ _STRICT: Final = 1 << 21 | 1 << 22
 """STRICT_TRANS_TABLES and STRICT_ALL_TABLES: text that does not fit is an error to the server."""
 
 
-def _fit(column: WrittenColumn, event: QueryEvent, session: Session) -> Fit | None:
+def _fit(column: WrittenColumn, event: QueryEvent, session: StatementSession) -> Fit | None:
     """What a column that is declared anew may make of its values, where its type does not say."""
     base, arguments = column.type.base, column.type.arguments
     modes = event.status_value(StatusVariable.SQL_MODE) or 0
@@ -174,7 +174,7 @@ _COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
-def _written_default(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
+def _written_default(cursor: TokenCursor, column: WrittenColumn, second: int) -> Source:
     """The default in a column's definition; the server's own where none is written."""
     depth = 0
     cursor.next()  # the column's name may be any word
@@ -192,7 +192,7 @@ def _written_default(cursor: Cursor, column: WrittenColumn, second: int) -> Sour
     return _implicit(column)
 
 
-def _literal(cursor: Cursor, column: WrittenColumn, second: int) -> Source:
+def _literal(cursor: TokenCursor, column: WrittenColumn, second: int) -> Source:
     base = column.type.base
     unknown = Source(None, unknown="its default is an expression")
     sign = cursor.accept_any("+", "-").replace("+", "")

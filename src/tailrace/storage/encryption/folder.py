@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SERVERS_KEY: Final = re.compile(r"(MySQLReplicationKey_.+)_(\d+)", re.ASCII)
 
 
-class FolderInput:
+class LogFolderInput:
     """A file of a `LogFolder`, open for reading."""
 
     def __init__(self, folder: LogFolder, name: str) -> None:
@@ -107,7 +107,7 @@ class EncryptedFolder:
         With the same server's newest key, and by its mode, where they are not given. Raises
         KeyMissing, LogError, StorageError.
         """
-        lower = FolderInput(folder, name)
+        lower = LogFolderInput(folder, name)
         magic = read_exactly(lower, 0, len(MAGIC))
         if magic == ENCRYPTED_MAGIC:
             raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE)
@@ -174,7 +174,7 @@ class EncryptedFolder:
         """A file to be appended to, as it is: encrypted or plain."""
         self._open = None
         path = self.path(name)
-        lower = FolderInput(self._folder, name)
+        lower = LogFolderInput(self._folder, name)
         magic = read_exactly(lower, 0, len(MAGIC))
         head = read_head(lower, path) if magic == MAGIC else None
         output = self._folder.reopen(name)
@@ -204,7 +204,7 @@ class EncryptedFolder:
         size = self._folder.size(name)
         if self._open is not None and self._open[:2] == (name, size):
             return self._open[2]
-        stream = opened(FolderInput(self._folder, name), self._keyring, path=self.path(name))
+        stream = opened(LogFolderInput(self._folder, name), self._keyring, path=self.path(name))
         self._open = name, size, stream
         return stream
 

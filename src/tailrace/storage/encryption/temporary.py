@@ -61,7 +61,7 @@ def _new() -> Keystream:
     return Keystream(secrets.token_bytes(_KEY_SIZE), _NONCE)
 
 
-class TemporaryOutput:
+class EncryptedTemporaryOutput:
     """A spill file, encrypted. Only its own `input` can read it."""
 
     def __init__(self, lower: SpillOutput) -> None:
@@ -101,12 +101,12 @@ class TemporaryOutput:
         self._lower.close()
         self._keys = _Keys()
 
-    def input(self) -> TemporaryInput:
+    def input(self) -> EncryptedTemporaryInput:
         """What was written and flushed."""
-        return TemporaryInput(self._lower.input(), self._keys)
+        return EncryptedTemporaryInput(self._lower.input(), self._keys)
 
 
-class TemporaryInput:
+class EncryptedTemporaryInput:
     """The plain bytes of a spill file."""
 
     def __init__(self, lower: RandomInput, keys: _Keys) -> None:
@@ -142,7 +142,7 @@ class TemporaryInput:
         self._lower.close()
 
 
-def temporary(lower: SpillOutput) -> TemporaryOutput:
+def temporary(lower: SpillOutput) -> EncryptedTemporaryOutput:
     """Encrypt a spill file with random keys that are held in memory alone. Raises StorageError."""
     needs(lower, SpillOutput, "temporary")
-    return TemporaryOutput(lower)
+    return EncryptedTemporaryOutput(lower)

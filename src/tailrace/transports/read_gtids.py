@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
 
 
-class Taken:
+class ReadGtids:
     """Fed with the events of a log, it knows the GTIDs up to the last transaction that ended.
 
     ``begin`` is where reading began: set by the stream before it gives its first event. ``gtids``
