@@ -1,29 +1,21 @@
-"""Which part of a log is asked for: tables by pattern, transactions by a start and an end."""
+"""Which transactions of a log are asked for: those between a start and an end."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.position import Position
-from tailrace.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from datetime import tzinfo
 
-    Patterns = str | Sequence[str] | None
-    TableName = tuple[str, str]
 
-_WILD: Final = re.compile(r"[*?\[]")
-_LISTED: Final = 10
-"""Tables that an error lists, at most."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME: Final = re.compile(r"\d{4}-?\d\d-?\d\d[T ]\d", re.ASCII)
 _POSITION: Final = re.compile(r"[^,]+:\d+", re.ASCII)
@@ -40,145 +32,6 @@ _FORMS: Final = (
     " names no zone, as +02:00)"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class TableFilter:
-    """Which tables are asked for: called with a database and a table, it says whether they are.
-
-    ``only`` are patterns of the tables that are wanted (None: all; an empty tuple: none),
-    ``exclude`` of those that are not, whatever ``only`` says. A pattern is ``database.table`` with
-    ``*`` and ``?``, and case counts; one without a point is a table in any database. Where ``met``
-    is set (see `watched`), it gets the tables that were asked about.
-    """
-
-    only: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
-    met: set[TableName] | None = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, tables: Patterns | TableFilter = None, exclude: Patterns = None) -> TableFilter:
-        """From what a caller gave: one pattern as a text, or several; None where nothing.
-
-        A filter is what it is; what is to be excluded, too, goes with it. Raises UsageError for
-        what is no pattern.
-        """
-        if isinstance(tables, TableFilter):
-            more = _patterns("exclude", exclude) or ()
-            return replace(tables, exclude=(*tables.exclude, *more)) if more else tables
-        return cls(_patterns("tables", tables), _patterns("exclude", exclude) or ())
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether no table was chosen or excluded."""
-        return self.only is None and not self.exclude
-
-    def __call__(self, database: str, table: str) -> bool:
-        """Whether a table is asked for."""
-        if self.met is not None:
-            self.met.add((database, table))
-        name = f"{database}.{table}"
-        return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
-
-    def watched(self) -> Self:
-        """The same, which from now on keeps the tables that it is asked about in ``met``."""
-        return replace(self, met=set())
-
-    def unmatched(self, tables: Iterable[TableName]) -> Unmatched:
-        """Which patterns fit none of the tables that there are."""
-        names = sorted({f"{database}.{table}" for database, table in tables})
-        only = [each for each in self.only or () if not _fit_one(names, each)]
-        exclude = tuple(each for each in self.exclude if not _fit_one(names, each))
-        return Unmatched(
-            tuple(each for each in only if not _WILD.search(each)),
-            tuple(each for each in only if _WILD.search(each)),
-            tuple(each for each in exclude if not _WILD.search(each)),
-            tuple(names),
-            bool(only) and len(only) == len(self.only or ()),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Unmatched:
-    """Patterns that fit no table of ``tables``.
-
-    ``names`` are those without ``*``, ``?`` and ``[``, ``wildcards`` the others; ``excluded`` are
-    names that were to be left out. ``all`` says that no pattern of those wanted fits any table.
-    """
-
-    names: tuple[str, ...]
-    wildcards: tuple[str, ...]
-    excluded: tuple[str, ...]
-    tables: tuple[str, ...]
-    all: bool
-
-    def missing(self, where: str) -> str | None:
-        """A sentence on what is wanted and not there; None where all is.
-
-        ``where`` is where it was looked for, as "in the log".
-        """
-        patterns = (*self.names, *self.wildcards)
-        return self._sentence("no table fits", patterns, where) if patterns else None
-
-    def left_out(self, where: str) -> str | None:
-        """A sentence on names that were to be left out and are not there."""
-        return self._sentence("nothing is excluded by", self.excluded, where)
-
-    def _sentence(self, what: str, patterns: Sequence[str], where: str) -> str | None:
-        if not patterns:
-            return None
-        text = f"{what} {', '.join(map(printable, patterns))} {where}"
-        if any("," in each for each in patterns):
-            text += " (a text is one pattern: give several as a list)"
-        if not self.tables:
-            return f"{text}: there are no tables"
-        close = _close(patterns, self.tables)
-        if close:
-            text += f" (did you mean {' or '.join(map(printable, close))}?)"
-        listed = [each for each in self.tables if each not in close][:_LISTED]
-        more = len(self.tables) - len(close) - len(listed)
-        there = [*close, *listed]
-        are = "is" if len(self.tables) == 1 else "are"
-        rest = f" and {more:,} more" if more else ""
-        return f"{text}: there {are} {', '.join(map(printable, there))}{rest}"
-
-
-def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
-    """The names most like the patterns, by letters of any case."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for what is missing
-
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        folded: dict[str, str] = {}
-        for name in names:
-            known = name if "." in pattern else name.partition(".")[2]
-            folded.setdefault(known.casefold(), name)
-        close = get_close_matches(pattern.casefold(), list(folded), n=2, cutoff=0.7)
-        found |= dict.fromkeys(folded[each] for each in close)
-    return list(found)
-
-
-def _patterns(name: str, given: Patterns) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    try:
-        patterns = (given,) if isinstance(given, str) else tuple(given)
-    except TypeError:
-        patterns = (given,)  # type: ignore[assignment]  # what it is, is said below
-    for each in patterns:
-        if not isinstance(each, str):
-            raise UsageError(f"{name}: a pattern is text like 'shop.*', and not {each!r}")
-        if not each.strip():
-            raise UsageError(f"{name}: a pattern is empty")
-    return patterns
-
-
-def _fit_one(names: Iterable[str], pattern: str) -> bool:
-    return any(_fits(name, (pattern,)) for name in names)
-
-
-def _fits(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, each if "." in each else f"*.{each}") for each in patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import LogError, UsageError
-from tailrace.selection import TableFilter
+from tailrace.table_filter import TableFilter
 from tests.cli.damaged import BAD, counted, damaged, sound
 
 

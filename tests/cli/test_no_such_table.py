@@ -11,7 +11,7 @@ import tailrace
 from tailrace.cli.log import log
 from tailrace.cli.stat import stat
 from tailrace.errors import NoSuchTable, UsageError
-from tailrace.selection import TableFilter
+from tailrace.table_filter import TableFilter
 
 SHOP = str(Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql")
 

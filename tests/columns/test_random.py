@@ -15,8 +15,8 @@ import tailrace
 from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table, walk
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.events.table_map import TableMapEvent
-from tailrace.selection import TableFilter
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
 from tests.columns.random_log import logs
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.reader import Reader
-    from tailrace.selection import TableFilter
+    from tailrace.table_filter import TableFilter
 
 
 def log(

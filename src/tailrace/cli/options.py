@@ -17,8 +17,9 @@ from tailrace.errors import UsageError
 from tailrace.position import Position
 from tailrace.reader import Reader
 from tailrace.schema import Catalogue
-from tailrace.selection import Selection, TableFilter, gtids_of
+from tailrace.selection import Selection, gtids_of
 from tailrace.storage import LogSeries, find_all
+from tailrace.table_filter import TableFilter
 from tailrace.transports import elsewhere
 
 if TYPE_CHECKING:

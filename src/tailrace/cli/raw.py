@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.handlers.base import Outcome
     from tailrace.position import Position
     from tailrace.reader import Reader
-    from tailrace.selection import TableFilter
+    from tailrace.table_filter import TableFilter
     from tailrace.writing import LogWriter
 
 

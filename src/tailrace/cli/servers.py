@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tailrace.live.transport import ServerTransport
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.selection import TableName
+    from tailrace.table_filter import TableName
 
 _RETRY: Final = 60.0
 """Seconds that a broken connection is tried again for by a command that ends."""

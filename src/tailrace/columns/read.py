@@ -20,8 +20,9 @@ from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
-from tailrace.selection import TableFilter, one_start, start_of
+from tailrace.selection import one_start, start_of
 from tailrace.storage import LogSeries, find
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from tailrace.columns.walk import Array, Unnamed
     from tailrace.live.feed import Feed
     from tailrace.rows.schema import TableSchema
-    from tailrace.selection import TableName
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.table_filter import TableName
 
 _MOST_KEPT = 128 << 20
 """Bytes of log blocks that are kept while their rows wait for larger batches."""

@@ -13,7 +13,7 @@ from tailrace.events import (
 )
 from tailrace.handlers.rows_filter import RowsFilter
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.selection import TableFilter
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

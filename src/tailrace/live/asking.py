@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
-    from tailrace.selection import TableFilter, TableName
+    from tailrace.table_filter import TableFilter, TableName
 
 _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _NO_DATABASE: Final = 1049

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.selection import TableName
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
     from tailrace.storage import LogSeries
+    from tailrace.table_filter import TableName
 
     Progress = Callable[[str, int, int], None]
 

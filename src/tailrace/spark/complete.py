@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.selection import TableFilter, TableName
     from tailrace.spark.batch import Taken
     from tailrace.spark.lake.manifest import Manifest
     from tailrace.storage import LogFile
+    from tailrace.table_filter import TableFilter, TableName
 
 _LISTED: Final = 10
 _NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"

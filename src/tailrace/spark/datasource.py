@@ -32,7 +32,6 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.given import load
-from tailrace.selection import TableFilter
 from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.servers import ServerLogs
@@ -40,6 +39,7 @@ from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,6 @@ from tailrace.columns.native import compile_all
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.schema.given import load
-from tailrace.selection import TableFilter
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades
@@ -29,6 +28,7 @@ from tailrace.spark.sources import Sources
 from tailrace.spark.unnamed import AskedNames
 from tailrace.spark.wanted import WantedTables
 from tailrace.spark.workers import Workers
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     import threading

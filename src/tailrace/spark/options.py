@@ -11,8 +11,8 @@ from tailrace.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest
+    from tailrace.table_filter import TableFilter
 
 KEEP: Final = ("changelog", "current", "history")
 FORMATS: Final = ("parquet", "delta", "iceberg")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, sequence_at
-from tailrace.selection import TableFilter
 from tailrace.spark.batch import Again, Taken
 from tailrace.spark.cascade.build import parents
 from tailrace.spark.cascade.keys import links_of
@@ -28,13 +27,13 @@ from tailrace.spark.lake.paths import within
 from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.selection import TableName
     from tailrace.spark.batch import Batches
     from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
     from tailrace.spark.unnamed import Answer, AskedNames
+    from tailrace.table_filter import TableName
 
     Progress = Callable[[str, int, int], None]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.columns.walk import Array
-    from tailrace.selection import TableFilter, TableName
     from tailrace.spark.changelog import ChangeFile, Named, Unnamed
     from tailrace.spark.tasks import Report
+    from tailrace.table_filter import TableFilter, TableName
 
 
 @dataclass(frozen=True)

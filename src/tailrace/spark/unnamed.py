@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
     from tailrace.rows.schema import TableSchema
-    from tailrace.selection import TableName
     from tailrace.spark.changelog import Named, Unnamed
     from tailrace.spark.lake.manifest import Manifest
     from tailrace.spark.splits import SplitJob, Written
+    from tailrace.table_filter import TableName
 
 
 _AGAIN_SECONDS: Final = 60.0

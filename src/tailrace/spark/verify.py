@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.asking import connected, unlogged_cascades
 from tailrace.live.url import Source
-from tailrace.selection import TableFilter
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.paths import within
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
 from tailrace.spark.verify_rounds import Rounds
 from tailrace.spark.workers import Workers
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import TableState as LakeTable
     from tailrace.spark.verify_lag import Lag
     from tailrace.spark.verify_server import Range
     from tailrace.spark.verify_tables import Candidate
     from tailrace.spark.workers import Workers
+    from tailrace.table_filter import TableFilter
 
     Progress = Callable[[str, int, int], None]
 

@@ -13,9 +13,9 @@ from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
-    from tailrace.selection import TableFilter
     from tailrace.spark.lake.manifest import Manifest, TableState
     from tailrace.spark.lake.status import Status
+    from tailrace.table_filter import TableFilter
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
 _SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.live.url import Source
-    from tailrace.selection import TableFilter, TableName
+    from tailrace.table_filter import TableFilter, TableName
 
 
 class WantedTables:

@@ -8,10 +8,10 @@ import pytest
 
 import tailrace.spark.current.plan as planning
 from tailrace.columns import plan_splits
-from tailrace.selection import TableFilter
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 from tests.spark.history.making import Histories
 from tests.spark.replay import differences, rows_of, run
 from tools.dumps import dump_databases

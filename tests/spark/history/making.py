@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
-from tailrace.selection import TableFilter
 from tailrace.spark.current.build import SourceChanges
 from tailrace.spark.history.build import build_history
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 from tests.spark.replay import run
 
 OURS = ("_valid_from", "_valid_to", "_is_current", "_seq", "_raw")

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.columns.arrays import METADATA_FIELDS
-from tailrace.selection import TableFilter
 from tailrace.spark.changelog import ChangeFile
 from tailrace.spark.current.build import Built
 from tailrace.spark.current.keys import buckets
@@ -17,6 +16,7 @@ from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.manifest import Current, DataFile, SourceState
 from tailrace.spark.parquet import ParquetFile
+from tailrace.table_filter import TableFilter
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 MAP = pa.map_(pa.string(), pa.string())

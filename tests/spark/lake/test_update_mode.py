@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
-from tailrace.selection import TableFilter
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
 from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.options import Options, check_lake
+from tailrace.table_filter import TableFilter
 from tests.spark.test_follow import SHOP, no_spark
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.schema.foreign_keys import ForeignKey
-    from tailrace.selection import TableName
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.options import Options
+    from tailrace.table_filter import TableName
 
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""

@@ -28,13 +28,13 @@ from tailrace.spark.parquet import with_spark_types
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tailrace.selection import TableFilter
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.history.build import BuiltHistory
     from tailrace.spark.lake.manifest import SourceState
     from tailrace.spark.lake.status import Status
     from tailrace.spark.lake.store import Lake
+    from tailrace.table_filter import TableFilter
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""

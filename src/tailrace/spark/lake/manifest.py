@@ -19,13 +19,13 @@ from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
-from tailrace.selection import TableFilter
 from tailrace.spark.lake import consistent, hidden
 from tailrace.spark.lake.damage import reading_file
 from tailrace.spark.lake.json_file import read_json
 from tailrace.spark.lake.names import check_plain, encoded_name
 from tailrace.spark.lake.on_disk import write_file
 from tailrace.spark.lake.status import SET_ASIDE, Status
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from pathlib import Path
