@@ -67,6 +67,7 @@ def purge(server: Server, to: str) -> None:
     """
 
     def purged() -> bool:
+        server.checkpoint()
         server.execute(f"PURGE BINARY LOGS TO '{to}'")
         return server.binlogs()[0].name == to
 
