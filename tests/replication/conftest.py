@@ -103,13 +103,21 @@ def folder(tmp_path) -> Path:
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def source(request, fresh_server) -> Server:
+def of_the_file(request, fresh_server) -> Server:
     """Each server in turn, one for the tests of the file."""
     made = fresh_server(request.param)
     made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
     made.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB) ENGINE=InnoDB")
     made.settle()
     return made
+
+
+@pytest.fixture
+def source(of_the_file) -> Server:
+    """The file's server with a log of its own for each test: a copy of all there is is short."""
+    rotate(of_the_file)
+    of_the_file.execute(f"PURGE BINARY LOGS TO '{of_the_file.binlogs()[-1].name}'")
+    return of_the_file
 
 
 def insert(server, sizes):

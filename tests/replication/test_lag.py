@@ -10,7 +10,8 @@ from tests.replication.conftest import end_of, insert, rotate, url_of
 from tests.waiting import wait_for
 
 
-def test_bytes_ahead(source):
+def test_bytes_ahead(source, monkeypatch):
+    monkeypatch.setattr("tailrace.replication.source_end._SECONDS", 0.1)  # between two questions
     insert(source, [1000])
     rotate(source)
     insert(source, [100_000])

@@ -171,7 +171,7 @@ def test_another_server(source, folder, fresh_server):
     with pytest.raises(LogReset, match="stays as it is"):
         run(other, folder)
     assert kept(folder) == before
-    other.stop()
+    other.discard()
 
 
 _LIMITED = """

@@ -20,6 +20,12 @@ def run(source, folder, **settings):
 
 
 @pytest.fixture(scope="module")
+def source(of_the_file):
+    """With all its logs: those of `whole`."""
+    return of_the_file
+
+
+@pytest.fixture(scope="module")
 def whole(source, tmp_path_factory):
     """A copy of three files, and the source as it was then; each test has a copy of that."""
     for _ in range(2):

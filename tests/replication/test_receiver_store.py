@@ -12,7 +12,6 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tests.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 from tests.replication.conftest import insert, rotate, url_of
-from tests.waiting import purge
 
 
 def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
@@ -20,10 +19,7 @@ def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
 
 
 @pytest.fixture(autouse=True)
-def _few_files(source):
-    """Begin with a file or two, whatever tests before wrote."""
-    rotate(source)
-    purge(source, source.binlogs()[-1].name)
+def _some(source):
     insert(source, [10, 5000])
 
 

@@ -14,16 +14,15 @@ from tests.waiting import wait_for
 from tests.wire.recorder import Recorder, Talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tools.servers import Server
 
     Pair = tuple[Server, Server]
 
 REGISTER, DUMP, DUMP_GTID, ACKNOWLEDGE = b"\x15", b"\x12", b"\x1e", b"\xef"
-SEMISYNC = {
-    "mysql": {"plugin-load-add": "semisync_source.so", "rpl_semi_sync_source_enabled": True},
-    "mariadb": {"rpl_semi_sync_master_enabled": True},
+SEMISYNC = {"mysql": {"plugin-load-add": "semisync_source.so"}, "mariadb": {}}
+SEMISYNC_ENABLED = {
+    "mysql": "rpl_semi_sync_source_enabled",
+    "mariadb": "rpl_semi_sync_master_enabled",
 }
 SEMISYNC_REPLICA = {
     "mysql": {"plugin-load-add": "semisync_replica.so", "rpl_semi_sync_replica_enabled": True},
@@ -64,7 +63,7 @@ def leave(replica: Server) -> None:
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
-def pair(request, fresh_server) -> Iterator[Pair]:
+def pair(request, fresh_server) -> Pair:
     """A source and a replica of it, both with semi-synchronous replication at hand."""
     name = request.param
     flavour = name.partition("-")[0]
@@ -74,9 +73,8 @@ def pair(request, fresh_server) -> Iterator[Pair]:
     source.execute("CREATE TABLE mysql.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
     source.execute("INSERT INTO mysql.t (b) VALUES ('x')")
     source.settle()  # the log ends with what is acknowledged
-    yield source, replica
-    source.stop()
-    replica.stop()
+    source.execute(f"SET GLOBAL {SEMISYNC_ENABLED[flavour]} = ON")  # before, commits wait in vain
+    return source, replica
 
 
 def end_of_log(source: Server) -> tuple[str, int]:
