@@ -13,8 +13,6 @@ from tests.conftest import _require
 from tests.encryption.servers import mariadb_with_keys, mysql_with_keyring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tools.servers import Server
 
 KINDS = (
@@ -30,12 +28,13 @@ ONLY_MARIADB = pytest.mark.parametrize("recorded", KINDS[1:], indirect=True, sco
 
 @dataclass(frozen=True)
 class Recorded:
-    """``pairs`` of files, encrypted and clear; the keyring's file; the server, running on."""
+    """``pairs`` of files, encrypted and clear; the keyring's file; the server, which is stopped."""
 
     kind: str
     pairs: tuple[tuple[Path, Path], ...]
     keyring: Path
     server: Server
+    version: str
 
     @property
     def mode(self) -> str:
@@ -81,14 +80,22 @@ def sent_by(server: Server, names: list[str], folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
+_recorded: dict[str, Recorded] = {}
+"""By kind: a fixture with parameters is made anew for each file."""
+
+
 @pytest.fixture(scope="session", params=KINDS)
-def recorded(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Recorded]:
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """Two files of each kind of server, closed; MySQL's key is another after the first."""
     kind = str(request.param)
-    folder = tmp_path_factory.mktemp("recorded")
+    if kind not in _recorded:
+        _recorded[kind] = _record(kind, tmp_path_factory.mktemp("recorded"))
+    return _recorded[kind]
+
+
+def _record(kind: str, folder: Path) -> Recorded:
     server, keyring = start(kind, folder)
+    version = server.version
     write_some(server)
     if server.flavour == "mysql":
         server.execute("ALTER INSTANCE ROTATE BINLOG MASTER KEY")
@@ -97,6 +104,6 @@ def recorded(
     (folder / "kept").mkdir()
     kept = [Path(shutil.copy(path, folder / "kept")) for path in server.binlogs()[:-1]]
     clear = sent_by(server, [path.name for path in kept], folder / "clear")
-    yield Recorded(kind, tuple(zip(kept, clear, strict=True)), keyring, server)
-    server.stop()
-    shutil.rmtree(folder)
+    server.kill()
+    pairs = tuple(zip(kept, clear, strict=True))
+    return Recorded(kind, pairs, keyring, server, version)

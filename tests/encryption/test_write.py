@@ -44,7 +44,7 @@ def settings(recorded: Recorded) -> dict[str, Any]:
         "flavour": "mariadb",
         "server_id": OURS,
         "encrypt_mode": recorded.mode,
-        "server_version": recorded.server.version,
+        "server_version": recorded.version,
     }
 
 
@@ -102,15 +102,13 @@ def test_a_server_serves_our_encrypted_log(recorded: Recorded, tmp_path: Path) -
         assert next(offset for offset, _ in EventReader(tmp_path / path.name)) == 4
     assert b"CREATE TABLE applied" in wanted[0]
 
-    source = recorded.server
-    forget(source, "d", "applied", "end_of_logs")
-    put = insert_files(source, files, alone=True)
-    sent = sent_by(source, [path.name for path in put], tmp_path / "sent")
-    assert [path.read_bytes() for path in sent] == wanted
-
     name = recorded.kind.partition(" ")[0]
     options = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"} if name[:2] == "my" else None
-    with Server(name, options, server_id=77) as replica:
+    with recorded.server as source, Server(name, options, server_id=77) as replica:
+        forget(source, "d", "applied", "end_of_logs")
+        put = insert_files(source, files, alone=True)
+        sent = sent_by(source, [path.name for path in put], tmp_path / "sent")
+        assert [path.read_bytes() for path in sent] == wanted
         replicate(source, replica, by_gtid=True)
         found = replica.query("SELECT id, a, b FROM applied.t ORDER BY id")
     assert found == rows(0, 110)
