@@ -46,7 +46,8 @@ def reset(server) -> None:
 
 @pytest.mark.parametrize("files", [1, 3])
 @pytest.mark.parametrize("then", ["nothing", "less", "more"])
-def test_the_error_is_that_of_reading_on(own, files, then):
+def test_the_error_is_that_of_reading_on(own, files, then, monkeypatch):
+    monkeypatch.setattr(feeds, "_LOOK_SECONDS", 0.0)
     reset(own)
     for _ in range(files - 1):
         own.rotate()
@@ -91,14 +92,15 @@ def test_a_quiet_log_that_is_reset_is_noticed_within_two_heartbeats(own, monkeyp
     assert heartbeats.came - before <= 2
 
 
-def test_a_log_that_is_quiet_is_not_taken_for_one(own):
+def test_a_log_that_is_quiet_is_not_taken_for_one(own, monkeypatch):
     """Who may not ask where the log ends reads on as well."""
+    monkeypatch.setattr(feeds, "_LOOK_SECONDS", 0.0)  # it asks at each heartbeat
     fill(own, 3)
     own.execute("CREATE USER IF NOT EXISTS reader@'127.0.0.1'")
     own.execute("GRANT REPLICATION SLAVE ON *.* TO reader@'127.0.0.1'")
     for user in ("root", "reader"):
-        with Feed(source_of(own, heartbeat=0.3, user=user), start="oldest") as feed:
+        with Feed(source_of(own, heartbeat=0.1, user=user), start="oldest") as feed:
             copy = catch_up(feed, Copy(), own)
-            assert feed.take(2.4) is None  # eight heartbeats
+            assert feed.take(0.8) is None  # eight heartbeats
             fill(own, 2)
             catch_up(feed, copy, own)

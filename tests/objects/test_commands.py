@@ -48,7 +48,6 @@ def test_commands(bucket: Bucket, tmp_path: Path, name: str) -> None:
     assert "--keyring FILE" in refused.stderr
 
 
-@pytest.mark.slow
 def test_a_mirror(bucket: Bucket, tmp_path: Path) -> None:
     folder = CORPUS / "mysql-9.7.encrypted"
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]

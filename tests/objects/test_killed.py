@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 KILLS = 4
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # alone in this folder: its process builds the server while others need none
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_killed_again_and_again(bucket: Bucket, spool: Path, flavour: str) -> None:
     url = f"{bucket.url}/logs"
