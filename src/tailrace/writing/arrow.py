@@ -10,7 +10,7 @@ from tailrace.columns.encode import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRefused
 from tailrace.rows.encode import RowImage
 from tailrace.rows.schema import BLOB_TYPES
-from tailrace.writing.rows import RowsChunk
+from tailrace.writing.chunk import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

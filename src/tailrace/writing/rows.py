@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tailrace.constants import HEADER_SIZE, EventType, Flavour, RowsFlag
+from tailrace.constants import EventType, Flavour
 from tailrace.events import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
 from tailrace.writing.cache import cached
+from tailrace.writing.chunk import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,6 @@ _COMPRESSED: Final = {
     _T.UPDATE_ROWS_V1: _T.UPDATE_ROWS_COMPRESSED_V1,
     _T.DELETE_ROWS_V1: _T.DELETE_ROWS_COMPRESSED_V1,
 }
-_FLAGS_AT: Final = HEADER_SIZE + 6
 LEAST_COMPRESSED: Final = 256
 """Bytes of rows or SQL from which on MariaDB compresses (``log_bin_compress_min_len``)."""
 
@@ -46,19 +45,6 @@ LEAST_COMPRESSED: Final = 256
 def is_arrow(rows: Any) -> bool:
     """Whether these are Arrow's; told without importing pyarrow."""
     return type(rows).__module__.partition(".")[0] == "pyarrow"
-
-
-@dataclass(slots=True)
-class RowsChunk:
-    """Whole rows events in cache form; ``last`` is where the last of them begins."""
-
-    data: bytearray | memoryview
-    count: int
-    last: int
-
-    def end_statement(self) -> None:
-        """Mark the last event as the statement's last."""
-        self.data[self.last + _FLAGS_AT] |= RowsFlag.STMT_END
 
 
 class RowsSource:
