@@ -103,6 +103,7 @@ def moment(batches, *, refused=None, held_at=None):
 def test_what_is_said_once(capsys):
     lines = _Lines()
     lines.progress("start", 0, 1)
+    lines.moment(Moment(0, None, (), 0.0, 0.0))  # no source is reached yet
     for number in range(1, 4):
         lines.moment(moment(number, refused="it has no primary key", held_at="binlog.000001:400"))
     lines.moment(moment(4))

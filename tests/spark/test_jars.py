@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from tailrace.errors import PipelineError
@@ -17,6 +19,17 @@ def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):
     assert found["spark.sql.catalog.lake.warehouse"] == tmp_path.as_uri()
     with pytest.raises(PipelineError, match="say which folder"):
         settings("iceberg")
+
+
+def test_what_spark_has_is_not_fetched():
+    there = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").iterdir()}
+    for group, name in {
+        "com.github.luben": "zstd-jni",
+        "org.apache.hadoop": "hadoop-client-runtime",
+        "org.apache.parquet": "parquet-hadoop",
+    }.items():
+        assert f"{group}:*" in settings("delta")["spark.jars.excludes"].split(",")
+        assert any(each.startswith(f"{name}-") for each in there)
 
 
 @pytest.mark.parametrize(("name", "version"), [("delta", "4.0.1"), ("parquet", "4.1.4")])

@@ -128,7 +128,7 @@ class _Lines:
             say(line)
         self._changes += moment.report.changes if moment.report is not None else 0
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next or not moment.sources:  # none is known before the first is reached
             return
         self._next = now + LINE_SECONDS
         for source in moment.sources:

@@ -25,6 +25,15 @@ _PACKAGES: Final = {
     },
 }
 """By format and version of PySpark."""
+_SPARKS_OWN: Final = ",".join(
+    f"{group}:*"
+    for group in (
+        *("com.fasterxml.jackson.core", "com.github.luben", "org.apache.hadoop"),
+        *("org.apache.logging.log4j", "org.apache.parquet", "org.locationtech.jts"),
+        *("org.slf4j", "org.xerial.snappy"),
+    )
+)
+"""What Delta asks for, and Spark has, whose classes come first: five sixths of what is fetched."""
 CATALOG: Final = "lake"
 """The name that an Iceberg lake has in Spark's SQL."""
 
@@ -42,7 +51,11 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
     pyspark = ".".join(version("pyspark").split(".")[:2])
     if (packages := _PACKAGES.get(format, {}).get(pyspark)) is None:
         raise PipelineError(f"no package of {format} is known that fits PySpark {pyspark}")
-    common = {"spark.jars.packages": packages, "spark.jars.ivy": str(own_cache("ivy"))}
+    common = {
+        "spark.jars.packages": packages,
+        "spark.jars.excludes": _SPARKS_OWN,
+        "spark.jars.ivy": str(own_cache("ivy")),
+    }
     if format == "delta":
         return common | {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
