@@ -37,11 +37,16 @@ COLUMNS = pa.schema(
 )
 
 
+def name_of(number):
+    """What `row` calls a row."""
+    return f"n{number} ü"
+
+
 def row(number, columns=COLUMNS, **values):
     """A row of all types, different for each number."""
     made = {
         "id": number,
-        "name": f"n{number} ü",
+        "name": name_of(number),
         "price": decimal.Decimal(number * 100 + 25).scaleb(-2),
         "born": dt.date(2000, 1, 1) + dt.timedelta(days=number),
         "at": dt.datetime.fromisoformat("2020-01-01T00:00:00.123456") + dt.timedelta(hours=number),
@@ -147,4 +152,4 @@ def batch(store, number, columns=COLUMNS, rows=10, **more):
     return made(files, built, 100 * (number + 1))
 
 
-__all__ = ["BEGIN", "COLUMNS", "batch", "changes", "made", "row", "state"]
+__all__ = ["BEGIN", "COLUMNS", "batch", "changes", "made", "name_of", "row", "state"]

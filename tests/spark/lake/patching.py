@@ -10,7 +10,7 @@ from tailrace.spark.current.build import Built
 from tailrace.spark.lake import hidden
 from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tests.spark.lake.making import COLUMNS, changes, made, row, state
+from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
 
 NAME = "shop.orders"
 
@@ -62,7 +62,7 @@ def names(rows):
 
 def expected(numbers, renamed=()):
     """What `names` gives of rows as `making.row` makes them; those ``renamed`` are called new."""
-    return [(each, "new" if each in renamed else row(each)["name"]) for each in sorted(numbers)]
+    return [(each, "new" if each in renamed else name_of(each)) for each in sorted(numbers)]
 
 
 def new(*numbers):

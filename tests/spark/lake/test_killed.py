@@ -122,8 +122,8 @@ def crashing(lake, name, fatal, make=batch):
     [
         ("delta", crashing, 1),
         ("iceberg", crashing, 1),
-        pytest.param("delta", child, 8, marks=pytest.mark.slow),
-        pytest.param("iceberg", child, 8, marks=pytest.mark.slow),
+        pytest.param("delta", child, 20, marks=pytest.mark.slow),
+        pytest.param("iceberg", child, 20, marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_each_step(tmp_path, name, end, stride):

@@ -23,7 +23,7 @@ def no_spark():
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("mysql-9.7", "delta"), ("mariadb-11.8", "iceberg"), ("mariadb-10.11", "delta")],
+    [("mysql-9.7", "delta"), ("mariadb-11.8", "iceberg")],
 )
 def test_a_random_load(name, kind, fresh_server, tmp_path, monkeypatch):
     monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,40 +14,69 @@ import pytest
 
 from tailrace.spark.lake.open import open_store
 from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
-from tests.spark.lake.patching import READERS as PATCHED
+from tests.spark.lake.on_spark import ROWS
+from tests.spark.lake.patching import NAME, delta_rows, iceberg_rows, names, new, patch
 from tests.spark.lake.patching import expected as wanted
-from tests.spark.lake.patching import names, new, patch
 from tests.spark.lake.test_foreign import by_bucket
 from tests.spark.lake.test_tables import READERS
+from tests.waiting import DEADLINE
 
 
-def on_spark(*arguments, module="on_spark"):
-    """What that module saw, in a process of its own: a session has its jars from the start."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.spark.lake.{module}", *map(str, arguments)],
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": "src:."},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "UNRESOLVED DEPENDENCIES" in done.stderr and not os.environ.get("TAILRACE_REQUIRE_SERVERS"):
-        pytest.skip("the jars of Delta and Iceberg cannot be had from here")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+class Spark:
+    """A process with a session of a format, whose jars it has from the start: see on_spark.py."""
+
+    def __init__(self, name, folder):
+        self.name = name
+        self._said = folder / "said"
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.lake.on_spark", name, folder],
+                cwd=Path(__file__).parents[3],
+                env={**os.environ, "PYTHONPATH": "src:."},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            )
+
+    def see(self, what, lake):
+        """What Spark saw as it did that with a lake."""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps([what, str(lake)]), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        said = self._said.read_text()
+        if "UNRESOLVED DEPENDENCIES" in said and not os.environ.get("TAILRACE_REQUIRE_SERVERS"):
+            pytest.skip("the jars of Delta and Iceberg cannot be had from here")
+        assert answer, said[-3000:]
+        found = json.loads(answer)
+        assert "seen" in found, found["failed"]
+        return found["seen"]
+
+    def end(self):
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(DEADLINE)
+
+
+@pytest.fixture(scope="module", params=["delta", "iceberg"])
+def spark_of(request, tmp_path_factory):
+    """One session of each format in turn."""
+    running = Spark(request.param, tmp_path_factory.mktemp("spark"))
+    yield running
+    running.end()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["delta", "iceberg"])
-def test_spark_reads_and_merges(tmp_path, name):
-    lake = tmp_path / "lake"
+def test_spark_reads_and_merges(spark_of, tmp_path):
+    lake, name = tmp_path / "lake", spark_of.name
     with open_store(lake, name) as store:
         store.commit(batch(store, 0))
         wide = COLUMNS.set(0, pa.field("id", pa.int64()))
         wide = wide.set(2, pa.field("price", pa.decimal128(14, 2)))
         wide = wide.set(9, pa.field("ratio", pa.float64()))
         store.commit(batch(store, 1, wide))
-    seen = on_spark(name, lake)
+    seen = spark_of.see("merged", lake)
     assert [each["id"] for each in seen["current"]] == list(range(20))
     third = seen["current"][3]
     assert third["name"] == row(3)["name"]
@@ -71,15 +101,15 @@ def test_spark_reads_and_merges(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["delta", "iceberg"])
-def test_spark_and_rows_that_are_beside_their_files(tmp_path, name):
+@pytest.mark.parametrize("spark_of", ["iceberg"], indirect=True)
+def test_spark_and_rows_that_are_beside_their_files(spark_of, tmp_path):
     lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
+    with open_store(lake, "iceberg") as store:
         store.commit(batch(store, 0))
         store.commit(patch(store, new(3, 5, 20), gone=[7]))
         store.commit(patch(store, new(3, 21), gone=[20]))
     rows, renamed = {0, 1, 2, 3, 4, 5, 6, 8, 9, 21}, {3, 5, 21}
-    seen = on_spark(name, lake, "patched")
+    seen = spark_of.see("patched", lake)
     assert called(seen["current"]) == wanted(rows, renamed)
     assert called(seen["one"]) == [(5, "new")]
     assert seen["count"] == [{"n": 10, "most": 21}]
@@ -87,13 +117,43 @@ def test_spark_and_rows_that_are_beside_their_files(tmp_path, name):
     merged = sorted([*wanted(rows - {4}, renamed), (4, "merged"), (1000, "merged")])
     assert called(seen["merged"]) == merged
     assert called(seen["compacted"]) == merged
-    with open_store(lake, name) as store:
+    with open_store(lake, "iceberg") as store:
         store.refresh()
         assert by_bucket(store) == sorted(rows | {1000})
         store.commit(patch(store, new(4, 1000), gone=[0]))
-    found = names(PATCHED[name](lake, "shop.orders"))
+    found = names(iceberg_rows(lake, "shop.orders"))
     assert found == sorted([*wanted(rows - {0, 4}, renamed), (4, "new"), (1000, "new")])
 
 
 def called(rows):
     return [(each["id"], each["name"]) for each in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spark_of", ["delta"], indirect=True)
+def test_spark_reads_and_writes_vectors(spark_of, tmp_path):
+    """Delta's deletion vectors of ours, and we go on behind its own."""
+    lake = tmp_path / "lake"
+    stages = spark_of.see("vectors", lake)
+    ids = {*range(ROWS), ROWS} - {0, 7}
+    named = {3: "new", ROWS: "new"}
+    expect(stages["inline"], ids, named)
+    ids -= set(range(10, 8010, 2))
+    named |= {4: "new"}
+    expect(stages["file"], ids, named)
+    ids |= {20000}
+    named |= {3: "merged", 20000: "inserted", 5: "new"}
+    expect(stages["after merge"], ids, named)
+    ids -= {5, 11}
+    named |= {6: "new", 1: "new", 8999: "new"}
+    del named[5]
+    expect(stages["after delete"], ids, named)
+    ids -= {2}
+    expect(stages["after optimize"], ids, named)
+    assert sorted(delta_rows(lake, NAME)["id"].to_pylist()) == sorted(ids)
+
+
+def expect(stage, ids, named):
+    assert stage["ids"] == sorted(ids)
+    assert {int(key): name for key, name in stage["named"].items()} == named
+    assert [row[0] for row in stage["few"]] == [each for each in sorted(ids) if each < 5]
