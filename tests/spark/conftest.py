@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tailrace.spark import session
+from tests.spark.following import FLAVOURS
+
+
+@pytest.fixture(scope="session", params=FLAVOURS)
+def server(request):
+    """A server of each flavour in turn, which tests share."""
+    return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,9 @@ from tailrace.spark.lake.reading import LakeView
 from tests.spark.replay import differences
 from tests.waiting import DEADLINE, wait_for
 
+FLAVOURS = ("mysql-9.7", "mariadb-11.8")
+"""A server of each: what is above the log does not see which release wrote it."""
+
 
 def url_of(server, options="ssl_mode=DISABLED"):
     scheme = "mysql" if server.flavour == "mysql" else "mariadb"

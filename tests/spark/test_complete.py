@@ -11,9 +11,8 @@ from tailrace.live import asking
 from tailrace.spark import complete, mirror
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
-from tests.spark.following import Follow, url_of, values
+from tests.spark.following import FLAVOURS, Follow, url_of, values
 from tests.spark.test_mirror_server import purge
-from tools.servers import NAMES
 
 ROWS = (
     "INSERT INTO shop.{} SELECT seq.n, 0 FROM (WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL "
@@ -44,7 +43,7 @@ def states(lake):
     return {name: [each.kind for each in table.states] for name, table in tables.items()}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLAVOURS)
 def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
     server = fresh_server(name, {"binlog_row_metadata": "FULL"})
     begin(server)

@@ -72,7 +72,7 @@ def test_batches_end_where_transactions_do(folder, most, each_statement):
 
 def test_a_lake_of_them(tmp_path, each_statement):
     lake = tmp_path / "lake"
-    with Follow(SHOP / "mysql", lake, batch_bytes=100_000) as following:
+    with Follow(SHOP / "mariadb", lake, batch_bytes=100_000) as following:
         following.wait_for(lambda: following.moments and following.moments[-1].report is None)
-    expected = json.loads((SHOP / "expected.json").read_text())["mysql"]["tables"]
+    expected = json.loads((SHOP / "expected.json").read_text())["mariadb"]["tables"]
     assert check(lake, following.report, expected) == len(expected)

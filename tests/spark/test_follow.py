@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,12 +12,11 @@ import pytest
 from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
-from tests.spark.following import Follow, batches, check, mark, read, url_of, values
-from tests.waiting import wait_for, wait_for_steps
+from tests.spark.following import FLAVOURS, Follow, batches, check, mark, read, url_of, values
+from tests.waiting import wait_for
 from tools.dumps import dump_databases
 from tools.load import Load
 from tools.proxy import Proxy
-from tools.servers import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "examples" / "shop"
@@ -29,7 +24,7 @@ LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def source(request, fresh_server):
     return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 
@@ -54,42 +49,6 @@ def test_under_load_stopped_and_gone_on_with(source, tmp_path):
     assert check(lake, last.report, expected) >= 6
     for table in last.report.tables:
         assert table.refused is None or any(each in table.refused for each in REASONS)
-
-
-KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
-"""The campaign `mirrored` kills by the hundred (test_mirrored.py)."""
-COMMAND = [sys.executable, "-m", "tailrace.cli", "mirror"]
-
-
-@pytest.mark.slow
-def test_killed_under_load(source, tmp_path):
-    lake = tmp_path / "lake"
-    rng = random.Random(3)
-    url = url_of(source)
-    command = [*COMMAND, url, "--into", lake, "--follow", "--trigger", "200ms"]
-    command += ["--statements", "skip"]
-    with Load(source, seed=2, **LOAD) as load:
-        for _ in range(KILLS):
-            now = lake / "_tailrace" / "now"
-            before = now.readlink() if now.is_symlink() else None
-            said = tmp_path / "said"
-            with said.open("w") as out:
-                process = subprocess.Popen(command, cwd=ROOT, stderr=out, stdout=out)
-            try:
-
-                def gone_on(process=process, before=before, now=now, said=said):
-                    assert process.poll() is None, said.read_text()
-                    return (now.readlink() if now.is_symlink() else None) != before
-
-                wait_for(gone_on, said.read_text)
-                wait_for_steps(lambda: sum(load.counts.values()), rng, 40)
-                assert process.poll() is None, said.read_text()
-            finally:
-                process.kill()
-                process.wait()
-    with Follow(url, lake, statements="skip") as last:
-        last.wait_for_mark(source)
-    assert check(lake, last.report, dump_databases(source, "random_load", "follow")) >= 6
 
 
 def test_a_backlog_is_worked_off_in_steps(tmp_path):
@@ -191,7 +150,7 @@ def test_a_table_that_is_refused_alone(source, tmp_path):
 
 
 def test_shards(fresh_server, tmp_path):
-    servers = [fresh_server(name, {"binlog_row_metadata": "FULL"}) for name in NAMES[:2]]
+    servers = [fresh_server(name, {"binlog_row_metadata": "FULL"}) for name in FLAVOURS]
     lake = tmp_path / "lake"
     for number, server in enumerate(servers):
         server.execute("CREATE DATABASE d")
@@ -242,8 +201,9 @@ def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
         fails(following, ConnectionLost, "cannot be reached")
 
 
-def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog):
+def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog, monkeypatch):
     """Where the lake has some of it, and ``retry`` says nothing."""
+    monkeypatch.setattr("tailrace.live.resume.LONGEST_PAUSE", 0.2)
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     lake, tables = tmp_path / "lake", ["follow.*"]
     with Proxy(lambda: server.port) as proxy:  # the server has another port each time

@@ -26,9 +26,8 @@ from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
 from tailrace.spark.verify import verify
-from tests.spark.following import Follow
+from tests.spark.following import FLAVOURS, Follow
 from tests.waiting import purge
-from tools.servers import NAMES
 
 WORK = (
     ("CREATE DATABASE shop", "USE shop"),
@@ -69,7 +68,7 @@ def kept(lake):
     return sorted(path for path in folder.iterdir() if path.suffix[1:].isdigit())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLAVOURS)
 def test_the_lake_of_a_server_is_that_of_its_files(spark, fresh_server, tmp_path, name):
     server = fresh_server(name, {"binlog_row_metadata": "FULL"})
     for sql in sum(WORK, ()):
@@ -150,7 +149,7 @@ def test_what_a_server_refuses(mariadb118, tmp_path):
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLAVOURS)
 def test_renamed_between_runs_in_a_log_without_names(spark, fresh_server, tmp_path, name):
     """What a later run reads in the middle of a file has the names of before; RENAME keeps rows."""
     server = fresh_server(name, {"binlog_row_metadata": "MINIMAL"})

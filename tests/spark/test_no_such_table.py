@@ -11,9 +11,8 @@ import pytest
 
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.spark import mirror
-from tests.spark.following import Follow, url_of
+from tests.spark.following import FLAVOURS, Follow, url_of
 from tests.waiting import DEADLINE
-from tools.servers import NAMES
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
 FORMATS = ("parquet", "delta", "iceberg")
@@ -50,7 +49,7 @@ def test_of_files(kind, spark, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLAVOURS)
 def test_of_a_server(name, spark, fresh_server, tmp_path):
     server = fresh_server(name, {"binlog_row_metadata": "FULL"} if "97" in name else None)
     for sql in (

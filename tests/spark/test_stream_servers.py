@@ -10,12 +10,11 @@ from tailrace.spark.shape import JSON_SCHEMA
 from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
-from tests.spark.following import mark, url_of
+from tests.spark.following import FLAVOURS, mark, url_of
 from tests.waiting import wait_for
-from tools.servers import NAMES
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def source(request, fresh_server):
     return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 

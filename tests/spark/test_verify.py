@@ -21,7 +21,7 @@ from tailrace.spark.verify_server import (
     reading,
     rows,
 )
-from tests.spark.following import Follow, batches, loaded, url_of
+from tests.spark.following import FLAVOURS, Follow, batches, loaded, url_of
 from tests.waiting import DEADLINE
 from tools.load import Load
 from tools.servers import NAMES
@@ -33,7 +33,7 @@ def no_spark():
     raise AssertionError("what is small is done without Spark")
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def source(request, fresh_server):
     return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 
@@ -105,6 +105,7 @@ MARIADB = (
 VECTOR = {"mysql": "STRING_TO_VECTOR('[1,-2.5,0.1]')", "mariadb": "VEC_FromText('[1,-2.5,0.1]')"}
 
 
+@pytest.mark.parametrize("source", NAMES, indirect=True)  # SELECT prints types as a release does
 def test_every_type(source, lake):
     extra, values = MARIADB if source.flavour == "mariadb" else ("", {})
     if source.name != "mariadb-10.11":

@@ -11,13 +11,12 @@ from tailrace.spark.lake import hidden
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
-from tests.spark.following import Follow, url_of
+from tests.spark.following import FLAVOURS, Follow, url_of
 from tests.spark.test_verify import DATABASE, change_unlogged, check, no_spark
 from tests.waiting import DEADLINE
-from tools.servers import NAMES
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def source(request, fresh_server):
     return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 

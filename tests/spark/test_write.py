@@ -19,8 +19,9 @@ from tailrace.spark.write_rows import write_rows
 from tailrace.storage import find
 from tailrace.storage.output import LocalFolder
 from tests.conftest import _require
+from tests.spark.following import FLAVOURS
 from tools.applied import by_tool, forget, gtid_mode, insert_files, replicate
-from tools.servers import NAMES, Server
+from tools.servers import Server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CREATE = "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(40), total DECIMAL(10,2))"
@@ -246,7 +247,7 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def release(request):
     _require(request.param)
     return request.param

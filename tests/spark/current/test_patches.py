@@ -94,7 +94,7 @@ class Table:
                 assert all(0 <= each < file.rows for each in hidden.load(file.hidden).tolist())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([1 << 30, 2000, 300]),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.following import Follow, read, url_of
+from tests.spark.following import FLAVOURS, Follow, read, url_of
 from tests.spark.replay import differences
 from tools.dumps import dump_databases
-from tools.servers import NAMES
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=FLAVOURS)
 def source(request, fresh_server):
     return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 
