@@ -25,7 +25,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.shared import Shared, State
-from tools.servers import NAMES, Server, available
+from tools.servers import NAMES, ONE_OF_EACH, Server, available
 
 FreshServer = Callable[..., Server]
 
@@ -41,7 +41,8 @@ settings.load_profile("tests")
 
 _STARTERS = ("tools.servers", "tools.s3", "tests.encryption.conftest", "tests.encryption.servers")
 _SERVERS = {
-    *("mysql97", "mariadb118", "mariadb1011", "server", "own_server", "fresh_server"),
+    *("mysql97", "mariadb118", "mariadb1011", "server", "flavour_server", "own_server"),
+    "fresh_server",
     *("recorded", "release"),
 }
 
@@ -112,12 +113,12 @@ def _marks(item: pytest.Function) -> Iterator[str]:
         "getfixturevalue" in inspect.unwrap(each).__code__.co_names
         for each in [item.function, *functions]
     )
-    origins = _origins(item.module.__name__).union(*(_origins(f.__module__) for f in functions))
+    modules = frozenset({item.module.__name__, *(each.__module__ for each in functions)})
     in_folder = Path(__file__).parent / "spark" in item.path.parents
-    if by_spark := in_folder or _any_below(origins, "pyspark", "tailrace.spark"):
+    if by_spark := in_folder or _any_below(modules, "pyspark", "tailrace.spark"):
         yield "spark"
     by_fixture = _SERVERS & closure.keys()
-    if by_spark or by_name or by_fixture or _any_below(origins, *_STARTERS):
+    if by_spark or by_name or by_fixture or _any_below(modules, *_STARTERS):
         yield "server"
 
 
@@ -133,7 +134,10 @@ def _origins(module: str) -> frozenset[Any]:
     return frozenset(found).union(*map(_origins, campaigns))
 
 
-def _any_below(origins: set[Any], *packages: str) -> bool:
+@functools.cache  # many tests have the same modules
+def _any_below(modules: frozenset[str], *packages: str) -> bool:
+    """Is any of what these modules have from one of the packages?"""
+    origins = frozenset().union(*map(_origins, modules))
     return any(f"{each}.".startswith(f"{package}.") for each in origins for package in packages)
 
 
@@ -214,6 +218,12 @@ def mariadb1011() -> Iterator[Server]:
 @pytest.fixture(scope="session", params=NAMES)
 def server(request: pytest.FixtureRequest) -> Server:
     """Each of the three servers in turn."""
+    return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session", params=ONE_OF_EACH)
+def flavour_server(request: pytest.FixtureRequest) -> Server:
+    """A server of each flavour in turn: for what does not go by the release."""
     return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))  # type: ignore[no-any-return]
 
 

@@ -89,14 +89,14 @@ def test_truncated_at_each_byte(tmp_path, flavour):
 def test_each_byte_flipped(tmp_path, flavour, seal):
     """With the checksum as it was, no change is missed; with a new one, the error is ours.
 
-    With a new one, a third of the bytes: the campaign flips others at random.
+    Of what is behind headers, a third of the bytes: the campaign flips others at random.
     """
     whole = SMALL[flavour].read_bytes()
     path = tmp_path / "binlog.000001"
     sizes = [len(event) for event in Parsed.of(whole).events]
     missed = []
     for index, size in enumerate(sizes):
-        for place in range(index % 3, size, 3) if seal else range(size):
+        for place in [*range(0 if seal else 19), *range(index % 3, size, 3)]:
             parsed = Parsed.of(whole)
             parsed.events[index][place] ^= 0x41
             if seal:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -32,23 +34,31 @@ def written(*arguments, least=0):
         patch.object(sys, "stderr", err),
     ):
         try:
-            status = app(
-                list(map(str, arguments)),
-                print_error=False,
-                exit_on_error=False,
-                result_action="return_value",
-            )
+            command, given = understood(*(str(each) for each in arguments if not is_path(each)))
+            status = command(*map(str, filter(is_path, arguments)), *given.args, **given.kwargs)
         except TailraceError as error:
             status = repr(error)
         stdout.flush()
     return Written(status, out.getvalue(), err.getvalue())
 
 
+def is_path(argument):
+    return isinstance(argument, Path)
+
+
+@functools.cache
+def understood(*options):
+    """A command and what it is given but logs: to find that takes as long as to read a small log."""
+    command, given, _ = app.parse_args(list(options), print_error=False, exit_on_error=False)
+    return command, given
+
+
 class Counted:
-    """How many stretches were read to their end, and how many rejected."""
+    """How many stretches were read to their end, and how many rejected; and the command's status."""
 
     def __init__(self):
         self.taken = self.rejected = self.pieces = 0
+        self.status = None
 
 
 def no_minus_zero(text):
@@ -92,4 +102,5 @@ def same(*arguments, block=blocks.BLOCK, least=1, seen=lambda text: text):
         found = written(*arguments)
     assert seen(found.out) == seen(expected.out)
     assert found._replace(out=b"") == expected._replace(out=b"")
+    counted.status = found.status
     return counted

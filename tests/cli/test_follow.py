@@ -20,10 +20,10 @@ from tailrace.cli.follow import LineOutput
 from tailrace.storage import LogFile
 from tests.cli.test_errors import assert_refused
 from tests.waiting import DEADLINE, wait_for
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def busy(request, fresh_server):
     """A server of our own: its log is followed from its begin."""
     server = fresh_server(request.param, {"binlog_row_metadata": "FULL"})

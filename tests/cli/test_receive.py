@@ -15,10 +15,10 @@ from tests.cli.test_errors import assert_refused
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
 from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.proxy import Proxy
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def source(request, fresh_server):
     made = fresh_server(request.param)
     made.execute("CREATE DATABASE d CHARACTER SET utf8mb4")

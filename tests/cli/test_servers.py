@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.test_errors import assert_refused
 from tests.waiting import purge
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 SECRET = "g3heim.n1cht.zeigen"
 ROTATE = "FLUSH BINARY LOGS"
@@ -43,7 +43,7 @@ MIXED = (
 """MySQL refuses it where it has GTIDs."""
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def worked(request, fresh_server):
     """A server with two logs of all that is odd, and nobody else's work."""
     options = {"binlog_row_metadata": "FULL"}

@@ -30,7 +30,7 @@ from tests.columns.test_random import series_of
 from tests.events.made import decode
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -14,7 +14,7 @@ from tests.columns.oracle import by_table
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
 from tools.load import Load
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 WORDS = ("xa", "savepoints", "statements", "mixed", "load-data", "compressed-full", "domains")
 WORDS += ("replace", "two-phase", "small-events", "ddl", "characters-full", "json-partial")
@@ -38,7 +38,7 @@ def assert_same(found, expected):
     return sum(map(len, expected.values()))
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def worked(request, fresh_server):
     """A server that has run cases of the corpus and some random load."""
     server = fresh_server(request.param, {"max_binlog_size": 1 << 20})

@@ -28,11 +28,15 @@ for path in sys.argv[1:]:
 """
 
 LINES = f"""{PEAK}
-sys.argv[1:1] = ["log", "--as"]
-from tailrace.cli import main
-try:
-    main()
-finally:
+from tailrace.cli import kernels, main
+kernels.LEAST = kernels.LEAST_UNCOMPILED = 0  # for the small log, too
+_, how, *logs = sys.argv
+for log in logs:
+    sys.argv = ["tailrace", "log", "--as", how, log]
+    try:
+        main()
+    except SystemExit as ended:
+        assert ended.code == 0, ended
     print(peak(), file=sys.stderr)
 """
 
@@ -136,8 +140,6 @@ def test_value_after_small_ones(mysql97, tmp_path, text):
     assert more < 200
 
 
-KERNELS = 40
-"""MB that kernels and their blocks take in the command line, which reads a small log without."""
 LARGE = {
     "json": ("json", f"json_array(repeat('a', {24 << 20}))"),
     "latin1": ("longtext character set latin1", f"repeat('\u00e9', {24 << 20})"),
@@ -163,21 +165,22 @@ def test_large_values_that_become_other_text(mysql97, tmp_path, kind, most):
 @pytest.mark.parametrize("kind", LARGE)
 def test_large_values_as_lines_of_json(mysql97, tmp_path, kind):
     """Held are the event, its rows, the value, its text and the line."""
-    small, many = (peak_of_lines("json", log) for log in large(mysql97, tmp_path, kind))
-    assert many - small < {"json": 130, "latin1": 90, "blob": 90}[kind] + KERNELS
+    more = more_for_lines("json", *large(mysql97, tmp_path, kind))
+    assert more < {"json": 150, "latin1": 90, "blob": 90}[kind]
 
 
-def peak_of_lines(how, log):
-    """MB that ``tailrace log --as`` takes at most."""
+def more_for_lines(how, small, large):
+    """By how many MB the large log raises the peak of ``tailrace log --as`` above the small one's."""
     done = subprocess.run(
-        [sys.executable, "-c", LINES, how, str(log)],
+        [sys.executable, "-c", LINES, how, str(small), str(large)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         check=True,
         env=os.environ,
     )
-    return int(done.stderr.split()[-1])
+    before, after = (int(line) for line in done.stderr.splitlines() if line.isdigit())
+    return after - before
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,9 @@ for path in sys.argv[1:]:
         event.fields()
     print(event.offset, peak())
 """
-VALUE = 96 << 20
+VALUE = 48 << 20
+PIECES = 24
+"""MB of pieces of the line or statement, and of blocks."""
 
 
 def made(folder, value, *, kind="longblob", compress):
@@ -243,7 +248,8 @@ def test_one_large_value_as_batches(tmp_path, compress):
     logs = made(tmp_path, bytes(VALUE), compress=compress)
     rows, more = peaks(*logs)
     assert rows == 3
-    assert more < (1.3 if compress else 2.3) * (VALUE >> 20)  # plain: its headers are gone through
+    copies = 1 if compress else 2  # its headers are gone through
+    assert more < copies * (VALUE >> 20) + 28
     rows = [row for batch in tailrace.changes(logs[1]) for row in batch.column("after").to_pylist()]
     assert [tuple(row.values()) for row in rows] == [(1, bytes(VALUE)), (2, bytes(10)), (3, None)]
 
@@ -261,8 +267,7 @@ def test_one_large_value_as_lines_of_json(tmp_path, kind, compress):
     """Held are the event's bytes, and its body while it is made of them; of the line, pieces."""
     value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
     small, large = made(tmp_path, value, kind=kind, compress=compress)
-    more = peak_of_lines("json", large) - peak_of_lines("json", small)
-    assert more < 2.2 * (VALUE >> 20) + (0 if compress else KERNELS)
+    assert more_for_lines("json", small, large) < 2 * (VALUE >> 20) + PIECES
 
 
 @pytest.mark.parametrize("compress", [True, False], ids=["payload", "plain"])
@@ -272,5 +277,4 @@ def test_one_large_value_as_sql(tmp_path, how, kind, compress):
     """Of the statement, pieces; taken back, the value comes out of a file."""
     value = bytes(VALUE) if kind == "longblob" else "\u20ac" * (VALUE // 3)
     small, large = made(tmp_path, value, kind=kind, compress=compress)
-    more = peak_of_lines(how, large) - peak_of_lines(how, small)
-    assert more < 2.2 * (VALUE >> 20) + (0 if compress else KERNELS)
+    assert more_for_lines(how, small, large) < 2 * (VALUE >> 20) + PIECES

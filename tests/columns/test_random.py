@@ -21,7 +21,7 @@ from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
 from tests.columns.random_log import logs
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "25")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tools.campaign import differential
 
-SCHEMAS = 15
+SCHEMAS = 12
 SEED = 20261121
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -146,6 +147,7 @@ def name_beside(name: str, message: str) -> bool:
     return beside.get(name, "no such") in message
 
 
+@functools.cache
 def find(way: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
     """Fields that are good, always the same."""
     found: list[dict[str, Any]] = []

@@ -184,7 +184,7 @@ def trimmed(schema: TableSchema, values: tuple[Any, ...]) -> list[Any]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -58,7 +58,7 @@ def forget(server, case):
 def by_kernels(case, rows=1):
     """The command line's SQL of a case, of which kernels make what they can."""
     schema = case / "schema.sql"
-    options = ["--schema", schema] if schema.exists() else []
+    options = ["--schema", str(schema)] if schema.exists() else []
     with patch.object(stretches, "_LEAST", 1):
         output = written("log", "--as", "sql", "--rows-per-insert", rows, *options, case)
     if output.status != 0:

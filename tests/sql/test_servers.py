@@ -70,11 +70,11 @@ def test_corpus(server, case):
     ],
     indirect=["server"],
 )
-@pytest.mark.parametrize("rows", [1, 5])
-def test_corpus_by_kernels(server, case, rows):
+def test_corpus_by_kernels(server, case):
+    """With a row a statement they write what `test_corpus` feeds (tests/cli/test_kernels.py)."""
     corpus_again.forget(server, case)
     try:
-        corpus_again.feed(server, corpus_again.by_kernels(case, rows))
+        corpus_again.feed(server, corpus_again.by_kernels(case, rows=5))
         assert not corpus_again.differences(server, case)
     finally:
         corpus_again.forget(server, case)

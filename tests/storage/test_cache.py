@@ -249,7 +249,7 @@ def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
         assert folder.spill(file) is file
 
 
-GIGABYTE = """
+MUCH = """
 import sys
 from tailrace.storage.cache import BinlogCache
 from tailrace.storage.encryption.temporary import temporary
@@ -264,22 +264,22 @@ def peak():  # of this process alone; getrusage's is also its parent's
 piece = bytes(range(256)) * 32
 out = Sum()
 with BinlogCache(16 << 20, wrap=temporary if sys.argv[1] == "encrypted" else None) as cache:
-    for _ in range((1 << 30) // len(piece)):
+    for _ in range((1 << 28) // len(piece)):
         cache.write(piece)
     cache.copy_to(out)
-    assert out.size == cache.length == 1 << 30
+    assert out.size == cache.length == 1 << 28
     print(cache.disk_writes, peak())
 """
 
 
 @pytest.mark.parametrize("kind", ["plain", "encrypted"])
-def test_a_gigabyte_in_little_memory(kind: str) -> None:
+def test_much_in_little_memory(kind: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", GIGABYTE, kind], capture_output=True, text=True, check=False
+        [sys.executable, "-c", MUCH, kind], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     writes, kibibytes = map(int, run.stdout.split())
     print(f"{kind}: {writes} disk writes, {kibibytes / 1024:.0f} MiB")
-    assert writes >= 63
+    assert writes >= 15
     assert kibibytes > 10_000
     assert kibibytes * 1024 < 100_000_000  # Python and all modules among them

@@ -15,7 +15,7 @@ from tailrace.storage.purge import purge
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed
 from tests.waiting import wait_for
-from tools.servers import NAMES, Server
+from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 SECOND = 1_000_000
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def own(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of each release that nobody else uses."""
+    """A server of each flavour that nobody else uses."""
     _require(request.param)
     with Server(request.param, ["--innodb-flush-log-at-trx-commit=1"]) as server:
         server.execute("CREATE DATABASE purged")
@@ -142,7 +142,7 @@ def test_we_finish_what_a_server_would(own: Server) -> None:
 
 def test_absolute_entries(tmp_path: Path) -> None:
     """A log that lies outside the data folder, as its server lists it."""
-    for name in NAMES:
+    for name in ONE_OF_EACH:
         _require(name)
         place = tmp_path / name
         place.mkdir()

@@ -1,11 +1,20 @@
 """Real MySQL and MariaDB servers for tests, recordings and benchmarks, without installation."""
 
 from tools.servers.fetch import available, binlog_tool, fetch, prefix
-from tools.servers.prefix import NAMES, Flavour, Prefix, Release, ServersUnavailable, root_folder
+from tools.servers.prefix import (
+    NAMES,
+    ONE_OF_EACH,
+    Flavour,
+    Prefix,
+    Release,
+    ServersUnavailable,
+    root_folder,
+)
 from tools.servers.server import Options, Server, ServerStartError
 
 __all__ = [
     "NAMES",
+    "ONE_OF_EACH",
     "Flavour",
     "Options",
     "Prefix",

@@ -54,6 +54,8 @@ RELEASES: dict[str, Release] = {
 }
 NAMES: tuple[str, ...] = tuple(RELEASES)
 """The database servers."""
+ONE_OF_EACH: tuple[str, ...] = ("mysql-9.7", "mariadb-11.8")
+"""A server of each flavour, for what goes by the flavour and not by the release."""
 TOOLS: dict[str, Download] = {
     "go": Download("go", "unstable", ("golang-go",)),
     "python-3.14": Download("python-3.14", "unstable", ("python3.14",)),

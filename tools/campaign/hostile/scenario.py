@@ -31,7 +31,16 @@ if TYPE_CHECKING:
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 """Processes are forked from one that has done nothing yet: what has threads is not to be forked."""
-_FORKS.set_forkserver_preload(["tools.campaign.hostile"])
+_FORKS.set_forkserver_preload(
+    [
+        "tools.campaign.hostile",  # and what the commands import when they are run
+        *(
+            f"tailrace.cli.{name}"
+            for name in ("log", "receive", "receive_progress", "stat", "text")
+        ),
+        *("tailrace.ahead", "tailrace.replication.semisync.replica", "encodings.idna"),
+    ]
+)
 _PATIENCE: Final = 300.0
 _EXIT_STATUSES: Final = (0, 1, 2)
 _VICTIMS: Final = (
