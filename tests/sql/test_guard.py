@@ -137,7 +137,7 @@ def test_an_account_that_cannot_see_triggers(database, account):
     assert contents(database)[0] == [(1, 1)]
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7"], indirect=True)
+@pytest.mark.parametrize("flavour_server", ["mysql-9.7"], indirect=True)
 def test_who_knows_better_may_say_so(database, account):
     logged(database, SETUP)
     series, schema = logged(database, WORK), definitions(database, DATABASE)
