@@ -20,7 +20,7 @@ from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import Spill
 from tailrace.transactions import Boundary, TransactionKind
-from tailrace.transactions.committed import Committed
+from tailrace.transactions.committed import Committed, XaRows
 from tailrace.transactions.statements import (
     BEGIN_AND_COMMIT,
     savepoint_of_rollback,
@@ -121,7 +121,7 @@ class Changes:
 
     Whether an XA transaction that was prepared was rolled back later is found by reading ahead, too
     (of a server's log on a connection of its own). In a log that is followed nobody can: its
-    changes are given when it is committed; ``prepared`` counts those that wait.
+    changes are given when it is committed (`XaRows`); ``prepared`` counts those that wait.
 
     ``statements`` says what to do about changes that were logged as statements: ``error`` raises
     `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError where
@@ -145,6 +145,7 @@ class Changes:
         self.unfinished = 0
         self._keeps = False
         self._before: list[Event] = []
+        self._xa_rows = XaRows.AT_COMMIT if reader.follow else XaRows.AT_PREPARE
         self._reads_ahead = reader.series is not None and not reader.follow
         self._held = self._hold()
         self._size = 0
@@ -249,7 +250,7 @@ class Changes:
     def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
             self.taken_back += len(self._held)
-        elif kind is TransactionKind.XA_PREPARE and self.reader.follow:
+        elif kind is TransactionKind.XA_PREPARE and self._xa_rows is XaRows.AT_COMMIT:
             self._set_aside(event)
         elif kind is TransactionKind.XA_PREPARE or self._streaming:
             yield from self._release()
@@ -269,7 +270,7 @@ class Changes:
 
     def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
         """An XA transaction that was prepared before is committed or rolled back."""
-        if not self.reader.follow:
+        if self._xa_rows is XaRows.AT_PREPARE:
             if how == "ROLLBACK" and name in self._given and self._is_news(event):
                 raise event.error(
                     "an XA transaction was rolled back while the log was read, after its rows had"
@@ -312,7 +313,7 @@ class Changes:
         begun = xa_name(first)
         if begun is None or begun[0] != "START":
             return
-        if self.reader.follow:
+        if self._xa_rows is XaRows.AT_COMMIT:
             self._prepares = self._prepared[begun[1]] = self._hold()
         else:
             self._payload_rolled_back = self._read_ahead(first).rolled_back(first)

@@ -37,9 +37,9 @@ class LiveDecoder:
     """Makes batches of the chunks of a feed, by a decoder of files.
 
     Rows are given when their transaction has ended, and those of an XA transaction when it was
-    committed, then all that holds of them: nothing is given that is rolled back later. Until then
-    the bytes of the transaction (of XA, its batches) are held, 64 MiB in memory, more in a
-    temporary file. This costs no time: a source sends a transaction when all of it is logged.
+    committed (`XaRows.AT_COMMIT`): nothing is given that is rolled back later. Until then the bytes
+    of the transaction (of XA, its batches) are held, 64 MiB in memory, more in a temporary file.
+    This costs no time: a source sends a transaction when all of it is logged.
     """
 
     def __init__(self, decoder: LogDecoder) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.events.base import Event
+
+
+class XaRows(Enum):
+    """When the rows of an XA transaction are given that was prepared."""
+
+    AT_PREPARE = "at prepare"
+    """In the log's place, if what follows does not roll it back: of logs that can be read ahead."""
+    AT_COMMIT = "at commit"
+    """With its XA COMMIT: of logs that are followed, whose rest nobody knows."""
 
 
 class Committed:
