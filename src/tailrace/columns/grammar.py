@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tailrace.columns import event_codes as e
 from tailrace.columns import layout as k
 from tailrace.events.rows import ROWS_TYPES, fixed_size
 from tailrace.transactions import GRAMMAR, TOKENS, State, Token
@@ -77,11 +78,11 @@ def types_of(form: FormatDescription | None) -> Array:
         said = fixed_size(form, code)
         types[code] = _ROWS_FORMS.get(said, k.DOUBTED)
     if form.differs:
-        for code in k.QUERY, k.XID, k.TABLE_MAP:
+        for code in e.QUERY, e.XID, e.TABLE_MAP:
             if form.other_post_header(code):
                 types[code] |= k.DOUBTED
     if form.table_map_id_size == 4:
-        types[k.TABLE_MAP] |= k.SHORT_ID
+        types[e.TABLE_MAP] |= k.SHORT_ID
     return types
 
 

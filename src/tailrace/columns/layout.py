@@ -82,11 +82,6 @@ LAST_KNOWN: Final = 33
 """Address of the entry of KNOWN that was found last, or 0."""
 PLAN_WORDS: Final = 40
 
-# Type codes that Python and the kernel both name.
-QUERY: Final = 2
-XID: Final = 16
-TABLE_MAP: Final = 19
-
 # The grammar's tokens and states, as `tailrace.transactions` numbers them.
 IN_PAYLOAD: Final = 0
 """A state of the kernel's own: the grammar knows no more of a payload than its own event."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from tailrace.columns import event_codes as e
 from tailrace.columns import layout as k
 from tailrace.columns.kernels.crc import crc32
+from tailrace.columns.kernels.event_types import is_rows, operation_of
 from tailrace.columns.kernels.gtids import (
     mariadb_gtid,
     mysql_gtid,
@@ -276,14 +278,14 @@ def _gtid(frame, p, body, end, size, kind):
     """A transaction begins."""
     sure = get(frame, k.CHECKED) == p
     token = k.T_GTID
-    if kind == 162:
+    if kind == e.MARIADB_GTID:
         if end - body >= 13:
             token = k.T_SINGLE if u8(body + 12) & 1 else k.T_GROUP
         reason = mariadb_gtid(frame, p, body, end, sure)
-    elif kind == 42:
+    elif kind == e.GTID_TAGGED:
         reason = tagged_gtid(frame, p, body, end, sure)
     else:
-        reason = mysql_gtid(frame, p, body, end, kind == 34, sure)
+        reason = mysql_gtid(frame, p, body, end, kind == e.ANONYMOUS_GTID, sure)
     if reason != k.DONE:
         return reason
     reason = _step(frame, p, size, token)
@@ -307,7 +309,7 @@ def _rows(frame, p, body, end, kind, form):
         return k.DOUBT
     table_id = u32(body) if form & k.SHORT_ID else le48(body)
     flags = u16(at - 2)
-    operation = (kind - 23) if kind < 30 else (kind - 30 if kind <= 32 else (kind - 166) % 3)
+    operation = operation_of(kind)
     if form & k.EXTRA_HEADER:
         extra = u16(at)
         if extra < 2 or end - at < extra:
@@ -331,7 +333,7 @@ def _rows(frame, p, body, end, kind, form):
     if slot >= 0:
         if i64(state + k.S_COLUMNS * 8) != width or (i64(state + k.S_UNKNOWN * 8) and not dummy):
             return k.DOUBT
-        if kind >= 166 and get(frame, k.COMPRESSED_SIZE) < 0:
+        if kind >= e.FIRST_COMPRESSED_ROWS and get(frame, k.COMPRESSED_SIZE) < 0:
             put(frame, k.COMPRESSED_ROWS, rows)
             return k.AT_COMPRESSED
     elif slot != k.NO_SLOT and (k.IGNORED - slot) & ((1 << k.WIDTH_BITS) - 1) != width:
@@ -340,7 +342,7 @@ def _rows(frame, p, body, end, kind, form):
         reason = _step(frame, p, end - p + get(frame, k.CHECKSUM_BYTES), k.T_ROWS + (flags & 1))
         if reason != k.DONE:
             return reason
-    if slot >= 0 and kind >= 166:
+    if slot >= 0 and kind >= e.FIRST_COMPRESSED_ROWS:
         rows = get(frame, k.COMPRESSED_ROWS)
         rows_end = rows + get(frame, k.COMPRESSED_SIZE)
         put(frame, k.COMPRESSED_SIZE, -1)
@@ -412,7 +414,7 @@ def plan_events(frame):
         ) >= get(frame, k.TRANSACTION_CAPACITY):
             return k.FULL
         kind = u8(p + 4)
-        if kind == 15:
+        if kind == e.FORMAT_DESCRIPTION:
             return k.AT_EVENT
         end = p + size - tail
         if verify and crc32(p, size - 4, tables) != u32(end):
@@ -421,22 +423,22 @@ def plan_events(frame):
         form = u8(types + kind)
         if form & k.DOUBTED and get(frame, k.CHECKED) != p:
             return k.DOUBT
-        if 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171:
+        if is_rows(kind):
             reason = _rows(frame, p, body, end, kind, form)
-        elif kind == 19:
+        elif kind == e.TABLE_MAP:
             reason = _table_map(frame, p, body, end, size, form)
-        elif kind == 16:
+        elif kind == e.XID:
             if end - body != 8 and get(frame, k.CHECKED) != p:
                 return k.DOUBT
             reason = _step(frame, p, size, k.T_COMMIT)
-        elif kind == 2:
+        elif kind == e.QUERY:
             reason = _query(frame, p, body, end, size, form)
-        elif kind in (33, 34, 42, 162):
+        elif kind in (e.GTID, e.ANONYMOUS_GTID, e.GTID_TAGGED, e.MARIADB_GTID):
             reason = _gtid(frame, p, body, end, size, kind)
-        elif kind == 39:
+        elif kind == e.PARTIAL_UPDATE_ROWS:
             return k.AT_PARTIAL
-        elif kind in (29, 160):
-            if end == body and kind == 29:
+        elif kind in (e.ROWS_QUERY, e.ANNOTATE_ROWS):
+            if end == body and kind == e.ROWS_QUERY:
                 return k.DOUBT
             reason = _step(frame, p, size, k.T_ROWS)
         else:

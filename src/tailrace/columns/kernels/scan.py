@@ -4,8 +4,10 @@ Python has to look at on the way.
 
 from __future__ import annotations
 
+from tailrace.columns import event_codes as e
 from tailrace.columns import layout as k
 from tailrace.columns import scan_frame as f
+from tailrace.columns.kernels.event_types import is_rows
 from tailrace.columns.kernels.memory import get, helper, length_encoded, put, put64, u8, u16, u32
 
 
@@ -140,29 +142,34 @@ def scan_events(frame):
         kind = u8(p + 4)
         form = u8(types + kind)
         token = form & 15
-        if kind in (19, 29, 160):
+        if kind in (e.TABLE_MAP, e.ROWS_QUERY, e.ANNOTATE_ROWS):
             if get(frame, f.STATEMENT_ENDED) and not _note_statement(frame, p + base):
                 return f.FULL
-        elif 30 <= kind <= 32 or 23 <= kind <= 25 or 166 <= kind <= 171 or kind == 39:
+        elif is_rows(kind) or kind == e.PARTIAL_UPDATE_ROWS:
             token = k.T_ROWS
             if size >= 27 + tail and u8(p + (23 if form & k.SHORT_ID else 25)) & 1:
                 put(frame, f.STATEMENT_ENDED, 1)
                 token = k.T_ROWS_END
-        elif kind == 162:
+        elif kind == e.MARIADB_GTID:
             token = k.T_SINGLE if size >= 32 + tail and u8(p + 31) & 1 else k.T_GROUP
-        elif kind == 40:
+        elif kind == e.TRANSACTION_PAYLOAD:
             token = 0
             reason = _note_payload(frame, p, size)
             if reason != f.DONE:
                 return reason
-        elif kind == 2:
+        elif kind == e.QUERY:
             token = 0
             reason = _statement(frame, p, size, tail)
             if reason != f.DONE:
                 return reason
-        elif kind in (15, 38, 164, 165):
+        elif kind in (
+            e.FORMAT_DESCRIPTION,
+            e.XA_PREPARE,
+            e.START_ENCRYPTION,
+            e.QUERY_COMPRESSED,
+        ):
             return f.AT_EVENT
-        elif kind == 4:
+        elif kind == e.ROTATE:
             put(frame, f.STATE, get(frame, f.STATE) | k.ROTATED)
         quiet = token >= k.T_ROWS and get(frame, f.STATE) == k.OPEN  # where rows change nothing
         if token and not quiet:
