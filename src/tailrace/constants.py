@@ -137,6 +137,25 @@ class RowsFlag(IntFlag):
     NO_CHECK_CONSTRAINTS = 0x0080
 
 
+class JsonType(IntEnum):
+    """Types of values in MySQL's binary JSON (facts sheet 3.2)."""
+
+    OBJECT = 0
+    LARGE_OBJECT = 1
+    ARRAY = 2
+    LARGE_ARRAY = 3
+    LITERAL = 4
+    INT16 = 5
+    UINT16 = 6
+    INT32 = 7
+    UINT32 = 8
+    INT64 = 9
+    UINT64 = 10
+    DOUBLE = 11
+    STRING = 12
+    OPAQUE = 15
+
+
 class ColumnType(IntEnum):
     """Column type codes of a table map."""
 

@@ -13,7 +13,7 @@ from math import isfinite
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from tailrace.constants import ColumnType
+from tailrace.constants import ColumnType, JsonType
 from tailrace.errors import EventDecodeError
 from tailrace.rows.decimals import number_text
 from tailrace.rows.floats import load_double
@@ -25,20 +25,16 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 100
 """Containers within containers: MySQL's own limit."""
 
-_ARRAYS: Final = {2, 3}
-_LARGE: Final = {1, 3}
-_LITERAL: Final = 4
-_DOUBLE: Final = 0x0B
-_STRING: Final = 0x0C
-_OPAQUE: Final = 0x0F
+_ARRAYS: Final = {JsonType.ARRAY, JsonType.LARGE_ARRAY}
+_LARGE: Final = {JsonType.LARGE_OBJECT, JsonType.LARGE_ARRAY}
 _LITERALS: Final = ("null", "true", "false")
-_INTEGERS: Final = {  # type: size, signed
-    0x05: (2, True),
-    0x06: (2, False),
-    0x07: (4, True),
-    0x08: (4, False),
-    0x09: (8, True),
-    0x0A: (8, False),
+_INTEGERS: Final[dict[int, tuple[int, bool]]] = {  # type: size, signed
+    JsonType.INT16: (2, True),
+    JsonType.UINT16: (2, False),
+    JsonType.INT32: (4, True),
+    JsonType.UINT32: (4, False),
+    JsonType.INT64: (8, True),
+    JsonType.UINT64: (8, False),
 }
 T = TypeVar("T")
 
@@ -134,12 +130,10 @@ class _Layout(NamedTuple):
     inlined: frozenset[int]
 
 
-_SMALL_LAYOUT: Final = _Layout(
-    Struct("<HH"), Struct("<HH"), Struct("<BH"), frozenset({_LITERAL, 0x05, 0x06})
-)
-_LARGE_LAYOUT: Final = _Layout(
-    Struct("<II"), Struct("<IH"), Struct("<BI"), frozenset({_LITERAL, 0x05, 0x06, 0x07, 0x08})
-)
+_SMALL_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16, JsonType.UINT16})
+_LARGE_INLINED: Final = _SMALL_INLINED | {JsonType.INT32, JsonType.UINT32}
+_SMALL_LAYOUT: Final = _Layout(Struct("<HH"), Struct("<HH"), Struct("<BH"), _SMALL_INLINED)
+_LARGE_LAYOUT: Final = _Layout(Struct("<II"), Struct("<IH"), Struct("<BI"), _LARGE_INLINED)
 
 
 class _Reader(Generic[T]):
@@ -156,7 +150,7 @@ class _Reader(Generic[T]):
         """The value of type ``kind`` whose bytes begin at ``start`` and stay before ``end``."""
         if kind <= 3:
             return self._container(kind, start, end, depth)
-        if kind == _OPAQUE:
+        if kind == JsonType.OPAQUE:
             return self._builder.opaque(*self._opaque(start, end))
         return self._builder.leaf(self._scalar(kind, start, end))
 
@@ -207,14 +201,14 @@ class _Reader(Generic[T]):
         return self._text(start, length)
 
     def _scalar(self, kind: int, start: int, end: int) -> str:
-        if kind == _LITERAL or kind in _INTEGERS:
-            size = 1 if kind == _LITERAL else _INTEGERS[kind][0]
+        if kind == JsonType.LITERAL or kind in _INTEGERS:
+            size = 1 if kind == JsonType.LITERAL else _INTEGERS[kind][0]
             self._spend(start, size, end)
             return _inlined(kind, int.from_bytes(self._data[start : start + size], "little"))
-        if kind == _DOUBLE:
+        if kind == JsonType.DOUBLE:
             self._spend(start, 8, end)
             return double_text(load_double(self._data[start : start + 8]))
-        if kind == _STRING:
+        if kind == JsonType.STRING:
             start, size = self._varlen(start, end)
             return quoted(self._text(start, size))
         raise EventDecodeError(f"JSON: type {kind} does not exist")
@@ -249,7 +243,7 @@ class _Reader(Generic[T]):
 
 def _inlined(kind: int, field: int) -> str:
     """A literal or an integer out of the field that holds it, in its lowest bytes."""
-    if kind == _LITERAL:
+    if kind == JsonType.LITERAL:
         number = field & 0xFF
         if number >= len(_LITERALS):
             raise EventDecodeError(f"JSON: literal {number} does not exist")

@@ -16,7 +16,7 @@ from math import isfinite
 from struct import Struct
 from typing import Any, Final, NoReturn
 
-from tailrace.constants import ColumnType
+from tailrace.constants import ColumnType, JsonType
 from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
 from tailrace.rows.decimals import decimal_packer, given_decimal, holds_number, unscaled
@@ -24,12 +24,9 @@ from tailrace.rows.json import MAX_DEPTH
 from tailrace.rows.json_diff import Leaf, changed_tree
 from tailrace.rows.temporal import packed_datetime, packed_time
 
-_OBJECT, _ARRAY, _LARGE = 0, 2, 1
-_LITERAL, _INT16, _INT32, _INT64, _UINT64 = 4, 5, 7, 9, 10
-_DOUBLE, _STRING, _OPAQUE = 11, 12, 15
 _LITERALS: Final = {None: b"\0", True: b"\1", False: b"\2"}
-_SMALL_INLINED: Final = frozenset({_LITERAL, _INT16})
-_LARGE_INLINED: Final = frozenset({_LITERAL, _INT16, _INT32})
+_SMALL_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16})
+_LARGE_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16, JsonType.INT32})
 _MOST: Final = 0xFFFF
 """The bytes or values of a small container at most, and the bytes of a key."""
 _MOST_LARGE: Final = 0xFFFFFFFF
@@ -90,15 +87,15 @@ def _refuse(name: str) -> NoReturn:
 def _value(value: Any, depth: int) -> Value:
     if isinstance(value, str):
         data = _utf8(value)
-        return _STRING, _varlen(len(data)) + data
+        return JsonType.STRING, _varlen(len(data)) + data
     if value is None or isinstance(value, bool):
-        return _LITERAL, _LITERALS[value]
+        return JsonType.LITERAL, _LITERALS[value]
     if isinstance(value, int):
         return _whole(int(value))
     if isinstance(value, float):
         if not isfinite(value):
             raise ValueRefused(f"JSON has no number {value}")
-        return _DOUBLE, _F64.pack(value)
+        return JsonType.DOUBLE, _F64.pack(value)
     if isinstance(value, Leaf):
         return _value(parse_json(value.text), depth) if value.opaque is None else _raw(value.opaque)
     if isinstance(value, (Mapping, list, tuple)):
@@ -150,24 +147,24 @@ def _whole(number: int) -> Value:
     if not -(1 << 63) <= number < 1 << 64:
         raise ValueRefused(f"JSON: {short_repr(number)} does not fit into 64 bits")
     if number > _MOST_LARGE:
-        return _UINT64, number.to_bytes(8, "little")
-    for kind, size in ((_INT16, 2), (_INT32, 4)):
+        return JsonType.UINT64, number.to_bytes(8, "little")
+    for kind, size in ((JsonType.INT16, 2), (JsonType.INT32, 4)):
         limit = 1 << 8 * size - 1
         if -limit <= number < limit:
             return kind, number.to_bytes(size, "little", signed=True)
-    return _INT64, _I64.pack(number)
+    return JsonType.INT64, _I64.pack(number)
 
 
 def _container(keys: list[bytes] | None, values: list[Value]) -> Value:
     """An array (no keys) or an object, small if it may be."""
+    kind = JsonType.ARRAY if keys is None else JsonType.OBJECT
     data = _laid_out(keys, values, 2, _SMALL_INLINED, _MOST)
-    large = 0
     if data is None:
-        large = _LARGE
+        kind = JsonType.LARGE_ARRAY if keys is None else JsonType.LARGE_OBJECT
         data = _laid_out(keys, values, 4, _LARGE_INLINED, _MOST_LARGE)
         if data is None:
             raise ValueRefused("JSON: a document of more than 4 GiB")
-    return (_ARRAY if keys is None else _OBJECT) | large, data
+    return kind, data
 
 
 def _laid_out(
@@ -204,7 +201,7 @@ def _laid_out(
 
 def _inlined(kind: int, data: bytes, width: int) -> bytes:
     """A literal or an integer in the place of its offset."""
-    negative = kind != _LITERAL and data[-1] & 0x80
+    negative = kind != JsonType.LITERAL and data[-1] & 0x80
     return data.ljust(width, b"\xff" if negative else b"\0")
 
 
@@ -225,7 +222,7 @@ def _opaque(value: Any) -> Value:
 
 def _raw(opaque: tuple[int, bytes]) -> Value:
     kind, data = opaque
-    return _OPAQUE, bytes([kind]) + _varlen(len(data)) + data
+    return JsonType.OPAQUE, bytes([kind]) + _varlen(len(data)) + data
 
 
 def _decimal(value: Decimal) -> bytes:

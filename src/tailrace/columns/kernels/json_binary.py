@@ -7,6 +7,7 @@ fits into 65535 bytes; keys stand by size, then by bytes.
 from __future__ import annotations
 
 from tailrace.columns import encode_frames as f
+from tailrace.columns import json_codes as j
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.json_parse import NODE, parse
@@ -96,7 +97,7 @@ def _put_containers(frame: int, base: int, node: int, levels: int) -> None:
             continue
         kind = get(child, f.V_TYPE)
         put8(entry, kind)
-        inlined = kind in (4, 5) or (kind == 7 and large)
+        inlined = kind in (j.LITERAL, j.INT16) or (kind == j.INT32 and large)
         _put_offset(entry + 1, get(child, f.V_DATA) if inlined else at, large)
         entry += 3 + 2 * large
         node = child
@@ -105,7 +106,7 @@ def _put_containers(frame: int, base: int, node: int, levels: int) -> None:
             continue
         here = base + at
         at += get(node, f.V_SIZE)
-        if kind > 3:
+        if kind > j.LARGE_ARRAY:
             _put_scalar(frame, here, node)
             continue
         level = levels + depth * 64

@@ -9,6 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tailrace.columns import encode_frames as f
+from tailrace.columns import json_codes as j
 from tailrace.columns.kernels.digits import low_zeros
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.json_numbers import read_number
@@ -241,7 +242,7 @@ def _close(node: int, top: int, heap: int, kind: int) -> int:
     """
     first = node + NODE
     count = (top - first) // NODE
-    if kind == 0 and count > 1:
+    if kind == j.OBJECT and count > 1:
         count = _sort(first, count, top)
     sizes = keys = longs = large = 0
     for index in range(count):
@@ -249,20 +250,20 @@ def _close(node: int, top: int, heap: int, kind: int) -> int:
         type_ = get(child, f.V_TYPE)
         size = get(child, f.V_SIZE)
         keys += get(child, f.V_KEY_SIZE)
-        if type_ == 7:
+        if type_ == j.INT32:
             longs += 4
-        elif type_ in (1, 3):
+        elif type_ in (j.LARGE_OBJECT, j.LARGE_ARRAY):
             large = 1
-        if type_ > 5 or type_ < 4:
+        if type_ not in (j.LITERAL, j.INT16):
             sizes += size
         _copy_node(heap + index * NODE, child)
     total = 4 + 3 * count + sizes
-    if kind == 0:
+    if kind == j.OBJECT:
         total += 4 * count + keys
     if total > _MOST_SMALL or large:
         large = 1
         total = 8 + 5 * count + sizes - longs
-        if kind == 0:
+        if kind == j.OBJECT:
             total += 6 * count + keys
     put(node, f.V_TYPE, kind + large)
     put(node, f.V_DATA, heap)
@@ -352,7 +353,7 @@ def parse(frame: int, p: int, end: int) -> int:
                 if byte != 0x2C:
                     return f.BY_HAND
                 p = _blank(p + 1, end)
-            if kind == 0:
+            if kind == j.OBJECT:
                 if p >= end or u8(p) != 0x22:
                     return f.BY_HAND
                 p, data, size, texts = _string(frame, p, end, texts)

@@ -5,6 +5,7 @@ Source: ``sql-common/json_binary.h`` (layout), ``json_dom.cc`` (text); facts she
 
 from __future__ import annotations
 
+from tailrace.columns import json_codes as j
 from tailrace.columns.kernels.decimal_text import put_packed_decimal
 from tailrace.columns.kernels.digits import divide, put_signed, put_unsigned
 from tailrace.columns.kernels.each_row import each_row
@@ -69,32 +70,32 @@ def _behind_length(p: int, end: int) -> int:
 
 @helper
 def _moment(out: int, field: int, packed: int) -> int:
-    """Write a DATE (10), TIME (11), DATETIME (12) or TIMESTAMP (7), six digits of fraction."""
+    """Write a DATE, TIME, DATETIME or TIMESTAMP, six digits of fraction."""
     put8(out, 0x22)
     out += 1
     if packed < 0:
-        if field != 11:
+        if field != j.TIME:
             return BAD_TIME
         packed = -packed
         put8(out, 0x2D)
         out += 1
     micros = packed & 0xFFFFFF
     clock = (packed >> 24) & 0xFFFFFFFFFF
-    hour = clock >> 12 if field == 11 else (clock >> 12) & 0x1F
+    hour = clock >> 12 if field == j.TIME else (clock >> 12) & 0x1F
     minute = (clock >> 6) & 63
     second = clock & 63
     if hour > 838 or minute > 59 or second > 59 or micros > 999999:
         return BAD_TIME
-    if field != 11:
+    if field != j.TIME:
         month = clock >> 22
         year = divide(month, 13)
         if year > 9999 or hour > 23:
             return BAD_TIME
         out = put_date(out, year, month - 13 * year, (clock >> 17) & 31)
-        if field != 10:
+        if field != j.DATE:
             put8(out, 0x20)
             out += 1
-    if field != 10:
+    if field != j.DATE:
         out = put_clock(out, hour, minute, second, micros, 6)
     put8(out, 0x22)
     return out + 1
@@ -104,7 +105,7 @@ def _moment(out: int, field: int, packed: int) -> int:
 def _opaque(out: int, at: int, end: int, limit: int) -> int:
     """Write a value of a SQL type: decimal, date or time; others as base64.
 
-    VAR_STRING (253) is text in a set that is not known: as UTF-8 where it is that.
+    VAR_STRING is text in a set that is not known: as UTF-8 where it is that.
     """
     length = _length(at + 1, end)
     if length < 0:
@@ -113,15 +114,15 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
     at = _behind_length(at + 1, end)
     if length > end - at:
         return CUT_SHORT
-    if field == 246:
+    if field == j.NEWDECIMAL:
         if length < 2:
             return BAD_NUMBER
         return put_packed_decimal(out, at + 2, length - 2, u8(at), u8(at + 1))
-    if field == 7 or (field >= 10 and field <= 12):
+    if field == j.TIMESTAMP or j.DATE <= field <= j.DATETIME:
         if length != 8:
             return BAD_TIME
         return _moment(out, field, i64(at))
-    if field == 253:
+    if field == j.VAR_STRING:
         text = put_quick_string(out, at, length, end, limit)
         if text != NOT_UTF8:
             return text
@@ -140,33 +141,33 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
 def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
     """Write a value that is neither a container nor a string."""
     room = end - at
-    if type_ <= 6:
-        if room < 1 + (type_ > 4):
+    if type_ <= j.UINT16:
+        if room < 1 + (type_ > j.LITERAL):
             return CUT_SHORT
-        if type_ > 4:
-            return put_signed(out, i16(at) if type_ == 5 else u16(at))
+        if type_ > j.LITERAL:
+            return put_signed(out, i16(at) if type_ == j.INT16 else u16(at))
         literal = u8(at)
         if literal > 2:
             return BAD_TYPE
         text = 0x6C6C756E if literal == 0 else 0x65757274
         put64(out, 0x65736C6166 if literal == 2 else text)
         return out + 4 + (literal == 2)
-    if type_ <= 8:
+    if type_ <= j.UINT32:
         if room < 4:
             return CUT_SHORT
-        return put_signed(out, i32(at) if type_ == 7 else u32(at))
-    if type_ <= 11:
+        return put_signed(out, i32(at) if type_ == j.INT32 else u32(at))
+    if type_ <= j.DOUBLE:
         if room < 8:
             return CUT_SHORT
         bits = i64(at)
-        if type_ == 9:
+        if type_ == j.INT64:
             return put_signed(out, bits)
-        if type_ == 10:
+        if type_ == j.UINT64:
             return put_unsigned(out, bits)
         if (bits >> 52) & 0x7FF == 0x7FF:
             return BAD_NUMBER
         return put_float(out, bits, 52, -14, 15, 0)
-    if type_ != 15:
+    if type_ != j.OPAQUE:
         return BAD_TYPE
     return _opaque(out, at, end, limit)
 
@@ -196,7 +197,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
         if out > limit:
             return MORE
         between = 2
-        if type_ == 12:
+        if type_ == j.STRING:
             length = u8(at) if at < end else 0x80
             text = at + 1
             if length >= 0x80:
@@ -209,14 +210,14 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             out = put_quick_string(out, at, length, safe, limit)
             if out <= 0:
                 return out
-        elif type_ > 3:
-            if type_ == 15:
+        elif type_ > j.LARGE_ARRAY:
+            if type_ == j.OPAQUE:
                 if get(words, TYPED):
                     put8(get(words, TYPED) + get(words, TYPED + 1), 1)
                 length = _length(at + 1, end)
                 budget -= length + _behind_length(at + 1, end) - at
             elif not inlined:
-                budget -= min(8, 1 << ((type_ - 3) >> 1))
+                budget -= min(8, 1 << ((type_ - j.LARGE_ARRAY) >> 1))
             if budget < 0:
                 return OVERLAP
             out = _scalar(out, type_, at, end, limit)
@@ -229,7 +230,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
                 return CUT_SHORT
             count = u32(at) if large else u16(at)
             total = u32(at + 4) if large else u16(at + 2)
-            keys = count * (2 + width) if type_ <= 1 else 0
+            keys = count * (2 + width) if type_ <= j.LARGE_OBJECT else 0
             head = 2 * width + count * (1 + width) + keys
             budget -= head
             if total > end - at or head > total:
@@ -252,13 +253,13 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             stop = at + total
             key = at + 2 * width
             value = key + keys
-            put8(out, 0x7B if type_ <= 1 else 0x5B)
+            put8(out, 0x7B if type_ <= j.LARGE_OBJECT else 0x5B)
             out += 1
             between = 0
         while left == 0:
             if depth == 0:
                 return out
-            put8(out, 0x7D if kind <= 1 else 0x5D)
+            put8(out, 0x7D if kind <= j.LARGE_OBJECT else 0x5D)
             out += 1
             depth -= 1
             frame = stack + depth * 8 * FRAME_WORDS
@@ -274,7 +275,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
         large = kind & 1
         floor = value + left * (3 + 2 * large)  # the header's end
         left -= 1
-        if kind <= 1:
+        if kind <= j.LARGE_OBJECT:
             at = base + (u32(key) if large else u16(key))
             length = u16(key + 2 + 2 * large)
             key += 4 + 2 * large
@@ -289,7 +290,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
         type_ = u8(value)
         at = value + 1
         value += 3 + 2 * large
-        inlined = 4 <= type_ <= 6 + 2 * large
+        inlined = j.LITERAL <= type_ <= (j.UINT32 if large else j.UINT16)
         if inlined:
             end = value
         else:
