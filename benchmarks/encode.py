@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _SETUP = """
 import pyarrow as pa
 from tailrace.columns import changes
-from tailrace.columns.encode import encode_rows, present_of
-from tailrace.columns.stamp import stamp_events
+from tailrace.columns.write.rows import encode_rows, present_of
+from tailrace.columns.write.stamp import stamp_events
 from tailrace.events import RowsEvent
 from tailrace.log import Log
 from tailrace.schema.catalogue import Catalogue

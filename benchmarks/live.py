@@ -24,7 +24,7 @@ import tailrace
 from benchmarks import logs
 from benchmarks.measure import run_command
 from tailrace import changes
-from tailrace.columns.unframe import unframe
+from tailrace.columns.live.unframe import unframe
 from tailrace.live.chunks import END, Chunk, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.columns import changes, plan_splits, read_split
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import BoundaryError, EventDecodeError, TruncatedEvent
 from tests.badinput.test_verdicts import (
     GTID,

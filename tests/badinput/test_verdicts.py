@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
-from tailrace.columns.committed import committed_in
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.committed import committed_in
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import (
     BadEventLength,
     BoundaryError,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from tailrace.cli import app, kernels
-from tailrace.columns import blocks, stretches
+from tailrace.columns.read import blocks
+from tailrace.columns.text import stretches
 from tailrace.errors import TailraceError
 
 _NEVER = 1 << 60

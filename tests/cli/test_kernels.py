@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace.columns import lines
+from tailrace.columns.text import lines
 from tests.cli.both import no_minus_zero, same, written
 from tests.columns.random_log import logs
 from tests.writing import made
@@ -236,5 +236,5 @@ def test_small_logs_load_no_kernels():
 def test_without_the_extra_events_serve(monkeypatch):
     expected = written("log", "--as", "json", SHOP)
     monkeypatch.setattr("tailrace.cli.kernels.find_spec", lambda _name: None)
-    monkeypatch.setitem(sys.modules, "tailrace.columns.stretches", None)
+    monkeypatch.setitem(sys.modules, "tailrace.columns.text.stretches", None)
     assert written("log", "--as", "json", SHOP) == expected

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tailrace.columns.committed import committed_in
-from tailrace.columns.encode import encode_rows, present_of
-from tailrace.columns.pool import Pool
-from tailrace.columns.read import changes
-from tailrace.columns.table import TableDecoder
+from tailrace.columns.batches import changes
+from tailrace.columns.read.committed import committed_in
+from tailrace.columns.read.pool import Pool
+from tailrace.columns.read.table import TableDecoder
+from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.errors import ValueRefused
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log

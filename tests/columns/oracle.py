@@ -7,12 +7,12 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns import layout as k
-from tailrace.columns.committed import committed_in
-from tailrace.columns.objects import batch_of_rows
-from tailrace.columns.pool import Pool
-from tailrace.columns.read import changes
-from tailrace.columns.table import TableDecoder
+from tailrace.columns.batches import changes
+from tailrace.columns.frames import plan as k
+from tailrace.columns.read.committed import committed_in
+from tailrace.columns.read.objects import batch_of_rows
+from tailrace.columns.read.pool import Pool
+from tailrace.columns.read.table import TableDecoder
 from tailrace.events import (
     GtidEvent,
     MariadbGtidEvent,

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import tailrace
-from tailrace.columns import blocks, pool, table
+from tailrace.columns.read import blocks, pool, table
 
 ROWS, BLOCK, MOST = 60_000, 1 << 16, 1_000
 """Rows of some seven bytes: a block has several batches of them."""
@@ -35,7 +35,7 @@ def log(fresh_server, tmp_path_factory):
 
 def test_few_batches(log, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", BLOCK)
-    monkeypatch.setattr("tailrace.columns.read.BLOCK", BLOCK)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", BLOCK)
     monkeypatch.setattr(table, "MOST_ROWS", MOST)
     sizes = [batch.num_rows for batch in tailrace.changes(log)]
     assert sum(sizes) == ROWS

@@ -15,7 +15,7 @@ import pytest
 
 from tailrace.columns.charsets import to_utf8
 from tailrace.columns.json_text import jsonb_to_text
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError
 from tests.columns.jsonb_made import jsonb, opaque

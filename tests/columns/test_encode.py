@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns import encode
-from tailrace.columns.encode import encode_rows, present_of
-from tailrace.columns.objects import arrow_value
+from tailrace.columns.read.objects import arrow_value
 from tailrace.columns.types import plan_of
+from tailrace.columns.write import rows as encode
+from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.constants import ColumnType as T
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventEncodeError, UnknownColumn, ValueRefused

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tailrace.columns import encode, encode_output
-from tailrace.columns.encode import encode_rows
-from tailrace.columns.encode_json import text_to_jsonb
-from tailrace.columns.encode_text import from_utf8
-from tailrace.columns.encode_types import Refused
+from tailrace.columns.write import output as encode_output
+from tailrace.columns.write import rows as encode
+from tailrace.columns.write.json import text_to_jsonb
+from tailrace.columns.write.rows import encode_rows
+from tailrace.columns.write.text import from_utf8
+from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
 from tailrace.rows.schema import Column, Logical, TableSchema
 from tests.columns.test_encode import PREFIX

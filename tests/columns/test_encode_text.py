@@ -9,12 +9,13 @@ import struct
 import pyarrow as pa
 import pytest
 
-from tailrace.columns import encode_json, native
-from tailrace.columns.encode_json import text_to_jsonb
-from tailrace.columns.encode_text import from_utf8
-from tailrace.columns.encode_types import Refused
+from tailrace.columns import native
 from tailrace.columns.json_text import jsonb_to_text
-from tailrace.columns.stamp import stamp_events
+from tailrace.columns.write import json as encode_json
+from tailrace.columns.write.json import text_to_jsonb
+from tailrace.columns.write.stamp import stamp_events
+from tailrace.columns.write.text import from_utf8
+from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventEncodeError, ValueRefused
 from tailrace.rows.charsets import encode, holds

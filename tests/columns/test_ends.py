@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailrace.columns.ends import Ends
-from tailrace.columns.layout import PADDING
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.live.ends import Ends
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext
 from tailrace.storage import EventReader, find

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.columns.read import changes
+from tailrace.columns.batches import changes
 from tailrace.errors import TailraceError
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths

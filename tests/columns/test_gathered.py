@@ -8,8 +8,8 @@ import pytest
 
 import tailrace
 from tailrace import Table
-from tailrace.columns import blocks
-from tailrace.columns import read as reading
+from tailrace.columns import batches as reading
+from tailrace.columns.read import blocks
 from tailrace.errors import ChecksumMismatch, StorageError, TailraceError, TruncatedEvent
 
 TABLES, ROWS = 40, 30

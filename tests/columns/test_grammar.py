@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.columns import layout as k
-from tailrace.columns.grammar import STEPS, types_of
+from tailrace.columns.frames import plan as k
+from tailrace.columns.read.grammar import STEPS, types_of
 from tailrace.constants import EventType, Flavour
 from tailrace.events.description import FormatDescription
 from tailrace.transactions import GRAMMAR, State, Token

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailrace.columns.decoder import LogDecoder
-from tailrace.columns.layout import PADDING
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.read.decoder import LogDecoder
 from tailrace.errors import SchemaError
 from tailrace.events import TableMapEvent
 from tailrace.events.rows import ROWS_TYPES

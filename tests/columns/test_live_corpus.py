@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailrace.columns.decoder import LogDecoder
-from tailrace.columns.layout import PADDING
-from tailrace.columns.live import LiveDecoder
-from tailrace.columns.prepared import Prepared
-from tailrace.columns.read import changes
-from tailrace.columns.unfinished import Unfinished
+from tailrace.columns.batches import changes
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.live.decoder import LiveDecoder
+from tailrace.columns.live.prepared import Prepared
+from tailrace.columns.live.unfinished import Unfinished
+from tailrace.columns.read.decoder import LogDecoder
 from tailrace.errors import TailraceError
 from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.storage import EventReader, find

@@ -11,7 +11,7 @@ import pytest
 
 import tailrace
 from tailrace.columns.arrays import table_of
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.events import RowsEvent

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.columns import changes, plan_splits, read_split
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import TailraceError
 from tailrace.storage import find
 

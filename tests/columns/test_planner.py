@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tailrace.columns import changes, read_split
-from tailrace.columns import planner as planner_module
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read import planner as planner_module
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import BoundaryError, TruncatedEvent
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tailrace
-from tailrace.columns import blocks
-from tailrace.columns.pool import Pool
+from tailrace.columns.read import blocks
+from tailrace.columns.read.pool import Pool
 
 ROWS, BLOCK = 20_000, 1 << 14
 
@@ -20,8 +20,8 @@ ROWS, BLOCK = 20_000, 1 << 14
 def log(tmp_path, monkeypatch):
     """A log of many blocks, each a batch of much the same size."""
     monkeypatch.setattr(blocks, "BLOCK", BLOCK)
-    monkeypatch.setattr("tailrace.columns.read.BLOCK", BLOCK)
-    monkeypatch.setattr("tailrace.columns.walk._WORTH_A_BATCH", 0)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", BLOCK)
+    monkeypatch.setattr("tailrace.columns.read.walk._WORTH_A_BATCH", 0)
     table = tailrace.Table.parse(
         "create table d.t (id bigint primary key, name varchar(40))", flavour="mysql"
     )

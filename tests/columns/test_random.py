@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace.columns import blocks, changes, decoder, plan_splits, read, read_split, table, walk
+from tailrace.columns import batches as read
+from tailrace.columns import changes, plan_splits, read_split
+from tailrace.columns.read import blocks, decoder, table, walk
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.events.table_map import TableMapEvent
 from tailrace.storage import find

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns.record_json import _beside
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.text.record_json import _beside
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.as_json import text_json, writer_of

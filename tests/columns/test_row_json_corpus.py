@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tailrace.columns import layout as k
-from tailrace.columns.objects import batch_of_rows
-from tailrace.columns.pool import Pool
-from tailrace.columns.row_json import images_to_json
-from tailrace.columns.table import TableDecoder
+from tailrace.columns.frames import plan as k
+from tailrace.columns.read.objects import batch_of_rows
+from tailrace.columns.read.pool import Pool
+from tailrace.columns.read.table import TableDecoder
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import UnsupportedType
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log

@@ -6,8 +6,8 @@ import pytest
 
 import tailrace
 from tailrace import Table
-from tailrace.columns import blocks, walk
-from tailrace.columns import read as reading
+from tailrace.columns import batches as reading
+from tailrace.columns.read import blocks, walk
 
 NARROW = "create table shop.t (id int primary key)"
 WIDE = "create table shop.t (id int primary key, v varchar(9))"

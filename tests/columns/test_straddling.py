@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import tailrace
-from tailrace.columns import blocks, decoder, plan_splits, read_split, walk
+from tailrace.columns import plan_splits, read_split
+from tailrace.columns.read import blocks, decoder, walk
 from tailrace.storage import find
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
@@ -36,7 +37,7 @@ def by_splits(folder):
 def test_blocks_of_any_size(case, size, held_back, monkeypatch):
     wanted = by_splits(CORPUS / case)
     monkeypatch.setattr(blocks, "BLOCK", size)
-    monkeypatch.setattr("tailrace.columns.read.BLOCK", size)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
     monkeypatch.setattr(decoder, "_HELD_BACK", held_back)
     assert rows(tailrace.changes(CORPUS / case, statements="skip")) == wanted
 
@@ -47,7 +48,7 @@ def test_one_table_of_several(case, size, monkeypatch):
     """Blocks may hold rows of the transaction under way of which none is wanted."""
     wanted = by_splits(CORPUS / case)
     monkeypatch.setattr(blocks, "BLOCK", size)
-    monkeypatch.setattr("tailrace.columns.read.BLOCK", size)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
     monkeypatch.setattr(decoder, "_HELD_BACK", 0)
     for name in {f"{row['_db']}.{row['_table']}" for row in wanted}:
         found = rows(tailrace.changes(CORPUS / case, tables=[name], statements="skip"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tailrace
-from tailrace.columns import begin, committed
+from tailrace.columns.read import begin, committed
 
 FILES = 5
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns import unframe_words
-from tailrace.columns.unframe import unframe as by_kernel
+from tailrace.columns.frames import unframe as unframe_words
+from tailrace.columns.live.unframe import unframe as by_kernel
 from tailrace.constants import EventFlag, EventType
 from tailrace.storage import EventReader, find
 from tailrace.wire import unframe as wire

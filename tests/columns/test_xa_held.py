@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tailrace.columns import read_split
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import EventType
 from tailrace.errors import TailraceError
 from tailrace.log import Log

@@ -7,7 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from tailrace.columns import plan_splits, read_split, walk
+from tailrace.columns import plan_splits, read_split
+from tailrace.columns.read import walk
 from tailrace.errors import LogError, SchemaError
 from tailrace.schema.given import parse
 from tailrace.storage import LogSeries, find

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns.decrypt import KernelCipher, accelerated
+from tailrace.columns.read.decrypt import KernelCipher, accelerated
 from tailrace.storage import keyring
 from tailrace.storage.encryption import mariadb_batch, opened
 from tailrace.storage.encryption.mariadb_batch import BatchCipher

@@ -9,7 +9,7 @@ import pytest
 
 import tailrace
 from tailrace.columns import changes, plan_splits
-from tailrace.columns.read import read_split
+from tailrace.columns.batches import read_split
 from tailrace.constants import MAGIC, EventType
 from tailrace.position import Position, file_number
 from tailrace.storage import EventReader, find

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.cli import app
 from tailrace.columns import changes
-from tailrace.columns.row_json import images_to_json, null_documents
+from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.errors import UnsupportedType
 from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet

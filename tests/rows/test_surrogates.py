@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.cli import app
 from tailrace.columns import changes
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet
 from tailrace.rows.surrogates import unescaped

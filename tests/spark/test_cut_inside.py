@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.spark.datasource import Options
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.shape import JSON_SCHEMA

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.spark.lake.resume import (

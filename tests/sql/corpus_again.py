@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-from tailrace.columns import stretches
+from tailrace.columns.text import stretches
 from tailrace.events import QueryEvent
 from tailrace.reader import Reader
 from tailrace.records import Changes

@@ -20,7 +20,7 @@ import pytest
 
 import tailrace
 from tailrace.cli import main
-from tailrace.columns.read import changes
+from tailrace.columns.batches import changes
 from tailrace.errors import (
     BadEventLength,
     BadMagic,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns.stamp import stamp_events
+from tailrace.columns.write.stamp import stamp_events
 from tailrace.errors import StorageError
 from tailrace.events.header import EventHeader
 from tailrace.storage.memory import FolderOutput, MemoryFolder, forget_memory

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.columns import changes
-from tailrace.columns.row_json import images_to_json
+from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import ValueRefused
 from tailrace.rows.as_json import image_json
 from tailrace.rows.charsets import encode

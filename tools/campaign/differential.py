@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.committed import committed_in
+from tailrace.columns.read.committed import committed_in
 from tools.campaign import second, selected, source
 from tools.campaign.replay import Replayed
 from tools.campaign.witnesses import (

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailrace.columns import arena, blocks, pool, table, walk
-from tailrace.columns.layout import PADDING
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.read import arena, blocks, pool, table, walk
 
 if TYPE_CHECKING:
-    from tailrace.columns.walk import Walker
+    from tailrace.columns.read.walk import Walker
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
-from tailrace.columns.table import TableDecoder
+from tailrace.columns.read.table import TableDecoder
 from tailrace.spark.current import build, jobs
 from tailrace.spark.history import build as history_build
 from tailrace.spark.history import jobs as history_jobs

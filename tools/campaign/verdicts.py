@@ -25,7 +25,7 @@ import pyarrow as pa
 import zstandard
 
 from tailrace.columns import changes
-from tailrace.columns.objects import arrow_value
+from tailrace.columns.read.objects import arrow_value
 from tailrace.columns.types import plan_of
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import QueryEvent, RowsEvent

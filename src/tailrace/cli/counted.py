@@ -14,15 +14,15 @@ from tailrace.statistics import TransactionCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.columns.counts import Counted, CountedTransaction
-    from tailrace.columns.stretches import Stretch
+    from tailrace.columns.text.counts import Counted, CountedTransaction
+    from tailrace.columns.text.stretches import Stretch
     from tailrace.reader import Reader
     from tailrace.statistics import Statistics
 
 
 def counted_parts(reader: Reader, most: int) -> Iterator[Step | Callable[[Statistics], None]]:
     """A reader's steps, and in the place of stretches what counts them."""
-    from tailrace.columns.counts import count  # noqa: PLC0415 - it needs pyarrow
+    from tailrace.columns.text.counts import count  # noqa: PLC0415 - it needs pyarrow
 
     for part in parts(reader):
         if isinstance(part, Step):

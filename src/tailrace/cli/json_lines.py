@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import DecodedRows
+    from tailrace.columns.text.lines import Lines
+    from tailrace.columns.text.stretches import DecodedRows
     from tailrace.reader import Reader
     from tailrace.rows.schema import TableSchema
 
@@ -48,7 +48,7 @@ def json_lines(
 
 
 def _lines(piece: DecodedRows, file: str) -> list[Lines]:
-    from tailrace.columns.record_json import record_lines  # noqa: PLC0415 - it needs pyarrow
+    from tailrace.columns.text.record_json import record_lines  # noqa: PLC0415 - it needs pyarrow
 
     def made(schema: TableSchema, batch: pa.RecordBatch) -> Lines:
         return record_lines(batch, schema, file, piece.start).printable(printable_json)

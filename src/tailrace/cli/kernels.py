@@ -17,8 +17,8 @@ from tailrace.storage import LogSeries
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import DecodedRows, Stretch
+    from tailrace.columns.text.lines import Lines
+    from tailrace.columns.text.stretches import DecodedRows, Stretch
     from tailrace.reader import Step
     from tailrace.transports import Transport
 
@@ -48,7 +48,7 @@ def reader_for(log: LogSeries | Transport, kernels: tuple[str, ...]) -> Callable
 
     if size < LEAST_UNCOMPILED and not native.is_compiled(*_READING, *kernels):
         return Reader
-    from tailrace.columns.stretches import StretchReader  # noqa: PLC0415 - it needs pyarrow
+    from tailrace.columns.text.stretches import StretchReader  # noqa: PLC0415 - it needs pyarrow
 
     if kernels is SQL:
         from tailrace.columns.types import stored_plan_of  # noqa: PLC0415 - as above
@@ -76,7 +76,7 @@ def written(
     Where that fails, the stretch is rejected, and comes as steps; returns how many of their lines
     are out already then.
     """
-    from tailrace.columns.lines import in_order  # noqa: PLC0415 - it needs numpy
+    from tailrace.columns.text.lines import in_order  # noqa: PLC0415 - it needs numpy
 
     count = 0
     pieces = iter(stretch)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.cli.lines import Output
-    from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import Stretch
+    from tailrace.columns.text.lines import Lines
+    from tailrace.columns.text.stretches import Stretch
     from tailrace.events import Event
     from tailrace.reader import Reader
 
@@ -92,7 +92,7 @@ class TextView:
 
     def _stretch(self, stretch: Stretch, reader: Reader) -> None:
         """Write a stretch's lines; those that come again as steps' are left out then."""
-        from tailrace.columns.row_text import TransactionText  # noqa: PLC0415 - it needs pyarrow
+        from tailrace.columns.text.row_text import TransactionText  # noqa: PLC0415 - it needs pyarrow
 
         out = self._out
         if not isinstance(out, PlainOutput):

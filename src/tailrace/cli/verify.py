@@ -18,7 +18,7 @@ from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Output
-    from tailrace.columns.stretches import Stretch
+    from tailrace.columns.text.stretches import Stretch
     from tailrace.position import Position
     from tailrace.rows.image import Image
     from tailrace.rows.schema import TableSchema
@@ -119,7 +119,7 @@ def _count(step: Step, counts: _Counts) -> None:
 
 def _check(stretch: Stretch, counts: _Counts) -> None:
     """Check a stretch by kernels; what they cannot is checked event by event."""
-    from tailrace.columns.counts import check  # noqa: PLC0415 - it needs pyarrow
+    from tailrace.columns.text.counts import check  # noqa: PLC0415 - it needs pyarrow
 
     try:
         found = check(stretch)

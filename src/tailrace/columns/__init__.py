@@ -8,19 +8,19 @@ from tailrace.extras import importing
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
-    from tailrace.columns.planner import plan_splits
-    from tailrace.columns.read import changes, read_split
-    from tailrace.columns.split import Split
-    from tailrace.columns.table_changes import TableChange
+    from tailrace.columns.batches import changes, read_split
+    from tailrace.columns.read.planner import plan_splits
+    from tailrace.columns.read.split import Split
+    from tailrace.columns.read.table_changes import TableChange
 
 __all__ = ["Split", "TableChange", "changes", "plan_splits", "read_split"]
 
 _MODULES: Final = {
-    "Split": "split",
-    "TableChange": "table_changes",
-    "changes": "read",
-    "plan_splits": "planner",
-    "read_split": "read",
+    "Split": "read.split",
+    "TableChange": "read.table_changes",
+    "changes": "batches",
+    "plan_splits": "read.planner",
+    "read_split": "batches",
 }
 
 

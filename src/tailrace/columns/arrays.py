@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.columns.pages import Pages, give_back
 from tailrace.constants import ColumnType
 from tailrace.rows.schema import Column, Logical, TableSchema

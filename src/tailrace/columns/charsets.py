@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import native
-from tailrace.columns import text_frames as f
+from tailrace.columns.frames import text as f
 from tailrace.columns.pages import LARGE, Pages, give_back
 from tailrace.columns.text_output import LARGEST, BadRow, layout, write
 from tailrace.errors import EventDecodeError

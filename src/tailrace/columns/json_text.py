@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.columns import native
-from tailrace.columns import text_frames as f
+from tailrace.columns.frames import text as f
 from tailrace.columns.text_output import layout, write
 
 Array = np.ndarray[Any, Any]

@@ -86,9 +86,7 @@ PRINTING: Final = frozenset(
 )
 """The kernels that only the command line needs, to print rows."""
 
-_IMPORT = re.compile(
-    rb"^from tailrace\.columns(?:\.([\w.]+) import| import (\w+) as)", re.MULTILINE
-)
+_IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import (?:(\w+) as)?", re.MULTILINE)
 _DIGEST = hashlib.sha256().digest_size
 _log: Final = logging.getLogger("tailrace.cache")
 _lock = threading.Lock()
@@ -322,7 +320,7 @@ def _version(package: str) -> str:
 def _sources(module: str) -> list[bytes]:
     """The sources of a kernel's module and of all that it imports of this package."""
     found: dict[str, bytes] = {}
-    wanted = ["layout", f"kernels.{module}"]
+    wanted = ["frames.plan", f"kernels.{module}"]
     while wanted:
         name = wanted.pop()
         if name not in found:
@@ -334,5 +332,10 @@ def _sources(module: str) -> list[bytes]:
 @functools.cache
 def _source(name: str) -> tuple[bytes, tuple[str, ...]]:
     """A module's source, and which of this package it imports."""
-    source = (Path(__file__).parent / (name.replace(".", "/") + ".py")).read_bytes()
-    return source, tuple((a or b).decode() for a, b in _IMPORT.findall(source))
+    source = _path(name).read_bytes()
+    found = [(a.decode(), b.decode()) for a, b in _IMPORT.findall(source)]
+    return source, tuple(f"{a}.{b}" if b and not _path(a).exists() else a for a, b in found)
+
+
+def _path(module: str) -> Path:
+    return Path(__file__).parent / (module.replace(".", "/") + ".py")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns import text_frames as f
+from tailrace.columns.frames import text as f
 from tailrace.columns.pages import LARGE, Pages
 from tailrace.errors import EventDecodeError
 

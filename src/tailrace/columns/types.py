@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
 from tailrace.rows.loaders import COMPRESSED_TYPES, width_of

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
 from tailrace.errors import PipelineError, StorageError
 from tailrace.position import Position

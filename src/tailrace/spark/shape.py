@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.columns.row_json import images_to_json, null_documents
+from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.spark.current.conform import conform
 from tailrace.spark.types import plain_type
 

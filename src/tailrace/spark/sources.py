@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
-from tailrace.columns.planner import is_written
+from tailrace.columns.read.planner import is_written
 from tailrace.errors import (
     ConnectionLost,
     PipelineError,

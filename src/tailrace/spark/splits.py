@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns import Split
-    from tailrace.columns.walk import Array
+    from tailrace.columns.read.walk import Array
     from tailrace.spark.changelog import ChangeFile, Named, Unnamed
     from tailrace.spark.tasks import Report
     from tailrace.table_filter import TableFilter, TableName

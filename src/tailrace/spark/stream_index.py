@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tailrace.columns import scan_frame as f
-from tailrace.columns.layout import PADDING
-from tailrace.columns.planner import SplitPlanner
-from tailrace.columns.scan import Scan, inside_of
-from tailrace.columns.split import Split, overlapping
+from tailrace.columns.frames import scan as f
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.read.planner import SplitPlanner
+from tailrace.columns.read.scan import Scan, inside_of
+from tailrace.columns.read.split import Split, overlapping
 from tailrace.constants import MAGIC, EventType
 from tailrace.events.gtids import GtidEvent
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, format_uuid

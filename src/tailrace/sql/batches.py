@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from tailrace.columns import sql_frames as s
 from tailrace.columns.arrays import strings
-from tailrace.columns.finish import check_stored
+from tailrace.columns.frames import sql as s
 from tailrace.columns.json_text import jsonb_to_text
-from tailrace.columns.lines import Lines, printable_characters
 from tailrace.columns.native import kernel
-from tailrace.columns.row_json import ImageFrame
+from tailrace.columns.read.finish import check_stored
+from tailrace.columns.text.lines import Lines, printable_characters
+from tailrace.columns.text.row_json import ImageFrame
 from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError

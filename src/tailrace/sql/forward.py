@@ -19,7 +19,7 @@ from tailrace.sql.triggers import Triggers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.columns.stretches import Stretch
+    from tailrace.columns.text.stretches import Stretch
     from tailrace.events import QueryEvent
     from tailrace.records import Changes
     from tailrace.rows.row import Row

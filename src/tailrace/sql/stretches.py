@@ -1,4 +1,4 @@
-"""Stretches of a log (`tailrace.columns.stretches`) as SQL: many statements in one piece of text.
+"""Stretches of a log (`tailrace.columns.text.stretches`) as SQL: many statements as one text.
 
 A piece's rows are written by a kernel, table by table (`tailrace.sql.batches`), and put in the
 log's order, or in the reverse one, with the lines between them: where a transaction ends and
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns import layout as k
-from tailrace.columns import text_frames as f
+from tailrace.columns.frames import plan as k
+from tailrace.columns.frames import text as f
 from tailrace.columns.native import kernel
 from tailrace.columns.text_output import write
 from tailrace.constants import HEADER_SIZE, Flavour, RowsFlag
@@ -33,8 +33,8 @@ from tailrace.sql.statement import RowStatements, Statement
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from tailrace.columns.lines import Lines
-    from tailrace.columns.stretches import DecodedRows, Stretch
+    from tailrace.columns.text.lines import Lines
+    from tailrace.columns.text.stretches import DecodedRows, Stretch
     from tailrace.reader import Reader
     from tailrace.sql.definitions import Table
 

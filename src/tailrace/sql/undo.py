@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from tailrace.columns.stretches import Stretch
+    from tailrace.columns.text.stretches import Stretch
     from tailrace.records import Changes
     from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants

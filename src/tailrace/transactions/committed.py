@@ -1,7 +1,7 @@
 """Which rows of a source count: those of transactions that were committed, and not rolled back.
 
 It is fed with a series' events, from where a transaction begins; rows are not decoded. Where there
-are kernels, they find the same ranges faster (`tailrace.columns.committed.committed_in`).
+are kernels, they find the same ranges faster (`tailrace.columns.read.committed.committed_in`).
 """
 
 from __future__ import annotations

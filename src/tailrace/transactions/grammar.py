@@ -157,7 +157,7 @@ GRAMMAR: Final[dict[tuple[State, Token], _Step]] = {
     (State.SINGLE, Token.STATEMENT): _end(_K.STANDALONE),
     (State.SINGLE, Token.INCIDENT): _end(_K.STANDALONE),
 }
-"""The machine; the kernels execute it, too (`tailrace.columns.grammar`)."""
+"""The machine; the kernels execute it, too (`tailrace.columns.read.grammar`)."""
 
 TOKENS: Final[dict[int, Token]] = {
     _T.GTID: Token.GTID,

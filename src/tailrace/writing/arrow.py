@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from tailrace.columns.encode import encode_rows
+from tailrace.columns.write.rows import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRefused
 from tailrace.rows.encode import RowImage
 from tailrace.rows.schema import BLOB_TYPES

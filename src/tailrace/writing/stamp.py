@@ -27,7 +27,7 @@ def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bo
     takes, also past 4 GiB and inside MariaDB's groups) and CRC32.
     """
     if len(events) >= _LARGE and find_spec("numba") is not None:
-        from tailrace.columns.stamp import stamp_events  # noqa: PLC0415 - needs numba
+        from tailrace.columns.write.stamp import stamp_events  # noqa: PLC0415 - needs numba
 
         return stamp_events(events, position, checksum=checksum)
     return stamp_plainly(events, position, checksum=checksum)

@@ -13,7 +13,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tailrace.cli.mirror import mirror as command
 from tailrace.columns import read_split
-from tailrace.columns.planner import SplitPlanner
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import RowsFlag
 from tailrace.errors import PipelineError, UsageError
 from tailrace.log import Log

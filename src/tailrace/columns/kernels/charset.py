@@ -11,10 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.digits import low_zeros
-from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.memory import be16, be32, get, helper, put32, u8, u16, u32
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     ASCII,
     BAD_CODE,
     CUT_SHORT,
@@ -30,6 +27,9 @@ from tailrace.columns.text_frames import (
     TRIPLE,
     WIDE,
 )
+from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.memory import be16, be32, get, helper, put32, u8, u16, u32
 
 
 @intrinsic

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
+from tailrace.columns.frames import encode as f
+from tailrace.columns.frames.text import DATA, DATA_END, FOUR_PLANES, MORE, OFFSETS
 from tailrace.columns.kernels.digits import divide
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.memory import bswap64, get, helper, put8, put16, put32, u8, u32
-from tailrace.columns.text_frames import DATA, DATA_END, FOUR_PLANES, MORE, OFFSETS
 
 
 @helper

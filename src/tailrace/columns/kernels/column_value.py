@@ -1,4 +1,4 @@
-"""One value of an Arrow column, by the words of `tailrace.columns.text_frames`: whether a row has
+"""One value of an Arrow column, by the words of `tailrace.columns.frames.text`: whether a row has
 it, and numbers, times and vectors as text.
 
 What writes takes the address to write at and returns the address behind what it wrote, or a code
@@ -7,24 +7,7 @@ What writes takes the address to write at and returns the address behind what it
 
 from __future__ import annotations
 
-from tailrace.columns.kernels.decimal_text import put_decimal128
-from tailrace.columns.kernels.digits import put_signed, put_unsigned
-from tailrace.columns.kernels.floats import put_float
-from tailrace.columns.kernels.memory import (
-    get,
-    helper,
-    i8,
-    i16,
-    i32,
-    i64,
-    put8,
-    put64,
-    same_bytes,
-    u8,
-    u32,
-)
-from tailrace.columns.kernels.temporal_text import put_moment, put_span
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     ARGUMENT,
     BAD_NUMBER,
     CUT_SHORT,
@@ -56,6 +39,23 @@ from tailrace.columns.text_frames import (
     VALUES,
     VALUES_END,
 )
+from tailrace.columns.kernels.decimal_text import put_decimal128
+from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.floats import put_float
+from tailrace.columns.kernels.memory import (
+    get,
+    helper,
+    i8,
+    i16,
+    i32,
+    i64,
+    put8,
+    put64,
+    same_bytes,
+    u8,
+    u32,
+)
+from tailrace.columns.kernels.temporal_text import put_moment, put_span
 
 _DAY = 86_400_000_000
 

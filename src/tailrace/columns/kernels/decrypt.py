@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import decrypt_frame as f
+from tailrace.columns.frames import decrypt as f
 from tailrace.columns.kernels.memory import (
     bswap64,
     copy16,

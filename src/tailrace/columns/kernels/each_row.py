@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
-from tailrace.columns.kernels.memory import get, put, put32, u8
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     CAPACITY,
     DONE,
     OUT,
@@ -19,6 +18,7 @@ from tailrace.columns.text_frames import (
     VALID,
     VALID_BIT,
 )
+from tailrace.columns.kernels.memory import get, put, put32, u8
 
 if TYPE_CHECKING:
     from collections.abc import Callable

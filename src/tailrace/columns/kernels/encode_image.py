@@ -6,8 +6,8 @@ against ``limit``.
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
-from tailrace.columns import layout as k
+from tailrace.columns.frames import encode as f
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.encode_network import put_inet4, put_inet6, put_uuid
 from tailrace.columns.kernels.encode_numbers import (
     put_bits,

@@ -6,7 +6,7 @@ give. Those that can fail give the address behind, or a code below 0 of `encode_
 
 from __future__ import annotations
 
-from tailrace.columns.encode_frames import MALFORMED, OUT_OF_RANGE
+from tailrace.columns.frames.encode import MALFORMED, OUT_OF_RANGE
 from tailrace.columns.kernels.digits import divide
 from tailrace.columns.kernels.memory import bswap64, helper, i64, put8, put16, put32, put64, u8
 from tailrace.columns.kernels.numbers import digit_bytes

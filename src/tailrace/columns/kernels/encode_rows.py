@@ -6,7 +6,7 @@ header. Where room runs out the kernel stops at a row's begin, to be called agai
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
+from tailrace.columns.frames import encode as f
 from tailrace.columns.kernels.encode_image import encode_image
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.memory import copy32, get, helper, put, put8, put32, put64, u8

@@ -6,7 +6,7 @@ read stays before the end given.
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
+from tailrace.columns.frames import encode as f
 from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8
 
 

@@ -6,7 +6,7 @@ behind, or a code below 0 of `encode_frames`.
 
 from __future__ import annotations
 
-from tailrace.columns.encode_frames import OUT_OF_RANGE, TOO_PRECISE
+from tailrace.columns.frames.encode import OUT_OF_RANGE, TOO_PRECISE
 from tailrace.columns.kernels.digits import divide
 from tailrace.columns.kernels.encode_numbers import put_big_endian
 from tailrace.columns.kernels.memory import bswap64, helper, put32, put64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import event_codes as e
+from tailrace.columns.frames import event_codes as e
 from tailrace.columns.kernels.memory import helper
 
 

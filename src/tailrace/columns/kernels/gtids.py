@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.memory import (
     get,
     helper,

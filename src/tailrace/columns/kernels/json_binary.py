@@ -6,13 +6,13 @@ fits into 65535 bytes; keys stand by size, then by bytes.
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
-from tailrace.columns import json_codes as j
+from tailrace.columns.frames import encode as f
+from tailrace.columns.frames import json_codes as j
+from tailrace.columns.frames.text import DATA, DATA_END, MORE, OFFSETS
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.json_parse import NODE, parse
 from tailrace.columns.kernels.memory import get, helper, put, put8, put16, put32, put64, u32
-from tailrace.columns.text_frames import DATA, DATA_END, MORE, OFFSETS
 
 
 @helper

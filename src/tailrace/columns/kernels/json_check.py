@@ -12,8 +12,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tailrace.columns.frames.text import DEPTH
 from tailrace.columns.kernels.memory import helper, put8, u8
-from tailrace.columns.text_frames import DEPTH
 
 
 class _S(IntEnum):

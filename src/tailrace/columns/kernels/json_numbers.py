@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns import encode_frames as f
+from tailrace.columns.frames import encode as f
 from tailrace.columns.kernels.floats import LEAST, MOST, powers
 from tailrace.columns.kernels.memory import helper, i64, put, u8, umulh
 

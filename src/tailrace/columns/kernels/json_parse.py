@@ -8,13 +8,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns import encode_frames as f
-from tailrace.columns import json_codes as j
+from tailrace.columns.frames import encode as f
+from tailrace.columns.frames import json_codes as j
+from tailrace.columns.frames.text import DATA_END, DEPTH
 from tailrace.columns.kernels.digits import low_zeros
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.json_numbers import read_number
 from tailrace.columns.kernels.memory import get, helper, put, put8, put32, u8, u32
-from tailrace.columns.text_frames import DATA_END, DEPTH
 
 NODE = f.NODE_WORDS * 8
 _MOST_SMALL = 0xFFFF

@@ -12,9 +12,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tailrace.columns.frames.text import MORE, NOT_UTF8
 from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import helper, put8, put16, put32, u8, u16
-from tailrace.columns.text_frames import MORE, NOT_UTF8
 
 _MARKED: Final = (0x22, 0x5C)  # what a JSON string cannot hold as it is, and above 127
 

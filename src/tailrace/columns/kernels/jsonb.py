@@ -5,7 +5,24 @@ Source: ``sql-common/json_binary.h`` (layout), ``json_dom.cc`` (text); facts she
 
 from __future__ import annotations
 
-from tailrace.columns import json_codes as j
+from tailrace.columns.frames import json_codes as j
+from tailrace.columns.frames.text import (
+    BAD_NUMBER,
+    BAD_TIME,
+    BAD_TYPE,
+    CUT_SHORT,
+    DATA,
+    DATA_END,
+    DEPTH,
+    FRAME_WORDS,
+    MORE,
+    NOT_UTF8,
+    OFFSETS,
+    OVERLAP,
+    STACK,
+    TOO_DEEP,
+    TYPED,
+)
 from tailrace.columns.kernels.decimal_text import put_packed_decimal
 from tailrace.columns.kernels.digits import divide, put_signed, put_unsigned
 from tailrace.columns.kernels.each_row import each_row
@@ -27,23 +44,6 @@ from tailrace.columns.kernels.memory import (
     u32,
 )
 from tailrace.columns.kernels.temporal_text import put_clock, put_date
-from tailrace.columns.text_frames import (
-    BAD_NUMBER,
-    BAD_TIME,
-    BAD_TYPE,
-    CUT_SHORT,
-    DATA,
-    DATA_END,
-    DEPTH,
-    FRAME_WORDS,
-    MORE,
-    NOT_UTF8,
-    OFFSETS,
-    OVERLAP,
-    STACK,
-    TOO_DEEP,
-    TYPED,
-)
 
 _LINE = 57  # bytes that the server's base64 puts on a line
 

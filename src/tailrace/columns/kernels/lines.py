@@ -8,9 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.digits import low_zeros
-from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8, u32
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     L_END,
     L_FOUND,
     L_KEEP,
@@ -23,6 +21,8 @@ from tailrace.columns.text_frames import (
     L_STARTS,
     L_TEXT,
 )
+from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8, u32
 
 
 @intrinsic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.memory import be16, be64, helper, i32, i64, put8, u8, umulh
 
 DAY = 86_400_000_000
@@ -127,7 +127,8 @@ def _short_decimal(p, size, whole, scale, digits, powers):
 def decimal128(p, argument, powers):
     """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed).
 
-    ``argument`` is as `tailrace.columns.layout.DECIMAL` says; ``powers`` the address of 10 ** n.
+    ``argument`` is as `tailrace.columns.frames.plan.DECIMAL` says; ``powers`` the address of
+    10 ** n.
     """
     whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
     size = (argument >> 16) & 255

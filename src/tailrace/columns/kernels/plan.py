@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace.columns import event_codes as e
-from tailrace.columns import layout as k
+from tailrace.columns.frames import event_codes as e
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.crc import crc32
 from tailrace.columns.kernels.event_types import is_rows, operation_of
 from tailrace.columns.kernels.gtids import (
@@ -392,7 +392,7 @@ def _rows(frame, p, body, end, kind, form):
 
 
 def plan_events(frame):
-    """Walk from the cursor on; return why it stopped (see `tailrace.columns.layout`)."""
+    """Walk from the cursor on; return why it stopped (see `tailrace.columns.frames.plan`)."""
     end_of_block = get(frame, k.END)
     limit = get(frame, k.LIMIT)
     tail = get(frame, k.CHECKSUM_BYTES)

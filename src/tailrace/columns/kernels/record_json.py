@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from tailrace.columns.frames.text import (
+    MORE,
+    OUT,
+    R_BESIDE,
+    R_FILE,
+    R_GTID,
+    R_GTID_VALID,
+    R_GTIDS,
+    R_HEADS,
+    R_IMAGES,
+    R_LAST,
+    R_OP,
+    R_POSITION,
+    R_SEQUENCE,
+    R_SERVER,
+    R_STAMP,
+)
 from tailrace.columns.kernels.decimal_text import put_decimal128
 from tailrace.columns.kernels.digits import put_signed
 from tailrace.columns.kernels.each_row import each_row
@@ -19,23 +36,6 @@ from tailrace.columns.kernels.memory import (
     u32,
 )
 from tailrace.columns.kernels.row_json import put_image
-from tailrace.columns.text_frames import (
-    MORE,
-    OUT,
-    R_BESIDE,
-    R_FILE,
-    R_GTID,
-    R_GTID_VALID,
-    R_GTIDS,
-    R_HEADS,
-    R_IMAGES,
-    R_LAST,
-    R_OP,
-    R_POSITION,
-    R_SEQUENCE,
-    R_SERVER,
-    R_STAMP,
-)
 
 
 @helper

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+from tailrace.columns.frames.text import (
+    BAD_COLUMN,
+    BINARY,
+    COLUMN_COUNT,
+    COLUMN_WORDS,
+    COLUMNS,
+    CUT_SHORT,
+    DECIMAL,
+    DECLARED_JSON,
+    JSON,
+    KEY,
+    KIND,
+    LEVELS,
+    MORE,
+    ODD_END,
+    TEXT,
+    VALUE_OFFSETS,
+    VALUES,
+    VALUES_END,
+)
 from tailrace.columns.kernels.column_value import (
     has_value,
     is_present,
@@ -23,26 +43,6 @@ from tailrace.columns.kernels.memory import (
     put16,
     put32,
     u32,
-)
-from tailrace.columns.text_frames import (
-    BAD_COLUMN,
-    BINARY,
-    COLUMN_COUNT,
-    COLUMN_WORDS,
-    COLUMNS,
-    CUT_SHORT,
-    DECIMAL,
-    DECLARED_JSON,
-    JSON,
-    KEY,
-    KIND,
-    LEVELS,
-    MORE,
-    ODD_END,
-    TEXT,
-    VALUE_OFFSETS,
-    VALUES,
-    VALUES_END,
 )
 
 _EVERY = 1 << 32

@@ -11,36 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.column_value import (
-    has_value,
-    is_present,
-    odd_text,
-    odd_value,
-    put_number,
-    put_time,
-    same_odd,
-    same_value,
-    whole_number,
-)
-from tailrace.columns.kernels.digits import put_signed, put_unsigned
-from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.floats import put_float
-from tailrace.columns.kernels.json_strings import utf8_width
-from tailrace.columns.kernels.marked import copying, copying16
-from tailrace.columns.kernels.memory import (
-    get,
-    helper,
-    i64,
-    move,
-    put,
-    put8,
-    put16,
-    put32,
-    put64,
-    u8,
-    u32,
-)
-from tailrace.columns.sql_frames import (
+from tailrace.columns.frames.sql import (
     ALL_DIGITS,
     AS_BYTES,
     AS_TEXT,
@@ -85,7 +56,7 @@ from tailrace.columns.sql_frames import (
     SET,
     SIGNED,
 )
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     BAD_NUMBER,
     BAD_TYPE,
     COLUMN_WORDS,
@@ -104,6 +75,35 @@ from tailrace.columns.text_frames import (
     VALUE_OFFSETS,
     VALUES,
     VALUES_END,
+)
+from tailrace.columns.kernels.column_value import (
+    has_value,
+    is_present,
+    odd_text,
+    odd_value,
+    put_number,
+    put_time,
+    same_odd,
+    same_value,
+    whole_number,
+)
+from tailrace.columns.kernels.digits import put_signed, put_unsigned
+from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.floats import put_float
+from tailrace.columns.kernels.json_strings import utf8_width
+from tailrace.columns.kernels.marked import copying, copying16
+from tailrace.columns.kernels.memory import (
+    get,
+    helper,
+    i64,
+    move,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    u8,
+    u32,
 )
 
 _LARGEST_FLOAT = 0x7F7FFFFF

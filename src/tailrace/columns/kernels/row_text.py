@@ -8,35 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.kernels.column_value import (
-    has_value,
-    is_present,
-    odd_text,
-    odd_value,
-    put_number,
-    put_time,
-    put_vector,
-    put_words,
-    same_odd,
-    same_value,
-)
-from tailrace.columns.kernels.digits import put_unsigned
-from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.json_strings import utf8_width
-from tailrace.columns.kernels.marked import copying, copying16
-from tailrace.columns.kernels.memory import (
-    get,
-    helper,
-    i64,
-    put,
-    put8,
-    put16,
-    put32,
-    put64,
-    u8,
-    u32,
-)
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames.text import (
     BAD_COLUMN,
     BAD_NUMBER,
     BARE,
@@ -66,6 +38,34 @@ from tailrace.columns.text_frames import (
     VALUES,
     VALUES_END,
     VECTOR,
+)
+from tailrace.columns.kernels.column_value import (
+    has_value,
+    is_present,
+    odd_text,
+    odd_value,
+    put_number,
+    put_time,
+    put_vector,
+    put_words,
+    same_odd,
+    same_value,
+)
+from tailrace.columns.kernels.digits import put_unsigned
+from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.json_strings import utf8_width
+from tailrace.columns.kernels.marked import copying, copying16
+from tailrace.columns.kernels.memory import (
+    get,
+    helper,
+    i64,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    u8,
+    u32,
 )
 
 _LONGEST = 200

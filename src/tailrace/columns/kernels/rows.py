@@ -8,7 +8,7 @@ at the next column or the row's end then refuses.
 
 from __future__ import annotations
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.image import clear_bit, decode_image, no_image
 from tailrace.columns.kernels.memory import (
     get,

@@ -4,9 +4,9 @@ Python has to look at on the way.
 
 from __future__ import annotations
 
-from tailrace.columns import event_codes as e
-from tailrace.columns import layout as k
-from tailrace.columns import scan_frame as f
+from tailrace.columns.frames import event_codes as e
+from tailrace.columns.frames import plan as k
+from tailrace.columns.frames import scan as f
 from tailrace.columns.kernels.event_types import is_rows
 from tailrace.columns.kernels.memory import get, helper, length_encoded, put, put64, u8, u16, u32
 
@@ -126,7 +126,7 @@ def _statement(frame, p, size, tail):
 
 
 def scan_events(frame):
-    """Walk from the cursor on; return why it stopped (see `tailrace.columns.scan_frame`)."""
+    """Walk from the cursor on; return why it stopped (see `tailrace.columns.frames.scan`)."""
     end_of_block = get(frame, f.END)
     base = get(frame, f.BASE)
     tail = get(frame, f.CHECKSUM_BYTES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import encode_frames as f
+from tailrace.columns.frames import encode as f
 from tailrace.columns.kernels.crc import crc32
 from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.memory import get, helper, put, put32, u32

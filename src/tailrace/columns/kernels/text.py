@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import layout as k
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.memory import copy32, get, helper, i64, move, put8, u8
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from tailrace.columns import layout as k
-from tailrace.columns.kernels.digits import put_unsigned
-from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.memory import get, move, put8, put16, put64, u8, u32
-from tailrace.columns.kernels.temporal_text import put_moment
-from tailrace.columns.kernels.text import gtid_text
-from tailrace.columns.text_frames import (
+from tailrace.columns.frames import plan as k
+from tailrace.columns.frames.text import (
     E_BEGIN,
     E_END,
     E_OUT,
@@ -20,6 +15,11 @@ from tailrace.columns.text_frames import (
     H_FILE,
     MORE,
 )
+from tailrace.columns.kernels.digits import put_unsigned
+from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.memory import get, move, put8, put16, put64, u8, u32
+from tailrace.columns.kernels.temporal_text import put_moment
+from tailrace.columns.kernels.text import gtid_text
 
 
 @each_row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.columns import unframe_words as w
+from tailrace.columns.frames import unframe as w
 from tailrace.columns.kernels.memory import (
     copy16,
     copy32,

@@ -1,0 +1,323 @@
+"""Record batches of changes: of a split, or of a whole source."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.live.decoder import decode_feed, open_feed
+from tailrace.columns.read.begin import Begin
+from tailrace.columns.read.blocks import BLOCK, Blocks
+from tailrace.columns.read.decoder import LogDecoder
+from tailrace.columns.read.planner import whole_file
+from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedEvent, UsageError
+from tailrace.live.url import Source, names_server
+from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.given import load
+from tailrace.selection import one_start, start_of
+from tailrace.storage import LogSeries, find
+from tailrace.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from tailrace.columns.read.split import Inside, Split
+    from tailrace.columns.read.walk import Array, Unnamed
+    from tailrace.live.feed import Feed
+    from tailrace.rows.schema import TableSchema
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.table_filter import TableName
+
+_MOST_KEPT = 128 << 20
+"""Bytes of log blocks that are kept while their rows wait for larger batches."""
+
+
+def read_split(
+    split: Split,
+    *,
+    tables: str | Sequence[str] | TableFilter | None = None,
+    exclude: str | Sequence[str] | None = None,
+    columns: str | Collection[str] | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+    notice: Callable[[TableSchema], None] = lambda _schema: None,
+    also: Callable[[str, str], bool] = lambda _database, _table: True,
+    unnamed: Unnamed | None = None,
+    no_cascades: Callable[[Array], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Decode a split; arguments and batches are those of `changes`.
+
+    ``tables`` may be a filter that was made of both.
+    ``also`` is one more test that a database and a table have to pass. With ``unnamed``, rows of
+    tables whose columns nobody names are told to it, and not decoded. ``no_cascades`` is told
+    which updates and deletes do nothing to other rows below the log: an array of four columns
+    (file's number, position, and the rows' first number in ``_seq`` and one past the last).
+    """
+    wanted = TableFilter.of(tables, exclude)
+    decoder = LogDecoder(
+        split.source,
+        wants=lambda database, table: wanted(database, table) and also(database, table),
+        columns=[columns] if isinstance(columns, str) else columns,
+        catalogue=split.catalogue.copy(),
+        verify=verify_checksums,
+        statements=statements,
+        notice=notice,
+        unnamed=unnamed,
+    )
+    decoder.no_cascades = no_cascades
+    decoder.begin_file(split.file, split.left_out)
+    yield from _decode(decoder, split)
+
+
+def _decode(
+    decoder: LogDecoder, split: Split, ends: Literal["file", "series"] | None = None
+) -> Iterator[pa.RecordBatch]:
+    with Blocks(split.log, end=split.end) as blocks:
+        blocks.check_magic()
+        if ends is not None and split.end <= blocks.offset:
+            raise TruncatedEvent(
+                "the file holds nothing but its magic", file=split.file, offset=blocks.offset
+            )
+        if split.start > blocks.offset:
+            _read_format_description(decoder, blocks)
+            if split.inside is not None:
+                _read_opening(decoder, split.inside)
+                decoder.begin_inside()
+            blocks.skip(split.start)
+        consumed = 0
+        while (yield from _next(decoder, blocks, consumed)):
+            yield from decoder.decode(
+                blocks.data,
+                blocks.size,
+                blocks.offset,
+                split.end,
+                ends=ends,
+                spent=True,
+                may_wait=blocks.kept < _MOST_KEPT,
+            )
+            consumed = decoder.consumed
+            if size := blocks.payload_ahead(consumed):
+                yield from decoder.rest()  # first, for an error may come instead of the payload
+                offset = blocks.offset + consumed
+                if offset + size > split.end:
+                    raise _cut_off(split, offset)
+                yield from decoder.large_payload(offset, size, blocks.read)
+                blocks.skip(offset + size)
+                consumed = 0
+        yield from decoder.rest()
+        if blocks.offset < split.end:  # `next` has dropped what was consumed
+            raise _cut_off(split, blocks.offset)
+
+
+def _next(
+    decoder: LogDecoder, blocks: Blocks, consumed: int
+) -> Generator[pa.RecordBatch, None, bool]:
+    """Read the next block, and keep those whose rows are not decoded yet.
+
+    Where reading fails, the rows that wait are given before the error is raised.
+    """
+    try:
+        return blocks.next(consumed, keep=decoder.waits)
+    except TailraceError:
+        yield from decoder.rest()
+        raise
+
+
+def _cut_off(split: Split, offset: int) -> TruncatedEvent:
+    return TruncatedEvent(
+        f"the log ends inside this event, before byte {split.end}", file=split.file, offset=offset
+    )
+
+
+def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
+    """Take in the file's first event, without which none behind it can be read."""
+    blocks.block = 1 << 10
+    blocks.next(0)
+    size = int(blocks.data[9:13].view("<u4")[0])
+    for _ in decoder.decode(blocks.data, min(size, blocks.size), blocks.offset):
+        pass
+    blocks.block = BLOCK
+
+
+def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
+    """Take in the GTID event of the transaction inside which a split begins."""
+    size = len(inside.opening)
+    data = np.zeros(size + PADDING, np.uint8)
+    data[:size] = np.frombuffer(inside.opening, np.uint8)
+    for _ in decoder.decode(data, size, inside.began):
+        pass
+
+
+def changes(
+    source: str | Path | LogSeries | Source,
+    *,
+    start: object = None,
+    follow: bool = False,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    columns: str | Collection[str] | None = None,
+    schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+    notice: Callable[[TableSchema], None] = lambda _schema: None,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over the changes in a log as record batches, each of one table.
+
+    The rows of one table come in the log's order. Batches of different tables may overlap: a batch
+    may hold rows that come later in the log than rows of another table's next batch.
+    ``_seq`` orders all rows.
+
+    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
+    or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
+    logs that are encrypted (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are
+    patterns (``shop.*``) of the tables that are wanted, one or several, ``exclude`` of those that
+    are left out, whatever ``tables`` says: their rows are not decoded. ``columns`` are the names of
+    the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name
+    no columns. ``statements`` says what to do about changes that were logged as statements, whose
+    rows the log does not hold: ``error`` or ``skip``.
+    ``notice`` is told each table as it is first met. Where all of the log was read and a pattern
+    fits no table of it, a `NoSuchTable` warning says which there are.
+
+    ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
+    position where a transaction ended, GTIDs that were read already, a time, ``oldest``, ``now``.
+    None is the oldest log, or of a server where its URL says; another than that is an error.
+    ``follow`` waits at a server's log's end for more. Its rows are given once their transaction is
+    there to its end, those of an XA transaction once it was committed; what was prepared and is not
+    decided at the log's end comes last.
+
+    Arguments are checked when it is called, and UsageError is raised then; for a name in
+    ``columns`` that no table had, at the end. Where the log is followed, which has none, a
+    `NoSuchColumn` warning comes with the first table that lacks such a name.
+
+    The batches have the fields of the change record (``docs/change-record.md``); the metadata of
+    their schema names table, source and key. What lies behind the last whole transaction of a log
+    that is being written is left out. Raises LogError and its kinds for what is wrong in the log,
+    `StatementChange` for a change without rows, StorageError for what is wrong with a file,
+    KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
+    server refuses, ConnectionLost where it is not reached.
+    """
+    known = Catalogue()
+    if schema is not None:
+        known.given(load(schema))
+    wants = TableFilter.of(tables, exclude).watched()
+    asked = AskedColumns(columns, notice, follow=follow)
+    make = partial(
+        LogDecoder,
+        wants=wants,
+        columns=asked.names,
+        verify=verify_checksums,
+        statements=statements,
+        notice=asked.notice,
+    )
+    wanted = start_of(start)
+    if isinstance(source, str) and names_server(source):
+        source = Source.parse(source)
+    if isinstance(source, Source):
+        if keyring is not None:
+            raise UsageError("a keyring is for files: a server sends its logs decrypted")
+        decoder = make(source.name, catalogue=known)
+        begin = one_start(source.start, wanted, source.name)
+        feed = open_feed(source, begin, follow=follow)
+        return asked.checked(_of_server(decoder, feed, wants, follow=follow))
+    if follow:
+        raise UsageError("only a server's log is followed as batches: tailrace.open follows files")
+    series = [source] if isinstance(source, LogSeries) else find(source, keyring)
+    if isinstance(wanted, Position) and len(series) > 1:
+        names = ", ".join(each.name for each in series)
+        raise UsageError(f"start: a position is one log's, and there are several ({names})")
+    begins = [Begin.of(each, wanted, known) for each in series]
+    return asked.checked(_of_files(begins, make, wants))
+
+
+def _of_server(
+    decoder: LogDecoder, feed: Feed, wants: TableFilter, *, follow: bool
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a server's log."""
+    yield from decode_feed(decoder, feed, follow=follow)
+    if feed.start == "oldest" and not follow:
+        _warn(wants, decoder.catalogue.names(), feed.source)
+
+
+def _of_files(
+    begins: Sequence[Begin], make: Callable[..., LogDecoder], wants: TableFilter
+) -> Iterator[pa.RecordBatch]:
+    """The batches of series of files, one after the other."""
+    defined: set[TableName] = set()
+    for begin in begins:
+        series, start = begin.series, begin.position
+        decoder = make(series.name, catalogue=begin.catalogue, find_left_out=begin.left_out)
+        for log in begin.files:
+            decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
+            whole = whole_file(series.name, log, decoder.catalogue)
+            if log.name == start.file:
+                whole = replace(whole, start=start.offset)
+            yield from _decode(decoder, whole, "series" if log is series.files[-1] else "file")
+        defined |= decoder.catalogue.names()
+    if all(begin.is_whole for begin in begins):
+        _warn(wants, defined)
+
+
+def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:
+    """Tell of patterns that fit none of the tables of a log that was read to its end."""
+    if wants.only is None:
+        return
+    there = defined | (wants.met or set())
+    missing = wants.unmatched(there).missing("in the log")
+    if missing is not None and server is not None:
+        from tailrace.live.asking import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
+
+        with connected(server) as connection:
+            there |= tables_of(connection)
+        missing = wants.unmatched(there).missing("in the log and on the server")
+    if missing is not None:
+        warnings.warn(missing, NoSuchTable, stacklevel=4)  # behind the two generators
+
+
+class AskedColumns:
+    """The columns that are asked for, and whether the tables that come have them."""
+
+    def __init__(
+        self,
+        columns: str | Collection[str] | None,
+        notice: Callable[[TableSchema], None],
+        *,
+        follow: bool,
+    ) -> None:
+        self.names = [columns] if isinstance(columns, str) else columns
+        self._notice = notice
+        self._left = set(self.names or ())
+        self._there: dict[str, set[str]] = {}
+        self._warns = follow
+
+    def notice(self, schema: TableSchema) -> None:
+        """A table comes."""
+        if self.names is not None:
+            there = [column.name for column in schema.columns]
+            self._left.difference_update(there)
+            self._there.setdefault(f"{schema.database}.{schema.table}", set()).update(there)
+            if self._warns and self._left:
+                self._warns = False
+                warnings.warn(f"{self._missing()} (so far)", NoSuchColumn, stacklevel=2)
+        self._notice(schema)
+
+    def checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; behind them UsageError for a name that none of their tables had."""
+        yield from batches
+        if self._left and self._there:
+            raise UsageError(self._missing())
+
+    def _missing(self) -> str:
+        tables = "; ".join(
+            f"{table} has {', '.join(sorted(names))}" for table, names in self._there.items()
+        )
+        return f"columns: there is no {', '.join(sorted(self._left))}: {tables}"

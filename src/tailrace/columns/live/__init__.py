@@ -1,0 +1,1 @@
+"""Record batches of what a running server sends."""

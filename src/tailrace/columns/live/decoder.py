@@ -1,0 +1,171 @@
+"""Record batches of what a running server sends, decoded where the socket's bytes lie."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.live.ends import DecodeStep, Ends
+from tailrace.columns.live.prepared import Prepared
+from tailrace.columns.live.unfinished import Unfinished
+from tailrace.columns.live.unframe import unframe
+from tailrace.errors import BoundaryError
+from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.live.resume import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tailrace.columns.read.decoder import LogDecoder
+    from tailrace.live.feed import Feed
+    from tailrace.live.url import Source
+    from tailrace.selection import Start
+
+Array = np.ndarray[Any, Any]
+
+_BLOCK: Final = 8 << 20
+"""Bytes of a transaction that was held which are decoded at a time, about."""
+_log = logging.getLogger("tailrace.live")
+
+
+class LiveDecoder:
+    """Makes batches of the chunks of a feed, by a decoder of files.
+
+    Rows are given when their transaction has ended, and those of an XA transaction when it was
+    committed (`XaRows.AT_COMMIT`): nothing is given that is rolled back later. Until then the bytes
+    of the transaction (of XA, its batches) are held, 64 MiB in memory, more in a temporary file.
+    This costs no time: a source sends a transaction when all of it is logged.
+    """
+
+    def __init__(self, decoder: LogDecoder) -> None:
+        self._decoder = decoder
+        self._ends = Ends()
+        self._held = Unfinished()
+        self._prepared = Prepared()
+        self._file, self._stamp = "", b""
+        self._held_at = self._end = 0
+
+    def begin_file(self, begin: FileBegin) -> None:
+        """What comes next is of another file, or of this one from another place on."""
+        same = (begin.file, begin.offset) == (self._file, self._end)
+        if same and self._ends.inside and stamp(begin.description) == self._stamp:
+            return  # the connection broke, and reading goes on where it was
+        if self._ends.inside:
+            _log.warning(
+                "%s: the transaction at %d has no end there: the source crashed and left it out, or"
+                " another source sends it again",
+                self._file,
+                self._held_at,
+            )
+            self._held.clear()
+        self._stamp = stamp(begin.description)
+        self._file, self._end = begin.file, begin.offset
+        description = np.zeros(len(begin.description) + PADDING, np.uint8)
+        description[: len(begin.description)] = np.frombuffer(begin.description, np.uint8)
+        self._ends.begin_file(begin.file, begin.description)
+        self._decoder.begin_file(begin.file, self._ends.left_out)
+        for _ in self._decoder.decode(description, len(begin.description), 4):
+            pass
+
+    def decode(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The batches of what is decided by now. The chunk is used until the iterator's end."""
+        data = np.frombuffer(chunk.data, np.uint8)
+        if chunk.offset != self._end and len(self._held):
+            raise BoundaryError(
+                f"a transaction began at {self._held_at}, and what follows is not its rest",
+                file=self._file,
+                offset=chunk.offset,
+            )
+        offset = chunk.offset
+        for step in self._ends.feed(data, chunk.offset):
+            yield from self._decide(step, self._decode(data, chunk.offset, offset, step.end))
+            offset = step.end
+        self._end = chunk.end
+        if offset < chunk.end:
+            if not len(self._held):
+                self._held_at = offset
+            self._held.append(data[offset - chunk.offset :])
+
+    def _decode(self, data: Array, base: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Decode from one offset up to another, what is held before it."""
+        part = data[start - base : end - base]
+        if not len(self._held):
+            yield from self._block(part, start)
+            return
+        self._held.append(part)
+        at = self._held_at
+        for block in self._held.blocks():
+            yield from self._block(block, at)
+            at += len(block)
+        self._held.clear()
+
+    def _block(self, block: Array, offset: int) -> Iterator[pa.RecordBatch]:
+        size, at = len(block), 0
+        while at < size:
+            limit = offset + min(at + _BLOCK, size)
+            yield from self._decoder.decode(block[at:], size - at, offset + at, limit)
+            at += self._decoder.consumed
+
+    def _decide(
+        self, step: DecodeStep, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Give batches on, or hold them; and what was held, if that is decided now."""
+        if step.prepared is not None:
+            self._prepared.hold(step.prepared, batches)
+        else:
+            yield from batches
+        if step.decided is None:
+            return
+        name, committed = step.decided
+        if not committed:
+            self._prepared.drop(name)
+        elif name in self._prepared:
+            yield from self._prepared.take(name)
+        else:
+            _log.warning(
+                "%s: the XA transaction that is committed before %d was prepared before reading"
+                " began: its rows are not among the changes",
+                self._file,
+                step.end,
+            )
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The log is over: what is prepared may still be committed, and is given as of files."""
+        for name in self._prepared:
+            yield from self._prepared.take(name)
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        self._held.clear()
+        self._prepared.close()
+
+
+def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
+    """A feed for a decoder of columns."""
+    from tailrace.live.feed import Feed  # noqa: PLC0415 - it needs PyMySQL
+
+    return Feed(source, start=start, follow=follow, unframe=unframe)
+
+
+def decode_feed(decoder: LogDecoder, feed: Feed, *, follow: bool) -> Iterator[pa.RecordBatch]:
+    """The batches of what a feed gives; it is closed behind them."""
+    live = LiveDecoder(decoder)
+    try:
+        while True:
+            item = feed.take()
+            if isinstance(item, Chunk):
+                yield from live.decode(item)
+            elif isinstance(item, FileBegin):
+                live.begin_file(item)
+            elif item is not None:
+                break
+        if not follow:
+            yield from live.finish()
+    finally:
+        live.close()
+        feed.close()

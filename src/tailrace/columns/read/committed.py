@@ -1,0 +1,43 @@
+"""Which rows of a series of files count, found by the kernel that goes through event headers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.columns.read.scan import Scan, TransactionContinues
+from tailrace.errors import LogError
+from tailrace.log import Log
+from tailrace.schema.catalogue import Catalogue
+from tailrace.transactions import State
+from tailrace.transactions.committed import Committed
+from tailrace.transactions.rollbacks import TO_THE_END
+
+if TYPE_CHECKING:
+    from tailrace.storage import LogSeries
+
+
+def committed_in(series: LogSeries) -> Committed:
+    """Which rows of a series do not count. All files are gone through, up to damage, which is an
+    error of whoever reads the rows.
+    """
+    found = Committed()
+    state = int(State.OUTSIDE)
+    try:
+        for log in series.files:
+            scan = Scan(series.name, log, Catalogue(), found.rollbacks, TO_THE_END, 4, state=state)
+            try:
+                scan.run()
+            finally:
+                if scan.unfinished is not None:
+                    found.unfinished.append((log.name, scan.unfinished, TO_THE_END))
+            state = scan.state
+    except TransactionContinues:
+        return _by_events(series)
+    except LogError:  # what was found before it counts
+        pass
+    return _by_events(series) if found.rollbacks.unmatched else found
+
+
+def _by_events(series: LogSeries) -> Committed:
+    """The same, also of transactions that continue in the next file, and of XA in payloads."""
+    return Committed.of(Log(series, verify_checksums=False, expand_payloads=False))

@@ -1,0 +1,403 @@
+"""From the bytes of a log to record batches: what the events mean that the kernels do not know.
+
+Format descriptions, statements, transaction payloads, and rows that a statement rolls back.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from tailrace.columns.frames import plan as k
+from tailrace.columns.read.blocks import GrowingMemory, check_large
+from tailrace.columns.read.objects import batch_of_rows
+from tailrace.columns.read.walk import Array, Ranges, UnnamedTable, Walker
+from tailrace.constants import (
+    HEADER_SIZE,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    RowsFlag,
+    event_name,
+)
+from tailrace.errors import (
+    BoundaryError,
+    EventDecodeError,
+    LogError,
+    OutOfMemory,
+    StatementChange,
+    TruncatedEvent,
+    UnsupportedType,
+    about_table,
+)
+from tailrace.events import DecodeContext
+from tailrace.events.format_description import FormatDescriptionEvent
+from tailrace.events.header import EventHeader
+from tailrace.events.payload import (
+    LARGEST_PIECE,
+    PayloadFields,
+    TransactionPayloadEvent,
+    unpack,
+)
+from tailrace.events.query import QueryEvent
+from tailrace.events.rows import RowsEvent
+from tailrace.position import sequence
+from tailrace.schema.classify import classify
+from tailrace.transactions import State
+from tailrace.transactions.rollbacks import NO_SAVEPOINT, is_rollback
+from tailrace.transactions.statements import savepoint_of_rollback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterator
+
+    import pyarrow as pa
+
+    from tailrace.columns.read.table import TableDecoder
+    from tailrace.columns.read.walk import Unnamed
+    from tailrace.events.base import Event
+    from tailrace.rows.schema import TableSchema
+    from tailrace.schema.catalogue import Catalogue
+
+_NO_CASCADES: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
+_PAYLOAD_HEAD: Final = 128
+"""More than what can stand before the payload in its event."""
+_SMALL_PAYLOAD: Final = 4 << 20
+_PAYLOAD_BLOCK: Final = 8 << 20
+_HELD_BACK: Final = 1 << 20
+"""Bytes of a transaction that are planned again, with more of it, rather than looking on.
+
+Looking on goes through the headers of the whole series.
+"""
+
+_STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
+_OLD_ROWS: Final = frozenset(
+    {
+        EventType.PRE_GA_WRITE_ROWS,
+        EventType.PRE_GA_UPDATE_ROWS,
+        EventType.PRE_GA_DELETE_ROWS,
+        EventType.PARTIAL_ROW_DATA,
+    }
+)
+_LOADED_FILES: Final = frozenset(
+    {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
+)
+
+
+_OUTER: Final = [
+    k.CURSOR,
+    k.END,
+    k.BASE,
+    k.LIMIT,
+    k.FIXED_POSITION,
+    k.CHECKSUM_BYTES,
+    k.STATE,
+    k.SOUND_QUERY,
+]
+"""The words of the frame that a payload has its own of."""
+
+
+class LogDecoder(Walker):
+    """Decodes the files of one series, block by block, in order.
+
+    ``wants`` says of a database and a table whether their rows are asked for, ``columns`` names the
+    columns asked for (None: all). ``catalogue`` is what is known of tables before the log's own
+    DDL, which it takes in. ``statements`` says what to do about rows that a statement changed and
+    the log does not hold: ``error`` raises `StatementChange`, ``skip`` passes over them.
+    ``notice`` is told each table's schema as it is first met, ``unnamed`` (if any) of rows that are
+    not decoded, as nobody names their columns.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        wants: Callable[[str, str], bool] = lambda _database, _table: True,
+        columns: Collection[str] | None = None,
+        catalogue: Catalogue | None = None,
+        verify: bool = True,
+        statements: Literal["error", "skip"] = "error",
+        notice: Callable[[TableSchema], None] = lambda _schema: None,
+        find_left_out: Callable[[str], Ranges] = lambda _file: (),
+        unnamed: Unnamed | None = None,
+    ) -> None:
+        super().__init__(
+            source,
+            wants=wants,
+            columns=columns,
+            catalogue=catalogue,
+            verify=verify,
+            notice=notice,
+            unnamed=unnamed,
+        )
+        self._statements = statements
+        self._find_left_out = find_left_out
+
+    def _event(self) -> Iterator[pa.RecordBatch]:
+        """Look at an event that the kernel does not know, and go on behind it."""
+        raw = self._raw()
+        event = self._decode(raw)
+        kind = event.type
+        self._examine(event)
+        if is_rollback(event):
+            if kind in _STATEMENTS and self._frame[k.FIXED_POSITION] >= 0:
+                raise event.error(
+                    "rows inside a compressed transaction are rolled back", BoundaryError
+                )
+            if self._left_out is None:
+                self._look_on()
+            self._check_savepoint(event)
+        if kind in _STATEMENTS:
+            self._statement(event)
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            yield from self._payload(event)
+        elif isinstance(event, FormatDescriptionEvent):
+            self._format_description(event)
+        elif kind == EventType.INCIDENT:
+            raise event.error("the server lost events here: copy the tables anew", BoundaryError)
+        elif kind in _LOADED_FILES:
+            self._rows_not_logged(event, "LOAD DATA")
+        elif kind in _OLD_ROWS:
+            raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
+        elif kind == EventType.START_ENCRYPTION and not event.header.flags & EventFlag.IGNORABLE:
+            # else it was decrypted below
+            raise event.error("the log is encrypted from here on: its keyring is needed")
+        self._frame[k.CURSOR] += len(raw)
+
+    def _format_description(self, event: FormatDescriptionEvent) -> None:
+        self._take_types()
+        with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
+        self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        if event.created:  # else a statement may go on in this file
+            self._frame[k.GENERATION] += 1
+        self._forget_tables()
+        if self._frame[k.STATE] == State.OUTSIDE:  # in a relay log a transaction may go on
+            self._no_transaction()
+
+    def _statement(self, event: Event) -> None:
+        if not isinstance(event, QueryEvent):
+            raise event.error("a statement was expected")
+        sql = event.sql
+        kind = classify(sql)
+        if kind.changes_schema:
+            self.catalogue.apply_event(event, self.context.flavour)
+            self._forget_tables()
+        if kind.changes_rows:
+            self._rows_not_logged(event, sql)
+
+    def _settle(self) -> None:
+        """Rows of the transaction under way may be rolled back, as long as nobody has looked on.
+
+        Those of a small one are left for the next time, when more of it is there.
+        """
+        frame = self._frame
+        first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
+        if self._left_out is not None or frame[k.FIXED_POSITION] >= 0:
+            return
+        if frame[k.STATE] & 0xFF == State.OUTSIDE:
+            return
+        if first < 0 or frame[k.ENTRY_COUNT] == first or frame[k.SAFE] > began + frame[k.BASE]:
+            return  # it has no rows here, or has ended
+        if first and began > self._start and frame[k.CURSOR] - began <= _HELD_BACK:
+            self._forget(slice(first, int(frame[k.ENTRY_COUNT])))
+            frame[k.CURSOR] = began
+            frame[k.STATE] = State.OUTSIDE
+        else:
+            self._look_on()
+
+    def _discard(self) -> None:
+        """The transaction under way is void: its rows are none."""
+        frame = self._frame
+        if frame[k.FIRST_ENTRY] >= 0:
+            self._forget(slice(int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])))
+
+    def _look_on(self) -> None:
+        """Rows that are planned may be rolled back further on: find out, and forget those."""
+        frame = self._frame
+        self._left_out = self._find_left_out(self.file)
+        payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
+        if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
+            raise BoundaryError(
+                "a compressed transaction is rolled back here, whose rows were delivered: read "
+                "this log by splits",
+                file=self.file,
+                offset=offset,
+            )
+        places = self._entries[: int(frame[k.ENTRY_COUNT]), k.E_POSITION]
+        for start, end in self._left_out:
+            self._forget(np.flatnonzero((start <= places) & (places < end)))
+        if payload:
+            frame[k.MUTED] = self._is_left_out(offset)
+
+    def _check_savepoint(self, event: Event) -> None:
+        """A statement that rolls rows back has been found with what it rolls back."""
+        if isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None:
+            ends = [end for _, end in self._left_out or ()]
+            if event.offset not in ends:
+                raise event.error(NO_SAVEPOINT, BoundaryError)
+
+    def _is_left_out(self, offset: int) -> bool:
+        return any(start <= offset < end for start, end in self._left_out or ())
+
+    def _forget(self, which: slice | Array) -> None:
+        """Let the rows of planned entries be none."""
+        self._entries[which, k.E_ROWS] = self._entries[which, k.E_END]
+        self._entries[which, k.E_OP] &= ~k.BARE
+
+    def _rows_not_logged(self, event: Event, sql: str) -> None:
+        if self._statements == "skip":
+            return
+        start = " ".join(sql.split())[:60]
+        raise event.error(
+            f"the log holds the statement «{start}» and not the rows that it changed"
+            " (binlog_format is not ROW); --statements skip passes over such",
+            StatementChange,
+        )
+
+    def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:
+        """Walk the events inside a transaction payload."""
+        if not isinstance(event, TransactionPayloadEvent):
+            raise event.error("a payload was expected")
+        yield from self._pieces(event.pieces(), event.offset or 0)
+
+    def large_payload(
+        self, offset: int, size: int, read: Callable[[int, int], Iterator[bytes]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode a payload event that is too large to be held.
+
+        It begins at ``offset`` of the file and has ``size`` bytes; ``read`` gives bytes of the
+        file from one offset up to another, in pieces.
+        """
+        tail = int(self._frame[k.CHECKSUM_BYTES])
+        end = offset + size - tail
+        header = EventHeader.parse(b"".join(read(offset, offset + HEADER_SIZE)))
+        event = TransactionPayloadEvent(header, b"")
+        event.file, event.offset = self.file, offset
+        try:
+            if tail and self._verify:
+                check_large(read, offset, end)
+            head = b"".join(read(offset + HEADER_SIZE, min(offset + _PAYLOAD_HEAD, end)))
+            fields = PayloadFields.read(head)
+            begin = offset + HEADER_SIZE + fields.payload_at
+            self._take_place(event)
+            if fields.payload_size not in {None, end - begin}:
+                raise EventDecodeError(f"a payload of {fields.payload_size} bytes does not fit")
+            yield from self._pieces(unpack(read(begin, end), fields.compression), offset)
+        except LogError as error:
+            raise error.at(self.file, offset, event_name(EventType.TRANSACTION_PAYLOAD)) from None
+        yield from self._flush()
+
+    def _pieces(self, pieces: Iterator[bytes], offset: int) -> Iterator[pa.RecordBatch]:
+        """Walk the events of an uncompressed payload; a large one is decoded as it comes."""
+        frame = self._frame
+        saved, context, spent = frame.copy(), self.context, self._spent
+        self.context = DecodeContext(context.format)
+        frame[k.FIXED_POSITION] = offset
+        frame[k.CHECKSUM_BYTES] = 0
+        frame[k.STATE] = k.IN_PAYLOAD
+        frame[k.MUTED] = self._is_left_out(offset)
+        held, seen, large, wanted = GrowingMemory(), 0, False, _SMALL_PAYLOAD
+        damage: LogError | None = None
+        while (piece := self._piece(pieces)) is not None:
+            if isinstance(piece, LogError):
+                damage = piece
+                break
+            try:
+                held.add(piece)
+            except MemoryError:
+                raise OutOfMemory(
+                    "there is no memory for an event of this payload: give the process more",
+                    file=self.file,
+                    offset=offset,
+                ) from None
+            if held.size >= wanted:
+                if not large:
+                    large = True
+                    yield from self._flush()
+                done = yield from self._inner(held.memory, held.size, seen)
+                self._spent = True  # what it decodes now is dropped next
+                yield from self._flush()
+                held.drop(done)
+                seen += done
+                first = held.size >= HEADER_SIZE and int(held.memory[9:13].view(np.uint32)[0])
+                wanted = max(_PAYLOAD_BLOCK, min(first, MAX_EVENT_SIZE))
+                held.reserve(wanted + LARGEST_PIECE)  # the last piece may hold more than the event
+        data = held.memory if large else self._keep(held.memory[: held.size].tobytes())
+        done = yield from self._inner(data, held.size, seen)
+        if damage is not None:  # what came before it is read first, as it may hold another error
+            raise damage.at(self.file, offset)
+        if done != held.size:
+            raise TruncatedEvent("the payload ends inside an event", file=self.file, offset=offset)
+        if seen + done == 0:
+            raise EventDecodeError("the payload holds no event", file=self.file, offset=offset)
+        if large:
+            self._spent = True
+            yield from self._flush()
+        self._spent = spent
+        frame[_OUTER] = saved[_OUTER]
+        self.context = context
+
+    @staticmethod
+    def _piece(pieces: Iterator[bytes]) -> bytes | LogError | None:
+        """The next piece of a payload, the error that comes in its place, or None at the end."""
+        try:
+            return next(pieces, None)
+        except LogError as error:
+            return error
+
+    def _inner(self, data: Array, size: int, seen: int) -> Generator[pa.RecordBatch, None, int]:
+        """Plan what is whole of a piece of payload; returns how many bytes that is."""
+        frame = self._frame
+        start = int(data.ctypes.data)
+        frame[k.CURSOR] = start
+        frame[k.END] = frame[k.LIMIT] = start + size
+        frame[k.BASE] = seen - start
+        frame[[k.CHECKED, k.SOUND_QUERY]] = 0
+        yield from self._walk()
+        self._kept.append(data)  # once more: a flush on the way let go of it, and more was planned
+        return int(frame[k.CURSOR]) - start
+
+    def _partial(self) -> Iterator[pa.RecordBatch]:
+        """A partial JSON update: its rows go the object way."""
+        frame = self._frame
+        raw = self._raw()
+        slot = self._find_table(raw)
+        event = self._decode(raw)
+        self._examine(event)
+        self.context.table_maps.clear()
+        if not isinstance(event, RowsEvent):
+            raise event.error("a rows event was expected")
+        self._check_resolved(slot, event.name)
+        if self.no_cascades is not None and event.flags & _NO_CASCADES:
+            inner = frame[k.FIXED_POSITION] >= 0
+            row = int(frame[k.CURSOR] + frame[k.BASE]) if inner else 0
+            place = [self._file_number, self._offset(), row, row + len(raw)]
+            self.no_cascades(np.array([place], np.int64))
+        if slot is not None and slot >= 0 and not frame[k.MUTED] and not event.is_dummy:
+            first = 0
+            if frame[k.FIXED_POSITION] >= 0:
+                first = int(frame[k.CURSOR] + frame[k.BASE])
+            try:
+                yield from self._partial_rows(event, self._tables[slot], first)
+            except Exception as error:
+                table_map = self._table_maps[slot]
+                about_table(error, table_map.database, table_map.table)
+                raise
+        if event.stmt_end:
+            frame[k.GENERATION] += 1
+        frame[k.CURSOR] += len(raw)
+
+    def _partial_rows(
+        self, event: RowsEvent, table: TableDecoder | UnnamedTable | LogError | None, first: int
+    ) -> Iterator[pa.RecordBatch]:
+        if isinstance(table, UnnamedTable):
+            at = sequence(self._file_number, self._offset(), 0)
+            if self._unnamed is not None:
+                self._unnamed(table.table, at, at)
+            return
+        if isinstance(table, LogError):
+            raise copy(table).at(self.file, self._offset())
+        if table is not None:
+            yield from batch_of_rows(event, table, self._transactions[0], self._file_number, first)

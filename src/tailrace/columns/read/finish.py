@@ -1,0 +1,129 @@
+"""What is left to do, a column at a time and in bulk, once the row kernel has run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.columns.charsets import to_utf8, without_surrogates
+from tailrace.columns.frames import plan as k
+from tailrace.columns.json_text import jsonb_to_text
+from tailrace.columns.text_output import BadRow
+from tailrace.columns.types import Finish
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.rows.compressed import uncompress
+from tailrace.rows.geometry import HEADER_SIZE
+from tailrace.rows.loaders import longest_uncompressed
+from tailrace.rows.schema import Logical
+from tailrace.rows.surrogates import has_surrogates
+
+if TYPE_CHECKING:
+    from tailrace.columns.types import Plan
+    from tailrace.rows.schema import Column
+
+_NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
+
+
+def finish(
+    array: pa.Array, plan: Plan, column: Column, odd: dict[int, str], *, spent: bool = False
+) -> pa.Array:
+    """Bring an array from ``plan.raw`` to ``plan.type``.
+
+    Text that UTF-8 cannot hold is NULL then, and put into ``odd`` by its row as ``_raw`` has it.
+    With ``spent`` nobody reads the bytes of the array afterwards. Raises BadRow, UnsupportedType.
+    """
+    try:
+        if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
+            return without_surrogates(array, odd)
+        if plan.finish is Finish.NOTHING:
+            return array
+        if plan.finish is Finish.VECTOR:
+            return _vector(array)
+        if plan.finish is Finish.GEOMETRY:
+            return _geometry(array)
+        if plan.finish is Finish.JSONB:
+            return jsonb_to_text(array)
+        if plan.finish is Finish.DECOMPRESS:
+            array = _uncompressed(array, longest_uncompressed(column))
+            if column.logical is Logical.BINARY:
+                return array
+        return to_utf8(array, column.charset, odd, spent=spent)
+    except UnsupportedType as error:
+        raise UnsupportedType(f"column {column.name}: {error.message}") from error
+
+
+def check_stored(array: pa.Array, column: Column) -> None:
+    """Raise LogError where an array, decoded by `stored_plan_of`, has values that the column cannot
+    have; also for text that UTF-8 cannot hold, and for members without a name.
+    """
+    odd: dict[int, str] = {}
+    if column.members is not None:
+        _check_members(array, len(column.members))
+    elif column.logical is Logical.VECTOR:
+        _vector(array)
+    elif column.logical in {Logical.TEXT, Logical.JSON} and column.type is not ColumnType.JSON:
+        to_utf8(array, column.charset, odd)
+    if odd:
+        raise BadRow("text that UTF-8 cannot hold", min(odd))
+
+
+def _check_members(array: pa.Array, count: int) -> None:
+    width = array.type.bit_width // 8
+    words = np.frombuffer(array.buffers()[1], np.uint32 if width == 4 else np.uint64)
+    step = max(width // 8, 1)
+    numbers = words[array.offset * step : (array.offset + len(array)) * step : step]
+    if array.null_count:
+        bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+        numbers = numbers[bits[array.offset : array.offset + len(array)] == 1]
+    most = count if width == 4 else (1 << min(count, 64)) - 1
+    if len(numbers) and int(numbers.max()) > most:
+        raise BadRow("a number of no member", int(np.argmax(numbers)))
+
+
+def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
+    """Values of MariaDB's compressed columns."""
+    values = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            values.append(None if value is None else uncompress(value, limit))
+        except EventDecodeError as error:
+            raise BadRow(error.message, row) from None
+    return pa.array(values, pa.binary())
+
+
+def _vector(array: pa.BinaryArray) -> pa.ListArray:
+    """Vectors of float32 out of their bytes, without copying them."""
+    valid, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
+    if (bounds % 4).any():
+        row = int(np.flatnonzero(bounds % 4)[0]) - 1
+        raise BadRow("a vector's size is not a multiple of 4 bytes", row)
+    count = int(bounds[-1]) // 4
+    values = pa.Array.from_buffers(pa.float32(), count, [None, data])
+    return pa.Array.from_buffers(
+        pa.list_(pa.float32()),
+        len(array),
+        [valid, pa.py_buffer(bounds // 4)],
+        array.null_count,
+        children=[values],
+    )
+
+
+def _geometry(array: pa.BinaryArray) -> pa.BinaryArray:
+    """Geometries, seen to begin as such (`tailrace.rows.geometry`)."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
+    sizes = np.diff(bounds)
+    rows = np.flatnonzero(sizes)
+    bad = sizes[rows] < HEADER_SIZE
+    if len(rows):
+        values = np.frombuffer(data, np.uint8)
+        order = np.minimum(bounds[rows] + 4, len(values) - 1)
+        bad |= values[order] > 1
+    if bad.any():
+        row = int(rows[np.argmax(bad)])
+        raise BadRow(f"a GEOMETRY of {sizes[row]} bytes that is no SRID and WKB", row)
+    return array

@@ -1,0 +1,439 @@
+"""One log file's way through the scan kernel: where it may be cut, what its statements do."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tailrace.columns.frames import plan as k
+from tailrace.columns.frames import scan as f
+from tailrace.columns.native import kernel
+from tailrace.columns.read.blocks import Blocks
+from tailrace.columns.read.grammar import STEPS_ANYWAY, types_of
+from tailrace.columns.read.payload_heads import PayloadHeads
+from tailrace.columns.read.split import Inside, Split
+from tailrace.columns.read.table_changes import TableChange, table_changes
+from tailrace.constants import (
+    GTID_TYPES,
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    event_name,
+)
+from tailrace.errors import BoundaryError, PipelineError, TruncatedEvent
+from tailrace.events import DecodeContext
+from tailrace.events.format_description import FormatDescriptionEvent
+from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.query import QueryEvent
+from tailrace.events.transaction import XaPrepareEvent
+from tailrace.position import Position, file_number, sequence
+from tailrace.schema.classify import classify
+from tailrace.schema.ddl import effects
+from tailrace.schema.session import StatementSession
+from tailrace.transactions import State, Token, token_of
+from tailrace.transactions.rollbacks import TO_THE_END
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.storage import LogFile
+    from tailrace.transactions.rollbacks import Rollbacks
+    from tailrace.transactions.statements import XaName
+
+Array = np.ndarray[Any, Any]
+
+_ROOM: Final = 1 << 12
+FLAGS_AT: Final = 17
+"""Offset of the flags' low byte in an event's header."""
+
+
+@dataclass(slots=True)
+class SplitPart:
+    """A part of a file in the making.
+
+    ``joins``: it may go together with the one before. ``began`` is where the transaction began
+    inside which it begins, None where a transaction begins with it. ``apart``: see `Split`.
+    """
+
+    start: int
+    catalogue: Catalogue
+    changes: list[TableChange] = field(default_factory=list)
+    joins: bool = False
+    began: int | None = None
+    apart: bool = False
+
+
+class TransactionContinues(BoundaryError):
+    """A transaction began in the file before and continues in this one, as relay logs have it."""
+
+
+_CONTINUES: Final = (
+    "a transaction continues here that began in the file before, as in relay logs: read them with"
+    " tailrace.changes or tailrace.open, or give the logs of the source itself"
+)
+
+
+class Scan:
+    """One file's way through the scan kernel: `run`, or `scan` again and again as it grows.
+
+    Parts have about ``target`` bytes; a transaction of more is cut inside, where the rows of a
+    statement begin. With ``holding`` a part begins where an XA transaction does that is prepared,
+    also in a payload, so that what stands before it can be taken alone. ``state`` is where the
+    file before leaves the grammar: in relay logs a transaction may continue in the next file, which
+    raises `TransactionContinues`, as no part holds it whole. One that has no end in a file is left
+    out of its parts. With ``cascades`` a part begins with each statement that changes a table with
+    foreign keys that change rows, or one that they refer to.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        log: LogFile,
+        catalogue: Catalogue,
+        rollbacks: Rollbacks,
+        target: int,
+        start: int,
+        *,
+        holding: bool = False,
+        state: int = State.OUTSIDE,
+        cascades: bool = False,
+    ) -> None:
+        self._source = source
+        self._cascades = cascades
+        self.log = log
+        self._catalogue = catalogue
+        self._rollbacks = rollbacks
+        self._start = start
+        self._target = target
+        self._context = DecodeContext()
+        self._number = file_number(log.name) or 0
+        self._bounds = np.zeros(_ROOM, np.int64)
+        self._inner = np.zeros((_ROOM, f.INNER_WORDS), np.int64)
+        self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
+        frame = self._frame = np.zeros(f.WORDS, np.int64)
+        frame[f.SAFE] = 4
+        frame[f.STATE] = state
+        frame[f.STEPS] = STEPS_ANYWAY.ctypes.data
+        self._take_types()
+        frame[f.BOUNDS] = self._bounds.ctypes.data
+        frame[f.INNER] = self._inner.ctypes.data
+        frame[f.PAYLOADS] = self._payloads.ctypes.data
+        frame[[f.BOUND_CAPACITY, f.INNER_CAPACITY]] = _ROOM
+        frame[f.PAYLOAD_CAPACITY] = _ROOM if holding else 0
+        frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
+        frame[f.LAST] = max(start, 4) if start < TO_THE_END else TO_THE_END
+        self.parts = [SplitPart(max(start, 4), catalogue.copy())]
+        self._at = 4
+        self._holding = holding
+        self._heads = PayloadHeads()
+
+    def _take_types(self) -> None:
+        """What the format description says of types, for the kernel."""
+        self._types = types_of(self._context.format)
+        self._frame[f.TYPES] = self._types.ctypes.data
+
+    def run(self) -> list[Split]:
+        """The splits of the whole file."""
+        return list(self._splits(self.scan()))
+
+    def scan(self) -> int:
+        """Go on behind the last whole event that was gone through; where the last transaction
+        ends that is there whole.
+        """
+        scan = kernel("scan_events")
+        frame = self._frame
+        end_of_file = self._at
+        with Blocks(self.log) as blocks:
+            blocks.check_magic()
+            in_use = is_in_use(blocks)
+            blocks.skip(self._at)
+            consumed = 0
+            while blocks.next(consumed):
+                begin = int(blocks.data.ctypes.data)
+                frame[f.CURSOR] = begin
+                frame[f.END] = begin + blocks.size
+                frame[f.BASE] = blocks.offset - begin
+                while (reason := scan(frame.ctypes.data)) != f.DONE:
+                    self._stop(reason)
+                self._drain()
+                consumed = int(frame[f.CURSOR]) - begin
+                end_of_file = blocks.offset + consumed
+                if size := blocks.payload_ahead(consumed):
+                    if end_of_file + size > self.log.size:
+                        break
+                    self._step(end_of_file, size, Token.PAYLOAD)
+                    if self._holding:
+                        tail = int(frame[f.CHECKSUM_BYTES])
+                        name = self._heads.prepared_in_file(
+                            blocks, end_of_file, size - tail, self._context.format
+                        )
+                        self._prepared(name, end_of_file, int(frame[f.BEGAN]))
+                    blocks.skip(end_of_file + size)
+                    end_of_file = blocks.offset
+                    consumed = 0
+            torn = end_of_file != blocks.offset + blocks.size
+        just_begun = self._holding and end_of_file == len(MAGIC)  # it is followed
+        if torn and not in_use and not just_begun:
+            raise TruncatedEvent(
+                "the file ends inside this event", file=self.log.name, offset=end_of_file
+            )
+        end = int(frame[f.SAFE]) if in_use or self._inside else end_of_file
+        if self._start < TO_THE_END and self._start > end_of_file:
+            raise PipelineError(
+                f"{self.log.path} has {end_of_file} bytes of whole events, but was read up to "
+                f"{self._start} before: it is not the same log"
+            )
+        self._at = end_of_file
+        return end
+
+    @property
+    def server_version(self) -> str:
+        """Of the server that wrote the file, as it comes; empty before its format description."""
+        form = self._context.format
+        return "" if form is None else form.server_version
+
+    @property
+    def whole(self) -> int:
+        """Where the last whole event ends that was gone through."""
+        return self._at
+
+    @property
+    def unfinished(self) -> int | None:
+        """Where the transaction began that has not ended by now; None where there is none."""
+        return int(self._frame[f.BEGAN]) if self._inside else None
+
+    @property
+    def state(self) -> int:
+        """Where the file leaves the grammar by now."""
+        return int(self._frame[f.STATE])
+
+    @property
+    def _inside(self) -> bool:
+        return self.state & 0xFF != State.OUTSIDE
+
+    def take(self, end: int) -> list[Split]:
+        """The splits up to ``end``, a transaction's; the next call gives those behind it."""
+        splits = list(self._splits(end))
+        left = [part for part in self.parts if part.start >= end]
+        if not left or left[0].start > end:
+            known = left[0].catalogue if left else self._catalogue
+            changes = [
+                change
+                for part in self.parts
+                if part.start < end
+                for change in part.changes
+                if change.offset >= end
+            ]
+            left.insert(0, SplitPart(end, known.copy(), changes))
+        left[0].joins = False
+        self.parts = left
+        if splits:
+            self._frame[f.LAST] = max(self._frame[f.LAST], end)
+        return splits
+
+    def _joined(self, parts: list[SplitPart], end: int) -> list[SplitPart]:
+        """The parts before ``end``; those that join another with it, up to a split's size."""
+        found: list[SplitPart] = []
+        wanted = [part for part in parts if part.start < end]
+        ends = [*(part.start for part in wanted[1:]), end]
+        for part, behind in zip(wanted, ends, strict=False):
+            if part.joins and found and behind - found[-1].start <= self._target:
+                found[-1] = replace(found[-1], changes=[*found[-1].changes, *part.changes])
+            else:
+                found.append(part)
+        return found
+
+    def _splits(self, end: int) -> Iterator[Split]:
+        parts = self._joined(self.parts, end)
+        ends = [*(part.start for part in parts[1:]), end] if parts else []
+        left = next((part for part in self.parts if part.start >= end), None)
+        after = [part.catalogue for part in parts[1:]]
+        after.append(self._catalogue if left is None else left.catalogue)
+        opened = cache(lambda began: inside_of(self.log, began))
+        for part, behind, known in zip(parts, ends, after, strict=False):
+            yield Split(
+                self._source,
+                self.log,
+                part.start,
+                behind,
+                part.catalogue,
+                tuple(change for change in part.changes if change.offset < end),
+                inside=None if part.began is None else opened(part.began),
+                whole=known.whole(),
+                apart=part.apart,
+                keys=known.cascading() if self._cascades else (),
+            )
+
+    def _drain(self) -> None:
+        """Take in what the kernel noted since it was asked last."""
+        frame = self._frame
+        begins = self._bounds[: frame[f.BOUND_COUNT]]
+        inner = self._inner[: frame[f.INNER_COUNT]]
+        payloads = self._payloads[: frame[f.PAYLOAD_COUNT]]
+        frame[[f.BOUND_COUNT, f.INNER_COUNT, f.PAYLOAD_COUNT]] = 0
+        if len(begins) or len(inner):
+            self._take_bounds(begins, inner)
+        if len(payloads):
+            tail, form = int(frame[f.CHECKSUM_BYTES]), self._context.format
+            for name, offset, _, began in self._heads.prepared_among(
+                payloads, -int(frame[f.BASE]), tail, form, self.log.name
+            ):
+                self._prepared(name, offset, began)
+
+    def _take_bounds(self, begins: Array, inner: Array) -> None:
+        """Take in where transactions begin, and statements inside them with where these began."""
+        parts = [SplitPart(begin, self._catalogue.copy()) for begin in begins.tolist()]
+        parts += [
+            SplitPart(offset, self._catalogue.copy(), began=began)
+            for offset, began in inner.tolist()
+        ]
+        self.parts += sorted(parts, key=lambda part: part.start)
+
+    def _prepared(self, name: XaName | None, offset: int, began: int) -> None:
+        """The payload at an offset prepares an XA transaction, if ``name`` is one's."""
+        if name is not None:
+            file = self.log.name
+            self._rollbacks.prepared(name, {file: began}, Position(file, offset + 1))
+            self._may_hold(began)
+
+    def _stop(self, reason: int) -> None:
+        """Look at the event at the cursor, and go on behind it."""
+        frame = self._frame
+        cursor = int(frame[f.CURSOR])
+        offset = int(cursor + frame[f.BASE])
+        self._drain()
+        if reason == f.FULL:
+            return
+        if reason != f.AT_EVENT:
+            header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
+            tail = int(frame[f.CHECKSUM_BYTES])
+            raise bad_length(header[3], tail=tail).at(self.log.name, offset, event_name(header[1]))
+        raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
+        # Checksums are verified where the rows are decoded.
+        event = self._context.decode(raw, file=self.log.name, offset=offset, verify_checksum=False)
+        if isinstance(event, FormatDescriptionEvent):
+            self._take_types()
+            self._begin_format(event)
+            with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
+            frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        elif event.type == EventType.START_ENCRYPTION:
+            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
+                raise event.error("the log is encrypted from here on: its keyring is needed")
+        else:
+            self._step(offset, len(raw), token_of(event))
+            self._rollbacks.feed(event, {self.log.name: int(frame[f.BEGAN])})
+            if self._holding and isinstance(event, XaPrepareEvent) and not event.one_phase:
+                self._may_hold(int(frame[f.BEGAN]))
+            if isinstance(event, QueryEvent) and classify(event.sql).changes_schema:
+                self._define(event)
+        frame[f.CURSOR] += len(raw)
+
+    def _step(self, offset: int, size: int, token: Token) -> None:
+        """Take the grammar's step with an event, as the kernel does."""
+        frame = self._frame
+        if not self._inside:
+            frame[f.BEGAN] = frame[f.SAFE] = offset
+            frame[f.STATEMENT_ENDED] = 0
+        frame[f.STATE] = STEPS_ANYWAY[self.state & 0xFF, token]
+        if not self._inside:
+            frame[f.SAFE] = offset + size
+
+    def _begin_format(self, event: FormatDescriptionEvent) -> None:
+        """A format description makes a transaction under way void; if not, it continues."""
+        frame, offset = self._frame, event.offset or 0
+        if not self._inside:
+            return
+        if not event.created and self.state & k.ROTATED:
+            raise event.error(_CONTINUES, TransactionContinues)
+        if offset > len(MAGIC):
+            self._rollbacks.ranges.append((self.log.name, int(frame[f.BEGAN]), offset))
+        frame[f.STATE] = State.OUTSIDE
+        frame[f.SAFE] = offset
+
+    def _may_hold(self, began: int) -> None:
+        """What was prepared may be decided later: let a part begin there."""
+        number = bisect_left(self.parts, began, key=lambda part: part.start)
+        if number and (number == len(self.parts) or self.parts[number].start > began):
+            self.parts.insert(number, SplitPart(began, self._catalogue.copy(), joins=True))
+
+    def _define(self, event: QueryEvent) -> None:
+        flavour = self._context.flavour
+        seq = sequence(self._number, event.offset or 0, 0)
+        began = int(self._frame[f.BEGAN])
+        session, sql = StatementSession.of_event(event, flavour)
+        changes = (
+            []
+            if session is None
+            else [
+                replace(change, began=began)
+                for effect in effects(sql, event.database, session)
+                for change in table_changes(effect, seq)
+            ]
+        )
+        before = self._catalogue.copy() if self._cascades and changes else None
+        self._catalogue.apply_event(event, flavour)
+        if before is not None and _alters_keys(changes, before, self._catalogue):
+            self._begin_apart(began, before)
+        self.parts[-1].changes += changes
+        if (event.offset or 0) < self.parts[0].start:
+            self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
+
+    def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
+        """Let a part begin with the statement under way, which stands alone in its transaction."""
+        last = self.parts[-1]
+        if last.start == began:
+            last.apart, last.joins = True, False
+        elif last.start < began:
+            self.parts.append(SplitPart(began, catalogue, apart=True))
+
+
+def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catalogue) -> bool:
+    """Whether any of the changes is of a table that foreign keys which change rows concern.
+
+    A table that was not there before cannot have been changed by them.
+    """
+    made = {change.table for change in changes if change.kind == "create"}
+    made = {name for name in made if before.lookup(*name.split(".", 1)) is None}
+    changed = {each for change in changes for each in (change.table, change.renamed)} - made
+    if not (changed - {None}):
+        return False
+    states = {id(state): state for known in (before, after) for state in known.cascading()}
+    names = {(state.definition.database, state.definition.table) for state in states.values()}
+    return any(
+        each is not None
+        and (each == "*.*" or each.endswith(".*") or tuple(each.split(".", 1)) in names)
+        for each in changed
+    )
+
+
+def inside_of(log: LogFile, began: int) -> Inside:
+    """The transaction that begins at an offset, for parts that begin inside it.
+
+    An offset before all events is that of a transaction which began in the file before: relay logs
+    may change files in the middle of one.
+    """
+    if began < len(MAGIC):
+        return Inside(began)
+    with Blocks(log) as blocks:
+        header = b"".join(blocks.read(began, began + HEADER_SIZE))
+        if header[4] not in GTID_TYPES:
+            return Inside(began)
+        size = int.from_bytes(header[9:13], "little")
+        return Inside(began, b"".join(blocks.read(began, began + size)))
+
+
+def is_in_use(blocks: Blocks) -> bool:
+    """Whether a log's first event says that it is being written."""
+    at = len(MAGIC) + FLAGS_AT
+    try:
+        return bool(b"".join(blocks.read(at, at + 1))[0] & EventFlag.IN_USE)
+    except TruncatedEvent:
+        return False

@@ -1,0 +1,65 @@
+"""A part of a log file that is decoded on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.columns.read.table_changes import TableChange
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.tables import TableState
+    from tailrace.storage import LogFile
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The transaction inside which a part begins.
+
+    It began at the offset ``began`` of the same file, with the GTID event whose bytes are
+    ``opening``: what a change record says of its transaction is in these. Logs without GTID events
+    have no such bytes, and nothing is lost by it.
+    """
+
+    began: int
+    opening: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a log file, between two bounds of transactions or of statements' rows.
+
+    ``start`` and ``end`` are 64-bit offsets into the plain log. It pickles, and holds all that
+    decoding needs besides the file (of an encrypted one, where its key is, and not the key): what
+    is known of tables where it begins, in ``catalogue``; and the ``changes`` that statements inside
+    it make to tables.
+    """
+
+    source: str
+    log: LogFile
+    start: int
+    end: int
+    catalogue: Catalogue
+    changes: tuple[TableChange, ...] = ()
+    left_out: tuple[tuple[int, int], ...] = ()
+    """Ranges of offsets whose rows do not count (see `tailrace.transactions.committed`)."""
+    inside: Inside | None = None
+    """The transaction that the split before has the begin of; None where one begins here."""
+    whole: frozenset[tuple[str, str]] = frozenset()
+    """The tables that are whole where it ends (`tailrace.schema.catalogue.Catalogue`)."""
+    apart: bool = False
+    """It begins with a statement that changes tables with foreign keys that change rows."""
+    keys: tuple[TableState, ...] = ()
+    """The tables with such foreign keys where it ends, and those that these refer to."""
+
+    @property
+    def file(self) -> str:
+        """The file's name, as positions give it."""
+        return self.log.name
+
+
+def overlapping(
+    ranges: tuple[tuple[int, int], ...] | list[tuple[int, int]], start: int, end: int
+) -> tuple[tuple[int, int], ...]:
+    """The ranges that have something in common with the one from ``start`` to ``end``, in order."""
+    return tuple(sorted(each for each in ranges if each[0] < end and start < each[1]))

@@ -1,0 +1,653 @@
+"""The walk over the events of a block: what the plan kernel stops at, and what it planned.
+
+`Walker` is Python's half of the plan kernel. What an event that the kernel does not know means is
+said by `tailrace.columns.read.decoder`, which builds on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from tailrace.columns.calendar import crc_tables
+from tailrace.columns.frames import plan as k
+from tailrace.columns.native import kernel
+from tailrace.columns.pages import Pages
+from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
+from tailrace.columns.read.pool import Pool
+from tailrace.columns.read.table import TableDecoder
+from tailrace.columns.read.table_maps import KnownTableMaps
+from tailrace.columns.types import plan_of
+from tailrace.constants import HEADER_SIZE, EventType, event_name
+from tailrace.errors import (
+    ChecksumMismatch,
+    EventDecodeError,
+    LogError,
+    SchemaError,
+    about_table,
+)
+from tailrace.events import DecodeContext
+from tailrace.events.compression import decompress
+from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.payload import NOT_INSIDE
+from tailrace.events.rows import ROWS_TYPES
+from tailrace.events.table_map import TableMapEvent
+from tailrace.position import file_number, sequence
+from tailrace.schema.catalogue import Catalogue
+from tailrace.transactions import Boundary, BoundaryParser, State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import pyarrow as pa
+
+    from tailrace.columns.types import Plan
+    from tailrace.events.base import Event
+    from tailrace.rows.schema import Column, TableSchema
+
+Array = np.ndarray[Any, Any]
+Ranges = Sequence[tuple[int, int]]
+
+_ENTRIES: Final = 1 << 19
+_TRANSACTIONS: Final = 1 << 19
+_WORTH_A_BATCH: Final = 1 << 20
+"""Bytes of log that take several times as long to read as a batch takes to be made."""
+_KEPT: Final = 32 << 20
+"""Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
+
+_ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
+    k.BAD_CHECKSUM: (ChecksumMismatch, "its bytes do not have the checksum at their end"),
+    k.DOUBT: (EventDecodeError, "its bytes do not follow its format"),
+}
+
+
+def _words(rows: int, words: int) -> Array:
+    """A table of zeros that takes memory where it is written only."""
+    return Pages(8 * rows * words).array().view(np.int64).reshape(rows, words)
+
+
+@dataclass(frozen=True, slots=True)
+class UnnamedTable:
+    """A table whose columns nobody names, and whose rows are not decoded."""
+
+    table: TableSchema
+
+
+Unnamed = Callable[["TableSchema", int, int], None]
+"""Told of rows that were not decoded: their table, the least and about the greatest ``_seq``."""
+
+
+class Walker(ABC):
+    """Walks over blocks of events and decodes the rows that were planned, table by table.
+
+    With ``unnamed``, rows of tables whose columns nobody names are told to it, and not decoded.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        wants: Callable[[str, str], bool] = lambda _database, _table: True,
+        columns: Collection[str] | None = None,
+        catalogue: Catalogue | None = None,
+        verify: bool = True,
+        notice: Callable[[TableSchema], None] = lambda _schema: None,
+        plan: Callable[[Column], Plan] = plan_of,
+        unnamed: Unnamed | None = None,
+    ) -> None:
+        self.source = source
+        self._unnamed = unnamed
+        self.catalogue = catalogue or Catalogue()
+        self.context = DecodeContext()
+        self._wants = wants
+        self._columns = columns
+        self._plan_of = plan
+        self._verify = verify
+        self._notice = notice
+        self._left_out: Ranges | None = None
+        self._pool = Pool()
+        self._known = KnownTableMaps()
+        self._tables: list[TableDecoder | UnnamedTable | LogError | None] = []
+        self._table_maps: list[TableMapEvent] = []
+        self._ignored: list[TableMapEvent] = []
+        self._unresolved: dict[int, LogError] = {}
+        self._free: list[int] = []
+        self._boundaries = BoundaryParser()
+        self._slot_by_schema: dict[TableSchema, int] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+        self._replaced: list[int] = []
+        self.no_cascades: Callable[[Array], None] | None = None
+        """Is told where rows stand whose change cascades to no others: see `_tell_no_cascades`."""
+        self._kept: list[Array] = []
+        self._kept_bytes = 0
+        self._spent = False
+        self._start = 0
+        self._walked = 0
+        self._crc = crc_tables()
+        self._entries = _words(_ENTRIES, k.ENTRY_WORDS)
+        self._transactions = _words(_TRANSACTIONS, k.TRANSACTION_WORDS)
+        self._slots = np.zeros((64, k.SLOT_WORDS), np.int64)
+        self._slots[:, k.S_HEAD] = -1
+        frame = self._frame = np.zeros(k.PLAN_WORDS, np.int64)
+        frame[k.ENTRIES] = self._entries.ctypes.data
+        frame[k.ENTRY_CAPACITY] = _ENTRIES
+        frame[k.TRANSACTIONS] = self._transactions.ctypes.data
+        frame[k.TRANSACTION_CAPACITY] = _TRANSACTIONS
+        frame[k.CRC_TABLES] = self._crc.ctypes.data
+        frame[k.COMPRESSED_SIZE] = frame[k.FIXED_POSITION] = -1
+        frame[k.VERIFY] = verify
+        frame[k.SLOTS] = self._slots.ctypes.data
+        frame[k.STATE] = State.OUTSIDE
+        frame[k.STEPS] = STEPS.ctypes.data
+        self._take_types()
+        self._known.attach(frame)
+        self._plan = kernel("plan_events")
+        self.file = ""
+        self._file_number = 0
+
+    def begin_file(self, name: str, left_out: Ranges | None = None) -> None:
+        """The next bytes are from the start of this file.
+
+        ``left_out`` are the ranges of offsets in it whose rows do not count; where None, they are
+        asked for when a statement is met that may roll rows back.
+        """
+        self.file = name
+        self._left_out = left_out
+        self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
+        self._file_number = file_number(name) or 0
+        self.context = DecodeContext()
+        self._frame[k.CHECKSUM_BYTES] = 0
+        self._take_types()
+        if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # in relay logs a transaction may go on
+            self._frame[k.HAS_GTIDS] = 0
+            self._no_transaction()
+
+    def begin_inside(self) -> None:
+        """What comes next stands inside a transaction, behind what begins it."""
+        if self._frame[k.STATE] != State.SINGLE:
+            self._frame[k.STATE] = State.OPEN
+
+    def _take_types(self) -> None:
+        """What the format description says of types, for the kernel."""
+        self._types = types_of(self.context.format)
+        self._frame[k.TYPES] = self._types.ctypes.data
+
+    def decode(
+        self,
+        block: Array,
+        size: int,
+        offset: int,
+        limit: int | None = None,
+        *,
+        ends: Literal["file", "series"] | None = None,
+        spent: bool = False,
+        may_wait: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode the whole events in the first ``size`` bytes of ``block``.
+
+        ``offset`` is where they stand in the file, `PADDING` bytes follow them, and events that
+        begin at the file offset ``limit`` or behind it are left alone. ``ends`` says what ends at
+        ``limit``: the rows of a transaction that has not ended in the last file are none. With
+        ``spent`` nobody reads what was decoded of the block again. With ``may_wait`` rows wait for
+        more where each table has few: the block must stay as it is as long as it `waits`. What was
+        ``consumed`` is known once the iterator has ended.
+        """
+        frame, self._spent = self._frame, spent
+        start = self._start = int(block.ctypes.data)
+        frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
+        frame[k.END] = start + size
+        frame[k.BASE] = offset - start
+        frame[[k.CHECKED, k.SOUND_QUERY]] = 0
+        frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
+        yield from self._walk_to_error()
+        if limit is None or limit - offset > size:
+            self._settle()
+        elif ends is not None and frame[k.STATE] & 0xFF != State.OUTSIDE:
+            if ends == "series":
+                self._discard()
+            elif self._left_out is None:
+                self._look_on()
+        self.consumed = int(frame[k.CURSOR]) - start
+        self._walked += self.consumed
+        if not (may_wait and self._should_wait()):
+            yield from self._flush()
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait for more of their tables; `rest` gives them."""
+        return bool(self._frame[k.ENTRY_COUNT])
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The batches of the rows that wait."""
+        yield from self._flush()
+
+    def _should_wait(self) -> bool:
+        """Whether so much of the time would go into making batches that they should wait for more.
+
+        Not where a table has come back to a shape of before: that took a slot more.
+        """
+        planned = int((self._slots[: len(self._tables), k.S_HEAD] >= 0).sum())
+        return not self._replaced and self._walked < planned * _WORTH_A_BATCH
+
+    consumed = 0
+    """Bytes of the block that `decode` was given last that it has decoded."""
+
+    def _walk_to_error(self) -> Iterator[pa.RecordBatch]:
+        """Walk; what was planned before an error is decoded first, for it may hold another."""
+        frame = self._frame
+        try:
+            yield from self._walk()
+        except LogError:
+            if frame[k.FIXED_POSITION] < 0 and frame[k.STATE] & 0xFF != State.OUTSIDE:
+                self._discard()
+            yield from self._flush()
+            raise
+
+    def _walk(self) -> Iterator[pa.RecordBatch]:
+        frame = self._frame
+        address = frame.ctypes.data
+        limit = int(frame[k.LIMIT])
+        while True:
+            if frame[k.FIXED_POSITION] < 0:
+                self._mute(limit)
+            reason = self._plan(address)
+            if reason == k.DONE:
+                if frame[k.LIMIT] == limit or frame[k.CURSOR] < frame[k.LIMIT]:
+                    return
+                continue
+            if reason == k.FULL:
+                yield from self._deliver()
+            elif reason == k.AT_EVENT:
+                yield from self._event()
+            elif reason == k.AT_TABLE_MAP:
+                self._table_map()
+            elif reason == k.DOUBT:
+                self._check()
+                continue
+            elif reason == k.AT_COMPRESSED:
+                if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
+                    yield from self._deliver()  # before: what is made readable now must stay
+                else:
+                    self._decompress_rows()
+                continue
+            elif reason == k.AT_PARTIAL:
+                if self._left_out is None:  # its rows are delivered at once, so find out before
+                    self._look_on()
+                    continue
+                yield from self._flush()
+                yield from self._partial()
+            else:
+                raise self._error(reason)
+            if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
+                yield from self._deliver()
+
+    def _deliver(self) -> Iterator[pa.RecordBatch]:
+        self._settle()
+        yield from self._flush()
+
+    @abstractmethod
+    def _event(self) -> Iterator[pa.RecordBatch]:
+        """Look at the event at the cursor, which the kernel does not know, and go on behind it."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Let only rows stay planned that may be delivered."""
+
+    @abstractmethod
+    def _look_on(self) -> None:
+        """Find out which rows of this file were rolled back, and forget those that are planned."""
+
+    @abstractmethod
+    def _partial(self) -> Iterator[pa.RecordBatch]:
+        """Decode the partial JSON update at the cursor, and go on behind it."""
+
+    def _raw(self) -> bytes:
+        cursor = int(self._frame[k.CURSOR])
+        size = int.from_bytes(ctypes.string_at(cursor + 9, 4), "little")
+        return ctypes.string_at(cursor, size)
+
+    def _offset(self) -> int:
+        fixed = int(self._frame[k.FIXED_POSITION])
+        return fixed if fixed >= 0 else int(self._frame[k.CURSOR] + self._frame[k.BASE])
+
+    def _decode(self, raw: bytes) -> Event:
+        if self._frame[k.FIXED_POSITION] >= 0 and raw[4] in NOT_INSIDE:
+            raise EventDecodeError(
+                f"the payload holds an event of type {raw[4]}",
+                file=self.file,
+                offset=self._offset(),
+                event_type=event_name(EventType.TRANSACTION_PAYLOAD),
+            )
+        return self.context.decode(
+            raw, file=self.file, offset=self._offset(), verify_checksum=self._verify
+        )
+
+    def _check(self) -> None:
+        """Examine the event at the cursor as the object path does, and say that it is sound."""
+        frame = self._frame
+        if frame[k.CHECKED] == frame[k.CURSOR]:  # and the kernel still cannot make it out
+            raise self._error(k.DOUBT)
+        raw = self._raw()
+        code = raw[4]
+        slot = self._find_table(raw) if code in ROWS_TYPES else None
+        self._examine(self._decode(raw), take=False)
+        self.context.table_maps.clear()
+        self._check_resolved(slot, event_name(code))
+        frame[k.CHECKED] = frame[k.CURSOR]
+
+    def _check_resolved(self, slot: int | None, name: str) -> None:
+        """Raises why the columns of a table are not known, whose rows are there."""
+        if slot is not None and slot in self._unresolved:
+            error, table_map = self._unresolved[slot], self._table_map_of(slot)
+            about_table(error, table_map.database, table_map.table)
+            raise error.at(self.file, self._offset(), name)
+
+    def _find_table(self, raw: bytes) -> int | None:
+        """Let the context know the table map of a rows event; gives its slot, None without one."""
+        short = self._types[raw[4]] & k.SHORT_ID
+        table_id = int.from_bytes(raw[HEADER_SIZE : HEADER_SIZE + (4 if short else 6)], "little")
+        slot = self._known.slot_of(table_id, int(self._frame[k.GENERATION]))
+        if slot is not None:
+            self.context.table_maps[table_id] = self._table_map_of(slot)
+        return slot
+
+    def _table_map_of(self, slot: int) -> TableMapEvent:
+        return (
+            self._table_maps[slot]
+            if slot >= 0
+            else self._ignored[(k.IGNORED - slot) >> k.WIDTH_BITS]
+        )
+
+    def _examine(self, event: Event, *, take: bool = True) -> Boundary:
+        """Check where an event stands and all of its body; with ``take`` it takes its place.
+
+        Raises what reading the log by events raises of it.
+        """
+        if self._frame[k.FIXED_POSITION] >= 0:  # the grammar knows the payload's own event alone
+            event.check_fields()
+            return Boundary.INSIDE
+        if self.context.format is None:
+            raise event.error("a log begins with a format description event", LogError)
+        boundary = self._place(event)
+        event.check_fields()  # what a payload holds is examined where it is walked
+        if take:
+            self._take_boundary(event, boundary)
+        return boundary
+
+    def _place(self, event: Event) -> Boundary:
+        """Where an event stands. Raises BoundaryError where it cannot stand there."""
+        return place(self._boundaries, int(self._frame[k.STATE]), event)
+
+    def _take_place(self, event: Event) -> None:
+        """An event takes its place. Raises BoundaryError where it cannot."""
+        self._take_boundary(event, self._place(event))
+
+    def _take_boundary(self, event: Event, boundary: Boundary) -> None:
+        frame, parser = self._frame, self._boundaries
+        if parser.discarded:
+            self._discard()
+        if frame[k.STATE] == State.OUTSIDE and boundary in {Boundary.BEGIN, Boundary.END}:
+            frame[k.FIRST_ENTRY] = frame[k.ENTRY_COUNT]
+            frame[k.FIRST_CURSOR] = frame[k.CURSOR]
+            if frame[k.HAS_GTIDS]:
+                self._no_transaction()
+        frame[k.STATE] = state_after(parser)
+        if boundary is Boundary.END:
+            frame[k.SAFE] = event.end_offset or 0
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """The transaction under way is void: the server crashed before its end."""
+
+    def _error(self, reason: int) -> Exception:
+        cursor = int(self._frame[k.CURSOR])
+        header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
+        type_code, length = header[1], header[3]
+        if reason == k.BAD_LENGTH:
+            tail = int(self._frame[k.CHECKSUM_BYTES])
+            return bad_length(length, tail=tail).at(
+                self.file, self._offset(), event_name(type_code)
+            )
+        error_type, message = _ERRORS.get(reason, _ERRORS[k.DOUBT])
+        return error_type(
+            message, file=self.file, offset=self._offset(), event_type=event_name(type_code)
+        )
+
+    def _no_transaction(self) -> None:
+        """Outside transactions there is no GTID, and the events' own seconds tell the time."""
+        last = int(self._frame[k.TRANSACTION_COUNT])
+        self._transactions[last] = 0
+        self._transactions[last, k.T_STAMP] = -1
+        self._frame[k.TRANSACTION_COUNT] = last + 1
+
+    def _table_map(self) -> None:
+        """Learn a table map; the kernel, which comes to it again, takes it from there."""
+        raw = self._raw()
+        event = self._decode(raw)
+        self.context.table_maps.clear()
+        self._examine(event, take=False)
+        if not isinstance(event, TableMapEvent):
+            raise self._error(k.DOUBT)
+        tail = int(self._frame[k.CHECKSUM_BYTES])
+        body = HEADER_SIZE + event.form.table_map_id_size + 2
+        self._known.add(raw[body : len(raw) - tail], self._slot_for(event))
+        self._known.attach(self._frame)
+
+    def _slot_for(self, event: TableMapEvent) -> int:
+        """The slot of a table; its rows, if any come, are an error where it is not resolved."""
+        if not self._wants(event.database, event.table):
+            self._ignored.append(event)
+            return k.IGNORED - (len(self._ignored) - 1 << k.WIDTH_BITS | len(event.columns))
+        try:
+            schema = self.catalogue.resolve(event, self.context.flavour)
+        except LogError as error:
+            slot = self._new_slot(None, event)
+            self._unresolved[slot] = error
+            return slot
+        found = self._slot_by_schema.get(schema)
+        slot = self._new_slot(schema, event) if found is None else found
+        name = schema.database, schema.table
+        if self._newest.get(name, slot) != slot:
+            if self._slots[slot, k.S_HEAD] >= 0:  # a table's batches stay in the log's order
+                self._replaced.append(slot)
+                slot = self._new_slot(schema, event)
+            self._known.clear()  # the shapes from before are to come by here, too
+            self._known.attach(self._frame)
+        self._newest[name] = slot
+        return slot
+
+    def _forget_tables(self) -> None:
+        """What is known of tables has changed: each is resolved anew where it is met next, those
+        of the statement under way at once.
+
+        Tables that are ignored or not resolved have no rows in the plan, so their places are free.
+        """
+        self._known.clear()
+        self._known.attach(self._frame)
+        generation = int(self._frame[k.GENERATION])
+        open_maps = {slot: self._table_map_of(slot) for slot in self._known.slots_of(generation)}
+        self._ignored.clear()
+        self._free += self._unresolved
+        self._unresolved.clear()
+        self._known.redirect(
+            generation, {slot: self._slot_for(each) for slot, each in open_maps.items()}
+        )
+
+    def _new_slot(self, schema: TableSchema | None, table_map: TableMapEvent) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._tables[slot] = self._table_decoder(schema)
+            self._table_maps[slot] = table_map
+        else:
+            slot = len(self._tables)
+            self._tables.append(self._table_decoder(schema))
+            self._table_maps.append(table_map)
+        if schema is not None:
+            self._slot_by_schema[schema] = slot
+        if slot == len(self._slots):
+            more = np.zeros_like(self._slots)
+            more[:, k.S_HEAD] = -1
+            self._slots = np.concatenate([self._slots, more])
+            self._frame[k.SLOTS] = self._slots.ctypes.data
+        self._slots[slot, k.S_COLUMNS] = len(table_map.columns)
+        self._slots[slot, k.S_UNKNOWN] = schema is None
+        return slot
+
+    def _table_decoder(
+        self, schema: TableSchema | None
+    ) -> TableDecoder | UnnamedTable | LogError | None:
+        """What decodes a table's rows; the error that they are where it has columns that nobody
+        can decode.
+        """
+        if schema is None:
+            return None
+        self._notice(schema)
+        if self._unnamed is not None and schema.names_from == "none" and schema.columns:
+            return UnnamedTable(schema)
+        try:
+            return TableDecoder(schema, self.source, self._pool, self._columns, self._plan_of)
+        except LogError as error:
+            return error
+
+    def _mute(self, limit: int) -> None:
+        """Let the kernel go as far as the next bound of what was rolled back, and tell it which."""
+        frame = self._frame
+        offset = int(frame[k.CURSOR] + frame[k.BASE])
+        frame[k.MUTED] = 0
+        frame[k.LIMIT] = limit
+        for start, end in self._left_out or ():
+            if start <= offset < end:
+                frame[k.MUTED] = 1
+                frame[k.LIMIT] = min(limit, end - int(frame[k.BASE]))
+            elif offset < start:
+                frame[k.LIMIT] = min(int(frame[k.LIMIT]), start - int(frame[k.BASE]))
+
+    def _decompress_rows(self) -> None:
+        """Make the rows of MariaDB's compressed rows event at the cursor readable."""
+        frame = self._frame
+        cursor, rows = int(frame[k.CURSOR]), int(frame[k.COMPRESSED_ROWS])
+        size = int.from_bytes(ctypes.string_at(cursor + 9, 4), "little")
+        end = cursor + size - int(frame[k.CHECKSUM_BYTES])
+        try:
+            plain = decompress(ctypes.string_at(rows, end - rows))
+        except LogError as error:
+            raise error.at(self.file, self._offset()) from None
+        data = self._keep(plain)
+        frame[k.COMPRESSED_ROWS] = data.ctypes.data
+        frame[k.COMPRESSED_SIZE] = len(plain)
+
+    def _keep(self, plain: bytes | bytearray) -> Array:
+        """Hold bytes that the plan points into until it is decoded."""
+        data = np.empty(len(plain) + k.PADDING, np.uint8)
+        data[: len(plain)] = np.frombuffer(plain, np.uint8)
+        self._kept.append(data)
+        self._kept_bytes += len(data)
+        return data
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        """Decode what is planned, table by table in order of their first rows, and begin anew."""
+        errors: list[LogError] = []
+        if self.no_cascades is not None:
+            self._tell_no_cascades(self.no_cascades)
+        for slot in self._planned():
+            try:
+                yield from self._decode_slot(slot)
+            except LogError as error:
+                errors.append(error)
+        self._drop_plan()
+        if errors:  # raised last: what is still planned would be given again
+            raise min(errors, key=lambda error: error.offset or 0)
+
+    def _tell_no_cascades(self, tell: Callable[[Array], None]) -> None:
+        """Tell of the updates and deletes that are planned and cascade to no other rows.
+
+        In rows of four numbers: file, position, and the rows' first number and one past the last.
+        """
+        entries = self._entries[: int(self._frame[k.ENTRY_COUNT])]
+        operations = entries[:, k.E_OP]
+        chosen = entries[(operations & k.NO_CASCADES > 0) & (operations & 3 > 0)]
+        if len(chosen):
+            found = np.empty((len(chosen), 4), np.int64)
+            found[:, 0], found[:, 1] = self._file_number, chosen[:, k.E_POSITION]
+            found[:, 2] = chosen[:, k.E_ROW]  # a row has a byte, or there is one row
+            found[:, 3] = found[:, 2] + chosen[:, k.E_END] - chosen[:, k.E_ROWS] + 1
+            tell(found)
+
+    def _planned(self) -> list[int]:
+        """The slots of the tables that rows are planned of, in order of their first."""
+        heads = self._slots[: len(self._tables), k.S_HEAD]
+        return sorted(np.flatnonzero(heads >= 0).tolist(), key=heads.__getitem__)
+
+    def _drop_plan(self) -> None:
+        """What was planned is done with: begin anew."""
+        frame, slots = self._frame, self._slots
+        slots[:, k.S_HEAD] = -1
+        slots[:, [k.S_BYTES, k.S_SEEN]] = 0
+        self._free_replaced()
+        last = int(frame[k.TRANSACTION_COUNT]) - 1
+        self._transactions[0] = self._transactions[last]
+        frame[k.TRANSACTION_COUNT] = 1
+        frame[k.ENTRY_COUNT] = 0
+        frame[k.FIRST_CURSOR] = frame[k.CURSOR]
+        frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
+        self._kept.clear()
+        self._kept_bytes = 0
+        self._walked = 0
+
+    def _free_replaced(self) -> None:
+        """Slots of shapes that came back in a slot of their own are empty now."""
+        if self._replaced:
+            used = self._known.slots_of(int(self._frame[k.GENERATION]))
+            self._free += [slot for slot in self._replaced if slot not in used]
+            self._replaced = [slot for slot in self._replaced if slot in used]
+
+    def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
+        """Decode what is planned of a table; what is raised notes which one it is about."""
+        try:
+            yield from self._decoded(slot)
+        except Exception as error:
+            table_map = self._table_maps[slot]
+            about_table(error, table_map.database, table_map.table)
+            raise
+
+    def _decoded(self, slot: int) -> Iterator[pa.RecordBatch]:
+        slots, table = self._slots, self._tables[slot]
+        entry = int(slots[slot, k.S_HEAD])
+        if isinstance(table, TableDecoder):
+            try:
+                yield from table.decode(
+                    self._entries,
+                    entry,
+                    int(slots[slot, k.S_BYTES]),
+                    int(slots[slot, k.S_SEEN]),
+                    self._transactions,
+                    self.file,
+                    self._file_number,
+                    spent=self._spent,
+                )
+            except SchemaError as error:  # of a column, as its character set is not known
+                name = f"{table.table.database}.{table.table.table}"
+                error.message = f"{name}: {error.message}"
+                raise error.at(self.file, int(self._entries[entry, k.E_POSITION])) from None
+            return
+        while entry >= 0 and table is not None:
+            row = self._entries[entry]
+            if row[k.E_ROWS] < row[k.E_END] or row[k.E_OP] & k.BARE:
+                if isinstance(table, LogError):
+                    raise copy(table).at(self.file, int(row[k.E_POSITION]))
+                self._leave_out(table, row, self._entries[slots[slot, k.S_TAIL]])
+                return
+            entry = int(row[k.E_NEXT])
+
+    def _leave_out(self, table: UnnamedTable, first: Array, last: Array) -> None:
+        """Tell of rows that are not decoded, by their first and last entry."""
+        if self._unnamed is not None:
+            offsets = (int(each[k.E_POSITION]) for each in (first, last))
+            places = [sequence(self._file_number, offset, 0) for offset in offsets]
+            self._unnamed(table.table, places[0], places[1])

@@ -1,0 +1,1 @@
+"""Rows as lines: JSON, SQL and text, by kernels."""

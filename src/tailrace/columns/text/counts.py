@@ -1,0 +1,174 @@
+"""What a stretch of transactions holds, counted (`tailrace.statistics`, ``log --verify``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tailrace.columns.arrays import OPERATIONS
+from tailrace.columns.frames import plan as k
+from tailrace.constants import event_name
+
+if TYPE_CHECKING:
+    from tailrace.columns.text.stretches import DecodedRows, Stretch
+
+Array = np.ndarray[Any, Any]
+
+_KINDS = 3
+
+
+@dataclass(slots=True)
+class CountedTransaction:
+    """A transaction: where it begins, the bytes of its first event, its rows and bytes.
+
+    ``first`` and ``last`` are the least and the greatest second of its events, 0 for none;
+    ``stamp`` is when it was committed, in microseconds, or -1.
+    """
+
+    start: int
+    opening: bytes
+    stamp: int
+    rows: int = 0
+    bytes: int = 0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True)
+class Counted:
+    """Counts of a stretch. ``events`` are number and bytes by name, ``tables`` rows by operation
+    and bytes of rows events by name; ``largest`` are those transactions that are, in order.
+    """
+
+    transactions: int = 0
+    rows: int = 0
+    first: int = 0
+    last: int = 0
+    events: dict[str, tuple[int, int]] = field(default_factory=dict)
+    tables: dict[str, Counter[str]] = field(default_factory=dict)
+    largest: list[CountedTransaction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Checked:
+    """How much of a stretch is in order."""
+
+    events: int = 0
+    transactions: int = 0
+    rows: int = 0
+
+
+def count(stretch: Stretch, most: int) -> Counted:
+    """Count a stretch, with its ``most`` largest transactions. Raises what decoding it raises."""
+    found = Counted()
+    for piece in stretch:
+        _count_piece(piece, found, most)
+    return found
+
+
+def check(stretch: Stretch) -> Checked:
+    """Check each value, and count. Raises what decoding raises: a value is checked by that."""
+    found = Checked()
+    for piece in stretch:
+        found.events += len(piece.events())
+        found.transactions += len(piece.transactions) - 1
+        found.rows += sum(len(batch) for _, batch in piece.batches())
+    return found
+
+
+def _count_events(events: Array, found: Counted) -> None:
+    codes, sizes, seconds = events[:, 1].astype(np.uint8), events[:, 2], events[:, 3]
+    numbers = np.bincount(codes, minlength=256)
+    totals = np.bincount(codes, sizes, minlength=256)
+    kinds = np.flatnonzero(numbers).tolist()
+    begin = {code: int(np.argmax(codes == code)) for code in kinds}
+    for code in sorted(kinds, key=begin.__getitem__):  # in the order in which they are met
+        name = event_name(code)
+        number, size = found.events.get(name, (0, 0))
+        found.events[name] = (number + int(numbers[code]), size + int(totals[code]))
+    first, last = _bounds(seconds)
+    if last:
+        found.first = min(found.first or first, first)
+        found.last = max(found.last, last)
+
+
+def _bounds(seconds: Array) -> tuple[int, int]:
+    """The least and the greatest second of events that have one; 0 where none has."""
+    told = seconds[seconds > 0] if len(seconds) and seconds.min() <= 0 else seconds
+    return (int(told.min()), int(told.max())) if len(told) else (0, 0)
+
+
+def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
+    events = np.asfortranarray(piece.events())  # it is gone through by columns
+    begun = piece.transactions.copy()
+    found.transactions += len(begun) - 1
+    _count_events(events, found)
+    offsets = events[:, 0] - int(piece.data.ctypes.data) + piece.start
+    starts = begun[:, k.T_START].copy()
+    starts[0] = min(starts[0], piece.start)
+    bounds = np.append(np.searchsorted(offsets, starts), len(offsets))
+    sizes = np.diff(np.append(0, np.cumsum(events[:, 2]))[bounds])
+    rows = _count_rows(piece, offsets, events[:, 2], starts, found)
+    if sizes[0] and found.largest:  # it began in the piece before
+        last = found.largest[-1]
+        last.rows += int(rows[0])
+        last.bytes += int(sizes[0])
+        _take_seconds(last, events[: bounds[1], 3])
+        # where it was none of the largest by then, it may be now: a long one is alone in its piece
+    for index in _largest(sizes[1:], most):
+        first, behind = bounds[1 + index : 3 + index].tolist()
+        at = int(starts[1 + index]) - piece.start
+        opening = piece.data[at : at + int(events[first, 2])].tobytes()
+        each = CountedTransaction(
+            int(starts[1 + index]),
+            opening,
+            int(begun[1 + index, k.T_STAMP]),
+            int(rows[1 + index]),
+            int(sizes[1 + index]),
+        )
+        _take_seconds(each, events[first:behind, 3])
+        found.largest.append(each)
+
+
+def _largest(sizes: Array, most: int) -> list[int]:
+    """Which are the largest, of equal ones the first; and the last, which may go on."""
+    if len(sizes) > most:
+        least = np.partition(sizes, len(sizes) - most)[len(sizes) - most]
+        among = np.flatnonzero(sizes >= least)
+    else:
+        among = np.arange(len(sizes))
+    chosen = among[np.argsort(-sizes[among], kind="stable")[:most]]
+    return sorted({*chosen.tolist(), *range(len(sizes))[-1:]})
+
+
+def _take_seconds(transaction: CountedTransaction, seconds: Array) -> None:
+    first, last = _bounds(seconds)
+    if last:
+        transaction.first = min(transaction.first or first, first)
+        transaction.last = max(transaction.last, last)
+
+
+def _count_rows(
+    piece: DecodedRows, offsets: Array, sizes: Array, starts: Array, found: Counted
+) -> Array:
+    """Count rows by table and operation; gives those of each transaction."""
+    rows = np.zeros(len(starts), np.int64)
+    for schema, batch in piece.batches():
+        places = np.frombuffer(batch.column("_pos").buffers()[1], np.int64, len(batch))
+        kinds = np.frombuffer(batch.column("_op").indices.buffers()[1], np.int8, len(batch))
+        number = np.frombuffer(batch.column("_seq").buffers()[1], np.int64, 2 * len(batch))[::2]
+        at = np.flatnonzero(np.diff(places, prepend=-1))  # the first row of each event
+        numbers = np.diff(np.append(at, len(places)))
+        within = np.searchsorted(starts, places[at], "right") - 1
+        rows += np.bincount(within, numbers, len(starts)).astype(np.int64)
+        table = found.tables.setdefault(f"{schema.database}.{schema.table}", Counter())
+        for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
+            table[OPERATIONS[kind].as_py()] += int(total)
+        # an event whose rows go on in the next batch is counted with its first row
+        begun = at[number[at] & 0xFFFFFFFFFFFF == 0]
+        table["bytes"] += int(sizes[np.searchsorted(offsets, places[begun])].sum())
+        found.rows += len(batch)
+    return rows

@@ -1,0 +1,50 @@
+"""Stamping by a kernel: events of a transaction's cache as they stand in a file.
+
+`tailrace.writing.stamp` says what that means, and does the same without kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from tailrace.columns.calendar import crc_tables
+from tailrace.columns.frames import encode as f
+from tailrace.columns.native import kernel
+from tailrace.errors import EventEncodeError
+
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.argtypes = (ctypes.c_char_p, ctypes.c_ssize_t)
+_new_bytes.restype = ctypes.py_object
+
+
+def stamp_events(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:
+    """Whole events, one behind the other, as they stand in a file from ``position`` on.
+
+    Each is copied with its length, its ``log_pos`` (the low 32 bits of the offset behind it) and,
+    with ``checksum``, its CRC-32. Raises `EventEncodeError` where a header's length is not that of
+    an event or runs over the end; its offset is that in ``events``.
+    """
+    data = np.frombuffer(events, np.uint8)
+    frame = np.zeros(f.STAMP_WORDS, np.int64)
+    frame[f.S_IN] = data.ctypes.data
+    frame[f.S_END] = data.ctypes.data + data.size
+    frame[f.S_POSITION] = position
+    frame[f.S_CHECKSUM] = 4 if checksum else 0
+    frame[f.S_TABLES] = crc_tables().ctypes.data
+    frame[f.S_COUNT_ONLY] = 1
+    stamp = kernel("stamp_events")
+    if stamp(frame.ctypes.data) != f.DONE:
+        at = int(frame[f.S_LAST])
+        length = int.from_bytes(data[at + 9 : at + 13].tobytes(), "little")
+        raise EventEncodeError(
+            f"an event of {length} bytes, of which {data.size - at} are there, cannot be stamped",
+            offset=at,
+        )
+    # Bytes that nobody has seen yet may be written to: that is how C makes them.
+    out: bytes = _new_bytes(None, int(frame[f.S_SIZE]))
+    frame[f.S_OUT] = np.frombuffer(out, np.uint8).ctypes.data if out else 0
+    frame[f.S_COUNT_ONLY] = 0
+    stamp(frame.ctypes.data)
+    return out
