@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def started(*arguments):
     """The modules that the command has imported when it has run with these arguments."""
     code = f"""
 import sys
+from importlib import import_module
 from tailrace.__main__ import main
 sys.argv = ["tailrace", *{arguments!r}]
 try:
@@ -68,7 +70,7 @@ SELDOM = {
     "tailrace.replication",
     "tailrace.schema.alter",
     "tailrace.schema.ddl",
-    "tailrace.schema.given",
+    "tailrace.schema.user_schema",
     "tailrace.schema.session",
     "tailrace.spark",
     "tailrace.sql",
@@ -147,3 +149,10 @@ def test_versions_are_those_of_the_metadata():
     """They are part of the names of cached kernels, read in a faster way."""
     for package in ("numba", "llvmlite"):
         assert native._version(package) == version(package)
+
+
+def test_names_that_are_imported_when_asked_for_are_there():
+    for package in ("tailrace", "tailrace.columns", "tailrace.handlers", "tailrace.schema"):
+        module = import_module(package)
+        for name in module.__all__:
+            assert getattr(module, name) is not None

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.errors import BadLogName, ProtocolError, StorageError
 from tailrace.log_name import LogName, plain_name
-from tailrace.replication.copy_folder import CopyFolder
+from tailrace.replication.copy.folder import CopyFolder
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.objects.folder import ObjectFolder
 from tailrace.storage.output import LocalFolder

@@ -13,9 +13,9 @@ import threading
 import pytest
 
 from tailrace.cli.lines import output_to, say, warnings_said
-from tailrace.cli.mirror_live import display as mirror_display
-from tailrace.cli.mirror_progress import progress_shown
-from tailrace.cli.receive_progress import display as receive_display
+from tailrace.cli.mirror.live import display as mirror_display
+from tailrace.cli.mirror.progress import progress_shown
+from tailrace.cli.receive.progress import display as receive_display
 from tailrace.cli.text import TextView
 from tailrace.printable import printable, printable_json
 from tailrace.reader import Reader

@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 
 from tailrace.cli.lines import size
-from tailrace.cli.mirror_live import _Lines, held, notes
-from tailrace.cli.mirror_options import check_cores, keys, seconds
-from tailrace.cli.mirror_progress import Steps
+from tailrace.cli.mirror.live import _Lines, held, notes
+from tailrace.cli.mirror.options import check_cores, keys, seconds
+from tailrace.cli.mirror.progress import Steps
 from tailrace.errors import UsageError
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
 from tests.replication.conftest import DEADLINE, insert, url_of

@@ -10,7 +10,7 @@ import pytest
 from tailrace.columns import plan_splits, read_split
 from tailrace.columns.read import walk
 from tailrace.errors import LogError, SchemaError
-from tailrace.schema.given import parse
+from tailrace.schema.user_schema import parse
 from tailrace.storage import LogSeries, find
 from tailrace.storage.file import LogFile
 from tests.columns.oracle import assert_equal_paths

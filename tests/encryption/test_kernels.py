@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tailrace.columns.read.decrypt import KernelCipher, accelerated
 from tailrace.storage import keyring
-from tailrace.storage.encryption import mariadb_batch, opened
-from tailrace.storage.encryption.mariadb_batch import BatchCipher
-from tailrace.storage.encryption.mariadb_event import EventCipher, Mode
+from tailrace.storage.encryption import opened
+from tailrace.storage.encryption.mariadb import batch as mariadb_batch
+from tailrace.storage.encryption.mariadb.batch import BatchCipher
+from tailrace.storage.encryption.mariadb.event import EventCipher, Mode
 from tailrace.storage.streams.file import FileInput
 
 if TYPE_CHECKING:

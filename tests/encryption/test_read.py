@@ -11,8 +11,9 @@ import tailrace
 from tailrace.constants import ENCRYPTED_MAGIC
 from tailrace.errors import BadEventLength, KeyMissing
 from tailrace.storage import keyring
-from tailrace.storage.encryption import mariadb_batch, opened
-from tailrace.storage.encryption.mariadb import MariadbInput
+from tailrace.storage.encryption import opened
+from tailrace.storage.encryption.mariadb import batch as mariadb_batch
+from tailrace.storage.encryption.mariadb.input import MariadbInput
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput
 from tests.encryption.conftest import ONLY_MARIADB

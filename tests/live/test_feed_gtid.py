@@ -12,7 +12,7 @@ import tailrace
 from tailrace.errors import GtidsAhead, LogPurged, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent, RowsEvent
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live import whole
+from tailrace.live import whole_transactions as whole
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source

@@ -6,7 +6,7 @@ from array import array
 from pathlib import Path
 
 from tailrace.live.chunks import Chunk, FileBegin
-from tailrace.replication.copy_scan import as_sent
+from tailrace.replication.copy.scan import as_sent
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 _NOT_PLAIN = ("encrypted", "relay-log", "torn")

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.constants import GTID_TYPES, EventType
 from tailrace.errors import BadMagic, StorageError
-from tailrace.replication.copy_scan import Mark, scan
+from tailrace.replication.copy.scan import Mark, scan
 from tailrace.storage.memory import MemoryFolder
 from tests.replication.logs import CORPUS, files, split
 

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from tailrace.errors import StorageError, UsageError
-from tailrace.replication import copy_folder
-from tailrace.replication.copy_folder import LOCK_NAME, open_folder
-from tailrace.replication.copy_scan import Mark
+from tailrace.replication.copy import folder as copy_folder
+from tailrace.replication.copy.folder import LOCK_NAME, open_folder
+from tailrace.replication.copy.scan import Mark
 from tailrace.replication.retain import Retention
 from tailrace.replication.state import STATE_NAME, ReceiverState
 from tailrace.replication.syncing import MOST_BYTES, SyncPolicy

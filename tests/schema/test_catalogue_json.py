@@ -22,8 +22,8 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.schema.foreign_keys import ForeignKey
-from tailrace.schema.given import parse
 from tailrace.schema.tables import TableState
+from tailrace.schema.user_schema import parse
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,7 +7,7 @@ import pytest
 from tailrace.errors import SchemaError, StorageError
 from tailrace.rows.schema import Logical
 from tailrace.schema import Catalogue, load, parse
-from tailrace.schema.given import split
+from tailrace.schema.user_schema import split
 
 DUMP = """\
 -- MySQL dump 10.13

@@ -12,8 +12,8 @@ from tailrace.events import QueryEvent
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue, Learned
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.schema.given import parse
 from tailrace.schema.table import Table
+from tailrace.schema.user_schema import parse
 
 CREATE = "CREATE TABLE d.t (a INT UNSIGNED PRIMARY KEY, b VARCHAR(20), c ENUM('x','y') NOT NULL)"
 END = Position("binlog.000002", 1000)

@@ -15,7 +15,8 @@ from contextlib import suppress
 import pytest
 
 from tailrace.constants import Flavour
-from tailrace.schema import Catalogue, StatementKind, classify, given
+from tailrace.schema import Catalogue, StatementKind, classify
+from tailrace.schema import user_schema as given
 from tailrace.schema.ddl import Unclear, effects
 from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode, tokenize

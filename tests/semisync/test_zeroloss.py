@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 WITHOUT_SYNC = """
 import sys
-from tailrace.replication.copy import Copy
+from tailrace.replication.copy.files import Copy
 from tools.campaign.zeroloss_receiver import main
 Copy.sync = lambda copy: None
 main(sys.argv[1:])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.cli.mirror import mirror
+from tailrace.cli.mirror.command import mirror
 from tailrace.errors import PipelineError, StorageError, UsageError
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"

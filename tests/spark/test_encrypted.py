@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.cli.mirror import mirror as command
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import KeyMissing
 from tailrace.spark import mirror, register
 

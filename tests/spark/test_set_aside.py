@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tailrace.cli.mirror import mirror as command
-from tailrace.cli.mirror_live import _Lines, notes
+from tailrace.cli.mirror.command import mirror as command
+from tailrace.cli.mirror.live import _Lines, notes
 from tailrace.errors import (
     ConnectionLost,
     EventDecodeError,

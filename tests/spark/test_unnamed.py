@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from tailrace.cli.mirror import mirror as command
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import ConnectionLost
 from tailrace.spark import mirror, unnamed
 from tailrace.spark.lake.reading import LakeView

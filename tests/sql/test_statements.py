@@ -10,7 +10,7 @@ from tailrace.events import QueryEvent
 from tailrace.position import Position
 from tailrace.reader import Reader, TransactionHead
 from tailrace.records import Changes, Logged
-from tailrace.schema.given import split
+from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
 from tailrace.sql.backwards import Backwards
 from tailrace.sql.logged import statement_of

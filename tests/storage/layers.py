@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.storage.encryption.keystream import Keystream
-from tailrace.storage.encryption.mysql import MysqlInput, MysqlOutput
+from tailrace.storage.encryption.mysql.streams import MysqlInput, MysqlOutput
 from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
 from tailrace.storage.streams.file import FileInput

@@ -15,7 +15,7 @@ from tailrace.errors import SchemaError
 from tailrace.reader import Reader
 from tailrace.records import Changes
 from tailrace.schema import Catalogue
-from tailrace.schema.given import parse
+from tailrace.schema.user_schema import parse
 from tailrace.selection import Selection
 from tailrace.sql import script, statements, undo
 from tools.dumps import dump_databases, quoted, raw_rows

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace import cli
-from tailrace.replication.copy_folder import CopyFolder
+from tailrace.replication.copy.folder import CopyFolder
 from tailrace.storage.streams.file import FileOutput
 
 if TYPE_CHECKING:

@@ -34,12 +34,12 @@ app = App(
 app.command("tailrace.cli.log:log", name="log", help="Print what is in logs.")
 app.command("tailrace.cli.stat:stat", name="stat", help="Count what is in logs.")
 app.command(
-    "tailrace.cli.mirror:mirror",
+    "tailrace.cli.mirror.command:mirror",
     name="mirror",
     help="Land logs in a lake: changes and current state of each table.",
 )
 app.command(
-    "tailrace.cli.receive:receive",
+    "tailrace.cli.receive.command:receive",
     name="receive",
     help="Keep byte-identical copies of servers' logs.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, say, size
-from tailrace.cli.mirror_options import check_cores, seconds
+from tailrace.cli.mirror.options import check_cores, seconds
 from tailrace.cli.options import Exclude, Tables, chosen_tables, standard_output
 from tailrace.cli.servers import names_server, parsed
 from tailrace.errors import UsageError

@@ -19,7 +19,7 @@ from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedE
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.given import load
+from tailrace.schema.user_schema import load
 from tailrace.selection import one_start, start_of
 from tailrace.storage import LogSeries, find
 from tailrace.table_filter import TableFilter

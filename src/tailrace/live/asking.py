@@ -15,7 +15,7 @@ from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
 from tailrace.live.session import Session
 from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
-from tailrace.schema.given import parse
+from tailrace.schema.user_schema import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tailrace.gtid import GtidSet
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.resume import stamp
-from tailrace.live.whole import WholeTransactions
+from tailrace.live.whole_transactions import WholeTransactions
 from tailrace.position import Position
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class Feed(Closing):
     a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
     transaction is held up to 16 MiB; a larger one is given as it comes. Where its connection breaks
     and another server continues, it is void: a `FileBegin` comes before its end, and then all of it
-    again (`tailrace.live.whole`). Files and offsets are those of the
+    again (`tailrace.live.whole_transactions`). Files and offsets are those of the
     host that is read; what it leaves out because we have it is left out of its files, too.
 
     The first connection's failure is raised at once, unless ``source.retry_first``. Later, a lost

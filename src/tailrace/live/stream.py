@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tailrace.closing import Closing
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.gtid import GtidSet
-from tailrace.live.hold import Hold
+from tailrace.live.dump_connection import DumpConnection
 from tailrace.live.refusals import refusal
 from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, DumpFlag
 from tailrace.wire.fields import checked, name
@@ -94,7 +94,7 @@ class BinlogStream(Closing):
         self.size = 0
         self._state = _State.NEW
         self._lock = Lock()
-        self._hold = Hold(connection)
+        self._hold = DumpConnection(connection)
 
     @classmethod
     def open(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tailrace.events import FormatDescription
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.live.chunks import Chunk
-    from tailrace.replication.copy_folder import CopyFolder
-    from tailrace.replication.copy_scan import CopiedFile
+    from tailrace.replication.copy.folder import CopyFolder
+    from tailrace.replication.copy.scan import CopiedFile
 
 _TYPE_AT: Final = 4
 _LENGTH_AT: Final = 9

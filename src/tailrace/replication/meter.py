@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.live.feed import Feed
-    from tailrace.replication.copy_writer import CopyWriter
+    from tailrace.replication.copy.writer import CopyWriter
     from tailrace.replication.source_end import SourceEnd
 
 

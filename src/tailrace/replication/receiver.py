@@ -20,9 +20,9 @@ from tailrace.live.retry import Attempts
 from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.observers import RelayIo, RelayIoDelegate
-from tailrace.replication.copy import Copy
-from tailrace.replication.copy_folder import CopyFolder, open_folder
-from tailrace.replication.copy_writer import CopyWriter, SyncFirst
+from tailrace.replication.copy.files import Copy
+from tailrace.replication.copy.folder import CopyFolder, open_folder
+from tailrace.replication.copy.writer import CopyWriter, SyncFirst
 from tailrace.replication.follows import Follows
 from tailrace.replication.meter import Meter
 from tailrace.replication.retain import Retention

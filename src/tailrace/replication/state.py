@@ -14,7 +14,7 @@ from uuid import uuid4
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError
 from tailrace.log_name import LogName
-from tailrace.replication.copy_scan import Mark
+from tailrace.replication.copy.scan import Mark
 
 if TYPE_CHECKING:
     from tailrace.storage.output import LogFolder

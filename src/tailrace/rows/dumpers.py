@@ -21,7 +21,6 @@ from tailrace.rows.compressed import compressed_dumper
 from tailrace.rows.decimals import decimal_dumper
 from tailrace.rows.floats import double_dumper, float_dumper
 from tailrace.rows.geometry import dump_geometry
-from tailrace.rows.given import given_bytes
 from tailrace.rows.integers import INTEGER_SIZE, dump_year, integer_dumper
 from tailrace.rows.jsonb import dump_json
 from tailrace.rows.loaders import width_of
@@ -36,6 +35,7 @@ from tailrace.rows.strings import (
     text_dumper,
 )
 from tailrace.rows.temporal import datetime2_dumper, dump_date, time2_dumper, timestamp2_dumper
+from tailrace.rows.user_values import given_bytes
 from tailrace.rows.vector import dump_vector
 
 _T = ColumnType

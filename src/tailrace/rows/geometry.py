@@ -6,7 +6,7 @@ import struct
 from typing import Any, Final
 
 from tailrace.errors import EventDecodeError, ValueRefused
-from tailrace.rows.given import given_bytes
+from tailrace.rows.user_values import given_bytes
 
 HEADER_SIZE: Final = 4 + 1 + 4
 """The SRID, WKB's byte order, WKB's type."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
-from tailrace.rows.given import whole_number
+from tailrace.rows.user_values import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

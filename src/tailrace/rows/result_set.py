@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UsageError
-from tailrace.rows.described import Described, HasSchema, schema_of
+from tailrace.rows.cursor_description import Described, HasSchema, schema_of
 from tailrace.rows.dumpers import dumper_of
 from tailrace.rows.image import Image, ImageSource, decoder_of
 from tailrace.rows.row import Row

@@ -14,7 +14,7 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.rows.charsets import decode
 from tailrace.rows.collations import BINARY, charset_of
-from tailrace.rows.declared import OLD_TEMPORAL_TYPES, check_declared, declared_digits
+from tailrace.rows.type_check import OLD_TEMPORAL_TYPES, check_declared, declared_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

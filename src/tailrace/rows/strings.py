@@ -8,8 +8,8 @@ from typing import Any
 from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.printable import short_repr
 from tailrace.rows.charsets import decoder, encoder
-from tailrace.rows.given import given_bytes, given_text, whole_number
 from tailrace.rows.network import padded
+from tailrace.rows.user_values import given_bytes, given_text, whole_number
 
 
 def text_loader(charset: str) -> Callable[[bytes], str]:

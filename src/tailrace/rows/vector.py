@@ -9,7 +9,7 @@ from typing import Any
 from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.printable import short_repr
 from tailrace.rows.floats import given_float, pack_float
-from tailrace.rows.given import given_bytes
+from tailrace.rows.user_values import given_bytes
 
 
 def load_vector(data: bytes) -> tuple[float, ...]:

@@ -9,14 +9,14 @@ from tailrace.schema.classify import StatementKind, classify
 
 if TYPE_CHECKING:
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.schema.given import load, parse
+    from tailrace.schema.user_schema import load, parse
 
 __all__ = ["Catalogue", "StatementKind", "classify", "load", "parse"]
 
 _MODULES: Final = {
     "Catalogue": "catalogue",
-    "load": "given",
-    "parse": "given",
+    "load": "user_schema",
+    "parse": "user_schema",
 }
 
 __getattr__: Final = lazy(__name__, _MODULES)

@@ -31,7 +31,7 @@ from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.given import load
+from tailrace.schema.user_schema import load
 from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.servers import ServerLogs

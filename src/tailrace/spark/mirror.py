@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.columns.native import compile_all
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
-from tailrace.schema.given import load
+from tailrace.schema.user_schema import load
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from tailrace.errors import PipelineError, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
-from tailrace.schema.given import load
+from tailrace.schema.user_schema import load
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.stream_backlog import Backlog, Limits, check
 from tailrace.spark.stream_index import BEGIN, INNER_BYTES

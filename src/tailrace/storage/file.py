@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.encryption import opened
-from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.streams.file import FileInput
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.events.header import EventHeader, bad_length
-from tailrace.storage.encryption.mysql import read_exactly
+from tailrace.storage.encryption.mysql.streams import read_exactly
 from tailrace.storage.file import LogFile
 from tailrace.storage.joined import JoinedInput
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 from pyiceberg.exceptions import NoSuchTableError
 
-from tailrace.cli.mirror import mirror as command
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.columns import read_split
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import RowsFlag

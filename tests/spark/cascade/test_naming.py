@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.cli.mirror import mirror as command
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.spark import mirror, verify
 from tests.spark.following import Follow
 

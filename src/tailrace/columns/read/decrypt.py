@@ -14,12 +14,12 @@ import numpy as np
 from tailrace.columns.frames import decrypt as f
 from tailrace.columns.native import kernel
 from tailrace.storage.encryption.ciphers import BLOCK, ecb
-from tailrace.storage.encryption.mariadb import MariadbInput
-from tailrace.storage.encryption.mariadb_batch import decrypt_large
-from tailrace.storage.encryption.mariadb_event import Mode, event_length
+from tailrace.storage.encryption.mariadb.batch import decrypt_large
+from tailrace.storage.encryption.mariadb.event import Mode, event_length
+from tailrace.storage.encryption.mariadb.input import MariadbInput
 
 if TYPE_CHECKING:
-    from tailrace.storage.encryption.mariadb_event import EventCipher
+    from tailrace.storage.encryption.mariadb.event import EventCipher
     from tailrace.storage.streams.base import RandomInput
 
 _WORK: Final = 256 << 10

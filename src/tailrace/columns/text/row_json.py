@@ -18,9 +18,9 @@ from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.rows.as_json import JSON_SPACE, declared_json, is_document
-from tailrace.rows.declared import OLD_TEMPORAL_TYPES
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import unescaped
+from tailrace.rows.type_check import OLD_TEMPORAL_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -2,10 +2,10 @@
 
 from tailrace.storage.encryption.detect import opened
 from tailrace.storage.encryption.folder import EncryptedFolder
-from tailrace.storage.encryption.mariadb import mariadb_input
-from tailrace.storage.encryption.mariadb_event import Mode
-from tailrace.storage.encryption.mariadb_output import mariadb_output, mariadb_reopened
-from tailrace.storage.encryption.mysql import mysql_input, mysql_output, mysql_reopened
+from tailrace.storage.encryption.mariadb.event import Mode
+from tailrace.storage.encryption.mariadb.input import mariadb_input
+from tailrace.storage.encryption.mariadb.output import mariadb_output, mariadb_reopened
+from tailrace.storage.encryption.mysql.streams import mysql_input, mysql_output, mysql_reopened
 from tailrace.storage.encryption.temporary import temporary
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
-from tailrace.storage.encryption.mariadb import MariadbInput, read_head
-from tailrace.storage.encryption.mysql import mysql_input, read_exactly
+from tailrace.storage.encryption.mariadb.input import MariadbInput, read_head
+from tailrace.storage.encryption.mysql.streams import mysql_input, read_exactly
 from tailrace.storage.streams.base import RandomInput, needs
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import LogError, StorageError, UsageError
 from tailrace.storage.encryption.detect import opened
-from tailrace.storage.encryption.mariadb import read_head
-from tailrace.storage.encryption.mariadb_event import Mode, event_length
-from tailrace.storage.encryption.mariadb_head import format_of
-from tailrace.storage.encryption.mariadb_output import MariadbBegin, mariadb_reopened
-from tailrace.storage.encryption.mysql import MysqlOutput, mysql_reopened, read_exactly
-from tailrace.storage.encryption.mysql_header import HEADER_SIZE as MYSQL_HEADER_SIZE
-from tailrace.storage.encryption.mysql_header import MysqlHeader
+from tailrace.storage.encryption.mariadb.event import Mode, event_length
+from tailrace.storage.encryption.mariadb.head import format_of
+from tailrace.storage.encryption.mariadb.input import read_head
+from tailrace.storage.encryption.mariadb.output import MariadbBegin, mariadb_reopened
+from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql.header import MysqlHeader
+from tailrace.storage.encryption.mysql.streams import MysqlOutput, mysql_reopened, read_exactly
 from tailrace.storage.encryption.temporary import temporary
 
 if TYPE_CHECKING:

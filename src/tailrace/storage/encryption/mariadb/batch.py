@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import HEADER_SIZE
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb
-from tailrace.storage.encryption.mariadb_event import LENGTH_AT, LENGTH_END, TEXT_AT, Mode
+from tailrace.storage.encryption.mariadb.event import LENGTH_AT, LENGTH_END, TEXT_AT, Mode
 
 if TYPE_CHECKING:
-    from tailrace.storage.encryption.mariadb_event import EventCipher
+    from tailrace.storage.encryption.mariadb.event import EventCipher
 
 _LARGE: Final = 2048
 """From here on an event is worth a context of its own."""

@@ -1,7 +1,7 @@
 """A PyMySQL connection that a dump has taken: the one place that knows PyMySQL's inside.
 
 Whatever sends a command or reads an answer goes through a few methods of the connection; these
-refuse from `Hold.take` on, so that nothing else writes into a dump or eats its packets.
+refuse from `DumpConnection.take` on, so that nothing else writes into a dump or eats its packets.
 ``connection.close()`` stays what it was.
 """
 
@@ -41,7 +41,7 @@ class _Guard:
         raise LocalProtocolError(self.reason)
 
 
-class Hold:
+class DumpConnection:
     """What a dump needs of a connection: to send its command, and to read packets.
 
     Raises LocalProtocolError where the connection is not in the state for a dump; UsageError where

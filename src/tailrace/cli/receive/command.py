@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to
 from tailrace.cli.options import KeyringFile, SkipTornTail, standard_output
-from tailrace.cli.receive_progress import display, summary
+from tailrace.cli.receive.progress import display, summary
 from tailrace.cli.servers import parsed
 from tailrace.errors import TailraceError, UsageError
 from tailrace.printable import one_line
@@ -21,7 +21,7 @@ from tailrace.printable import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tailrace.cli.receive_progress import Display
+    from tailrace.cli.receive.progress import Display
     from tailrace.live.url import Source
     from tailrace.replication.progress import Progress
     from tailrace.replication.receiver import Receiver

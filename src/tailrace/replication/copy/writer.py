@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ProtocolError
 from tailrace.observers import RelayFlag, RelayIoObserver
-from tailrace.replication.copy_ends import TransactionEnds
+from tailrace.replication.copy.ends import TransactionEnds
 from tailrace.replication.syncing import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tailrace.live.chunks import Chunk, FileBegin
     from tailrace.observers import RelayIo, RelayIoDelegate
-    from tailrace.replication.copy import Copy
+    from tailrace.replication.copy.files import Copy
     from tailrace.replication.syncing import SyncPolicy
 
 _MOMENT: Final = 0.005

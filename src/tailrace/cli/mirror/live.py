@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.cli.lines import cut_to_width, lines_of, live_on_stderr, say, size
-from tailrace.cli.mirror_progress import LINE_SECONDS, PHASES, Steps
+from tailrace.cli.mirror.progress import LINE_SECONDS, PHASES, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from tailrace.cli.lines import output_to, say, size
-from tailrace.cli.mirror_live import display, held, notes
-from tailrace.cli.mirror_options import check_cores, keys, seconds
-from tailrace.cli.mirror_progress import progress_shown
+from tailrace.cli.mirror.live import display, held, notes
+from tailrace.cli.mirror.options import check_cores, keys, seconds
+from tailrace.cli.mirror.progress import progress_shown
 from tailrace.cli.options import (
     Exclude,
     KeyringFile,

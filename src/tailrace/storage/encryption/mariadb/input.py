@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE
 from tailrace.errors import EncryptionError, StorageError
-from tailrace.storage.encryption.mariadb_batch import BatchCipher
-from tailrace.storage.encryption.mariadb_event import LENGTH_END, event_length, sound
-from tailrace.storage.encryption.mariadb_head import MariadbHead, check_length, head_end
-from tailrace.storage.encryption.mysql import read_exactly
+from tailrace.storage.encryption.mariadb.batch import BatchCipher
+from tailrace.storage.encryption.mariadb.event import LENGTH_END, event_length, sound
+from tailrace.storage.encryption.mariadb.head import MariadbHead, check_length, head_end
+from tailrace.storage.encryption.mysql.streams import read_exactly
 from tailrace.storage.streams.base import RandomInput, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.storage.encryption.mariadb_batch import BlockCipher
-    from tailrace.storage.encryption.mariadb_event import EventCipher
+    from tailrace.storage.encryption.mariadb.batch import BlockCipher
+    from tailrace.storage.encryption.mariadb.event import EventCipher
     from tailrace.storage.keyring.base import Keyring
 
 _LARGEST_READ: Final = 8 << 20

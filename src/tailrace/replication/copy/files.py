@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError, StorageError, UsageError
 from tailrace.position import Position
-from tailrace.replication.copy_scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
+from tailrace.replication.copy.scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.index import LogIndex
 from tailrace.storage.target import remove_drafts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import FormatDescription
     from tailrace.log_name import LogName
-    from tailrace.replication.copy_folder import CopyFolder
+    from tailrace.replication.copy.folder import CopyFolder
 
 _log: Final = logging.getLogger("tailrace.receiver")
 _TYPE_AT: Final = 4

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.encryption.folder import EncryptedFolder
-from tailrace.storage.encryption.mysql import MysqlOutput
-from tailrace.storage.encryption.mysql_header import MysqlHeader
+from tailrace.storage.encryption.mysql.header import MysqlHeader
+from tailrace.storage.encryption.mysql.streams import MysqlOutput
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import StorageError
-from tailrace.storage.encryption.mysql_header import HEADER_SIZE, MysqlHeader
+from tailrace.storage.encryption.mysql.header import HEADER_SIZE, MysqlHeader
 from tailrace.storage.streams.base import RandomInput, RandomOutput, check_cut, check_within, needs
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""A source's log, kept byte by byte in a folder."""

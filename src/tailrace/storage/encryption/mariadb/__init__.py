@@ -1,0 +1,1 @@
+"""Logs that MariaDB encrypts: event by event, after a clear head."""
