@@ -1,4 +1,4 @@
-"""The change record as one line of JSON (DESIGN.md, "The change record").
+"""The change record as one line of JSON (docs/change-record.md).
 
 Integers, YEAR and BIT are numbers; DECIMAL, dates and times are text as ``SELECT`` prints them;
 binary is base64; JSON columns stand as they are; floats have the fewest digits that tell them from
