@@ -90,14 +90,27 @@ def pytest_collection_modifyitems(
         order = list(files.values())
         random.Random(config.option.order_seed).shuffle(order)
     else:
-        order = sorted(files.values(), key=_is_short)
+        order = _in_good_order(list(files.values()))
     items[:] = [item for file in order for item in file]
 
 
-def _is_short(file: list[pytest.Item]) -> int:
-    """Files that take long come first, so that no process has one of them left for the end."""
-    marks = {mark.name for item in file for mark in item.iter_markers()}
-    return next((n for n, name in enumerate(("slow", "spark", "server")) if name in marks), 3)
+def _in_good_order(files: list[list[pytest.Item]]) -> list[list[pytest.Item]]:
+    """Files that take long come first, so that no process has one of them left for the end; then
+    those of Spark, which keep processors busy, in turn with those of servers, which mostly wait.
+    """
+    kinds: dict[str, list[list[pytest.Item]]] = {}
+    for file in files:
+        marks = {mark.name for item in file for mark in item.iter_markers()}
+        kind = next((name for name in ("slow", "spark", "server") if name in marks), "")
+        kinds.setdefault(kind, []).append(file)
+    places = {
+        id(file): number / len(kinds[kind])
+        for kind in ("spark", "server")
+        for number, file in enumerate(kinds.get(kind, []))
+    }
+    mixed = [*kinds.get("spark", []), *kinds.get("server", [])]
+    mixed.sort(key=lambda file: places[id(file)])
+    return [*kinds.get("slow", []), *mixed, *kinds.get("", [])]
 
 
 def _marks(item: pytest.Function) -> Iterator[str]:
