@@ -10,8 +10,7 @@ import pytest
 
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.events import FormatDescription, FormatDescriptionEvent
-from tailrace.storage.encryption import Mode, mariadb_input, mysql_output
-from tailrace.storage.encryption.mariadb import output as mariadb_output
+from tailrace.storage.encryption import Mode, mariadb_input, mariadb_output, mysql_output
 from tailrace.storage.encryption.mysql.header import HEADER_SIZE, MysqlHeader
 from tailrace.storage.encryption.mysql.streams import MysqlInput, read_exactly
 from tailrace.storage.keyring import Keyring

@@ -13,8 +13,7 @@ from tailrace.constants import ENCRYPTED_MAGIC
 from tailrace.errors import KeyMissing, StorageError, UsageError
 from tailrace.schema.table import Table
 from tailrace.storage import EventReader, keyring
-from tailrace.storage.encryption import Mode, mysql_output, mysql_reopened, opened
-from tailrace.storage.encryption.mariadb import output as mariadb_output
+from tailrace.storage.encryption import Mode, mariadb_output, mysql_output, mysql_reopened, opened
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tests.encryption.conftest import ONLY_MARIADB, sent_by
