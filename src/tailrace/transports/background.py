@@ -1,4 +1,4 @@
-"""A thread that reads ahead, into a queue that holds only so much."""
+"""A thread that reads ahead into a queue of limited size."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from tailrace.transports.base import Record, Stream
 
 _GRACE: Final = 10.0
-"""Seconds that a stream gets to end its reading when it is closed."""
+"""Seconds that a stream has to end its reading when it is closed."""
 
 
 class EndOfEvents:
-    """What comes behind the last event."""
+    """Marks the end of the queue, after the last event."""
 
 
 END: Final = EndOfEvents()
 
 
 class _Shared:
-    """What both threads touch. Each counter is written by one of them only.
+    """State shared by both threads. Each counter is written by only one of them.
 
-    The queue itself has no bound, because its other end must get errors and the end through in
-    any case; the reading thread waits for room before it puts an event.
+    The queue itself has no size limit, because errors and the end must always get through to the
+    consumer. The reading thread waits for room before it adds an event.
     """
 
     def __init__(self, most_events: int, most_bytes: int) -> None:
@@ -40,13 +40,13 @@ class _Shared:
         self.taken_events = self.taken_bytes = 0
 
     def has_room(self, size: int) -> bool:
-        """Whether an event may go in; one alone always may."""
+        """Whether an event may be added; a single event always may."""
         held = self.put_events - self.taken_events
         held_bytes = self.put_bytes - self.taken_bytes
         return not held or (held < self.most_events and held_bytes + size <= self.most_bytes)
 
     def wait_for_room(self, size: int) -> None:
-        """Until an event may go in, or the reading is stopped."""
+        """Wait until an event may be added, or reading is stopped."""
         with self.room:
             self.waiting = True
             self.room.wait_for(lambda: self.stopped or self.has_room(size))
@@ -60,7 +60,7 @@ class _Shared:
 
 
 def _read(stream: Stream, shared: _Shared) -> None:
-    """The thread's work: all events, then the end or what went wrong."""
+    """The thread's work: all events, then the end or the error."""
     try:
         for record in stream:
             size = len(record[2])
@@ -71,7 +71,7 @@ def _read(stream: Stream, shared: _Shared) -> None:
             shared.put_events += 1
             shared.put_bytes += size
             shared.queue.put(record)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the consumer's
+    except Exception as error:  # noqa: BLE001 - every error goes to the consumer
         shared.queue.put(error)
     else:
         shared.queue.put(END)
@@ -83,11 +83,11 @@ def _stop(stream: Stream, shared: _Shared) -> None:
 
 
 class BackgroundReader:
-    """Reads a stream in a thread of its own, at most so many events and bytes ahead.
+    """Reads a stream in a separate thread, ahead by a limited number of events and bytes.
 
-    A full queue stops the reading until there is room: nothing is lost. What the stream raises
-    comes out in its place, behind all events before it. One consumer only. It ends with `close`,
-    or when nobody holds it any more.
+    A full queue pauses the reading until there is room: nothing is lost. What the stream raises
+    comes out in order, after all events before it. There is only one consumer. Reading ends with
+    `close`, or when the reader is no longer referenced.
     """
 
     def __init__(
@@ -103,8 +103,9 @@ class BackgroundReader:
         self._thread.start()
 
     def get(self, deadline: float | None = None) -> Record | EndOfEvents | None:
-        """The next event; END behind the last; None at the ``deadline`` (by `time.monotonic`),
-        or when `wake` was called. Raises what the stream raised, again and again.
+        """The next event; END after the last; None at the ``deadline`` (by `time.monotonic`), or
+        when `wake` was called. An error of the stream is raised, and raised again by each later
+        call.
         """
         if self._over is None:
             shared = self._shared
@@ -134,12 +135,12 @@ class BackgroundReader:
         return shared.put_events - shared.taken_events, shared.put_bytes - shared.taken_bytes
 
     def wake(self) -> None:
-        """Let a `get` that waits return None; from any thread."""
+        """Let a waiting `get` return None; from any thread."""
         self._shared.queue.put(None)
 
     def close(self) -> None:
-        """End the thread, wherever it waits; from any thread. What is in the queue is dropped,
-        and a `get` that waits gives END.
+        """End the thread, even if it waits; from any thread. What is in the queue is dropped, and a
+        waiting `get` returns END.
         """
         self._finalize()
         self._over = END

@@ -1,7 +1,7 @@
-"""Where in a series of files reading begins that is to go on behind a set of GTIDs.
+"""Finds the position after a set of GTIDs in a series of files, where reading resumes.
 
-The file is found by the PREVIOUS_GTIDS or GTID_LIST events alone, as the servers find it; then the
-GTID events of that file are looked at.
+The file is found by the PREVIOUS_GTIDS or GTID_LIST events alone, as the servers find it. Then the
+GTID events of that file are read.
 """
 
 from __future__ import annotations
@@ -25,29 +25,31 @@ if TYPE_CHECKING:
 
 
 class AlreadyRead(Protocol):
-    """What was read already, asked transaction by transaction from a file's begin on."""
+    """The GTIDs already read; it is asked for each transaction, from the beginning of a file."""
 
     flavour: Flavour
 
     @property
     def left(self) -> GtidSet | GtidList:
-        """What was read beyond what was asked about by now and what stood before it."""
+        """The GTIDs read, without those asked about so far and those before the first file
+        asked.
+        """
 
     def covers(self, before: GtidSet | GtidList) -> bool:
-        """Whether all that stands before the file of this list was read."""
+        """Whether everything before the file with this list was read."""
 
     def enter(self, before: GtidSet | GtidList | None) -> None:
-        """Begin with the file of this list, None where it has none."""
+        """Begin with the file of this list; None if it has none."""
 
     def holds(self, first: Event) -> bool:
         """Whether the transaction that begins with this event was read."""
 
     def refusal(self, before: GtidSet | GtidList) -> str:
-        """Why not even the first file, of this list, covers it."""
+        """The missing GTIDs, for the error: not even the first file, with this list, is covered."""
 
 
 class _Set:
-    """MySQL's: a set."""
+    """MySQL: a GTID set."""
 
     flavour = Flavour.MYSQL
 
@@ -79,7 +81,7 @@ class _Set:
 
 
 class _State:
-    """MariaDB's: in each domain all up to one GTID, which the log must hold itself."""
+    """MariaDB: in each domain everything up to one GTID, which must be in the log itself."""
 
     flavour = Flavour.MARIADB
 
@@ -104,7 +106,7 @@ class _State:
     def _not_past(
         mine: MariadbGtid, last: MariadbGtid, servers: dict[tuple[int, int], MariadbGtid]
     ) -> bool:
-        """Whether my GTID of a domain is the last before the file, or stands in it or later."""
+        """Whether this GTID of a domain is the last before the file, or in the file or later."""
         known = servers.get((mine.domain_id, mine.server_id))
         return known is None or mine == last or mine.seq_no > known.seq_no
 
@@ -125,13 +127,13 @@ class _State:
         return True
 
     def refusal(self, before: GtidSet | GtidList) -> str:
-        return f"what stands before the state {before} is"
+        return f"what was logged before the state {before} is"
 
 
 class Awaited:
-    """What is still to be read of the GTIDs at which reading ends: `take` what was read.
+    """The GTIDs still to be read, of those at which reading ends; `take` removes what was read.
 
-    Of MariaDB's, one GTID in each domain.
+    For MariaDB, one GTID in each domain.
     """
 
     def __init__(self, gtids: GtidSet | GtidList) -> None:
@@ -140,11 +142,13 @@ class Awaited:
 
     @property
     def left(self) -> str:
-        """What was not read yet; empty where all was."""
+        """The GTIDs that were not read yet; empty if all were."""
         return self._set.text() or ",".join(map(str, self._last.values()))
 
     def take(self, event: Event) -> None:
-        """A transaction that begins with this event was read; or it lists what was before."""
+        """Record that a transaction that begins with this event was read, or an event that lists
+        earlier GTIDs.
+        """
         if isinstance(event, PreviousGtidsEvent):
             self.without(event.gtids)
         elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid in self._set:
@@ -156,7 +160,7 @@ class Awaited:
             del self._last[event.gtid.domain_id]
 
     def without(self, gtids: GtidSet | GtidList | None) -> None:
-        """These were read before."""
+        """Remove GTIDs that were read before."""
         if isinstance(gtids, GtidSet):
             self._set -= gtids
         elif isinstance(gtids, GtidList):
@@ -167,16 +171,16 @@ class Awaited:
 
 
 def already_read(gtids: GtidSet | GtidList) -> AlreadyRead:
-    """What GTIDs say that was read."""
+    """What was read according to these GTIDs."""
     return _Set(gtids) if isinstance(gtids, GtidSet) else _State(gtids)
 
 
 def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRead) -> Position:
     """Where the first transaction begins that was not read; the logs' end if all were.
 
-    What was `already_read` then knows of the transactions up to there. Raises GtidError where
-    others stood in files that are no longer there, where the GTIDs are of the other flavour, and
-    where some of them are not in the logs and did not stand before them, as a server does.
+    The result of `already_read` then covers the transactions up to there. Raises GtidError where
+    unread transactions were in files that no longer exist, where the GTIDs are of the other
+    flavour, and where some of them are neither in the logs nor before them; a server does the same.
     """
     begun = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
     number, before = _file_for(files, begun)
@@ -192,14 +196,14 @@ def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRe
 
 
 def check_all_met(files: Sequence[LogFile], read: AlreadyRead) -> None:
-    """All transactions were asked about: raise GtidError where GTIDs were not there."""
+    """All transactions were asked about: raise GtidError if some GTIDs were not found."""
     _check_none(files, Awaited(read.left))
 
 
 def _check_held(files: Sequence[LogFile], read: AlreadyRead) -> None:
-    """Raise GtidError where the logs do not hold what was read, nor held it in files before them.
+    """Raise GtidError if GTIDs that were read are neither in the logs nor in files before them.
 
-    The last file is asked alone: its list, and then, where that leaves some, its GTID events.
+    Only the last file is examined: its list, and then, where some GTIDs are left, its GTID events.
     """
     awaited = Awaited(read.left)
     for file in reversed(files):
@@ -222,8 +226,9 @@ def _check_none(files: Sequence[LogFile], lacking: Awaited) -> None:
 
 
 def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> list[Range]:
-    """What stands after a place that `locate_gtids` gave, and was read already: where GTIDs have
-    gaps. Each is a transaction's file, its begin, and the next one's (`TO_THE_END` without one).
+    """The transactions after a position from `locate_gtids` that were already read: GTIDs may have
+    gaps. Each is given as its file, its beginning, and that of the next one (`TO_THE_END` without
+    one).
     """
     if not read.left:
         return []
@@ -246,7 +251,7 @@ def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> 
 def _file_for(
     files: Sequence[LogFile], begun: AlreadyRead
 ) -> tuple[int, GtidSet | GtidList | None]:
-    """The newest file before which all was read, and its list."""
+    """The newest file before which everything was read, and its list."""
     before: GtidSet | GtidList | None = None
     for number in range(len(files) - 1, -1, -1):
         flavour, before = gtids_before(files[number])
@@ -259,6 +264,6 @@ def _file_for(
     if before is not None:
         raise GtidError(
             f"{begun.refusal(before)} no longer in the logs, which begin with {files[0].name}:"
-            " copy the data anew"
+            " copy the data again"
         )
     return 0, None

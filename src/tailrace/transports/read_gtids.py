@@ -1,4 +1,4 @@
-"""What was taken of a log that only its source knows: where reading began, and which GTIDs."""
+"""Tracks what was read of a log: where reading began, and which GTIDs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class ReadGtids:
-    """Fed with the events of a log, it knows the GTIDs up to the last transaction that ended.
+    """Tracks the GTIDs up to the last complete transaction, from the events fed to it.
 
-    ``begin`` is where reading began: set by the stream before it gives its first event. ``gtids``
-    are those that reading began behind, and those that came since; None as long as neither the
-    start nor the begin of a file has told them.
+    ``begin`` is where reading began: the stream sets it before it gives its first event. ``gtids``
+    are the GTIDs after which reading began, and those since. It is None until the start or the
+    beginning of a file has given them.
     """
 
     def __init__(self, start: object) -> None:
@@ -30,18 +30,18 @@ class ReadGtids:
         self._under_way: Gtid | MariadbGtid | None = None
 
     def feed(self, event: Event) -> None:
-        """Take in an event, before it is given."""
+        """Process an event, before it is given to the reader."""
         if isinstance(event, (GtidEvent, MariadbGtidEvent)):
             self._under_way = event.gtid
         elif not self._by_gtids and isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
             self.gtids = event.gtids.copy()
 
     def ended(self) -> None:
-        """What was under way was taken in whole."""
+        """The open transaction was read completely."""
         gtid, self._under_way = self._under_way, None
         if self.gtids is not None:
             self.gtids = advanced(self.gtids, gtid)
 
     def voided(self) -> None:
-        """What was under way has no end, and does not count."""
+        """The open transaction has no end, and does not count."""
         self._under_way = None

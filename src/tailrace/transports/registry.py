@@ -1,4 +1,4 @@
-"""Which transport reads a URL: by its scheme; other packages join by `register` or entry point."""
+"""Finds the transport for a URL by its scheme; packages add more by `register` or entry point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
 
 Factory = Callable[[str], Transport]
-"""Makes the transport of a URL, which it is given whole."""
+"""Makes a transport from the whole URL."""
 
 GROUP: Final = "tailrace.transports"
 """Entry points of this group: the name is a scheme, the object a factory."""
@@ -35,19 +35,19 @@ def _files(
         series, *more = find(source, keyring)
     if more:
         names = ", ".join(one.name for one in (series, *more))
-        raise UsageError(f"{source}: it holds several logs ({names}); open one of them")
+        raise UsageError(f"{source} holds several logs ({names}): open one of them")
     return SeriesTransport(series)
 
 
 _OWN: Final = frozenset({"file", "memory", *SCHEMES})
-"""Schemes of places where files lie."""
+"""Schemes of storage that holds files."""
 _FACTORIES: Final[dict[str, Factory]] = {}
 
 
 def register(scheme: str, factory: Factory) -> None:
-    """Read URLs of a scheme by this factory's transports, from now on, in this process.
+    """Use this factory's transports for URLs of a scheme, from now on, in this process.
 
-    Raises UsageError for what is no scheme (two characters at least: letters, digits, ``+-.``).
+    Raises UsageError for an invalid scheme (at least two characters: letters, digits, ``+-.``).
     """
     if not _SCHEME.fullmatch(f"{scheme}:"):
         raise UsageError(f"not a URL scheme: {scheme!r}")
@@ -55,7 +55,7 @@ def register(scheme: str, factory: Factory) -> None:
 
 
 def schemes() -> list[str]:
-    """The schemes that are known, those of entry points among them."""
+    """The known schemes, including those of entry points."""
     return sorted({*_OWN, *_FACTORIES, *_entry_points()})
 
 
@@ -65,9 +65,9 @@ def transport_of(
 ) -> Transport:
     """The transport of a URL, a path, a series that was found, or several files of one series.
 
-    A text is a URL if ``scheme://`` begins it, or a scheme that is known and a colon; else a path,
-    or ``-`` for standard input. ``keyring`` is for files that are encrypted. Raises UsageError for
-    a scheme that is not known and for a keyring with a URL of no files, and what factories raise.
+    A text is a URL if it starts with ``scheme://``, or with a known scheme and a colon; else it is
+    a path, or ``-`` for standard input. ``keyring`` is for encrypted files. Raises UsageError for
+    an unknown scheme and for a keyring with a URL that is not of files, and what factories raise.
     """
     if isinstance(source, LogSeries):
         return SeriesTransport(source)
@@ -83,14 +83,14 @@ def transport_of(
     if transport is None:
         return _files(source, keyring)
     if keyring is not None:
-        raise UsageError(f"{transport.name}: a keyring is for files that are encrypted")
+        raise UsageError(f"{transport.name}: a keyring can only be used with encrypted files")
     return transport
 
 
 def elsewhere(source: str) -> Transport | None:
-    """The transport that a factory makes of a URL; None for a path, ``-`` and the URL of files.
+    """The transport that a factory makes for a URL; None for a path, ``-`` and a URL of files.
 
-    Raises UsageError for a scheme that is not known, and what the factory raises.
+    Raises UsageError for an unknown scheme, and what the factory raises.
     """
     found = _SCHEME.match(source)
     if found is None:

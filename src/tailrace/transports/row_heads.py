@@ -1,4 +1,4 @@
-"""A transport whose large rows events are cut to their headers."""
+"""A transport that cuts large rows events to their headers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _LARGE: Final = 1 << 20
 _HEAD: Final = 64
-"""Bytes of a rows event that hold its table and flags, whatever its layout; and a checksum's."""
+"""Bytes of a rows event that hold its table and flags, in any layout, plus a checksum."""
 
 
 class RowHeads:
-    """Of another transport, for finding rollbacks ahead of a reader, which holds such an event
-    already: two more copies would take too much memory.
+    """Wraps another transport, to find rollbacks ahead of a reader. That reader already holds such
+    an event: two more copies would take too much memory.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -31,7 +31,7 @@ class RowHeads:
         self.locate = transport.locate
 
     def read(self, start: Start | None, *, follow: bool) -> _HeadStream:
-        """As the transport's own."""
+        """As the wrapped transport does."""
         return _HeadStream(self._transport.read(start, follow=follow))
 
 

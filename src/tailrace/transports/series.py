@@ -1,4 +1,4 @@
-"""The transport of files: a series of logs, one file after the other."""
+"""The transport for files: a series of logs, one file after the other."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _BETWEEN = frozenset(
         *(_T.ROTATE, _T.STOP, _T.BINLOG_CHECKPOINT),
     }
 )
-"""What belongs to no transaction, in logs of which each begins with a GTID event."""
+"""Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 
 
 class SeriesTransport:
     """Reads the files of a series.
 
-    ``next_file`` gives the file that follows one by now, None while there is none: a log that is
-    followed goes on there.
+    ``next_file`` gives the file that currently follows a given one, None while there is none. A log
+    that is followed continues there.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SeriesTransport:
             return start
         if files[0].joined:
             raise UsageError(
-                f"{self.name}: what comes through a pipe is read once, from its begin or a position"
+                f"{self.name}: a pipe can only be read once, from its beginning or from a position"
             )
         if start == "now":
             return _end(files[-1])
@@ -94,7 +94,7 @@ class SeriesTransport:
         return names.index(start.file)
 
     def read(self, start: Start | None, *, follow: bool) -> SeriesStream:
-        """Begin to read; nothing is opened before the first event is asked for."""
+        """Start to read; nothing is opened before the first event is requested."""
         begin = self.locate(start)
         files = self.series.files[self._index(begin) :]
         offset = None if start is None else begin.offset
@@ -113,7 +113,7 @@ def _end(file: LogFile) -> Position:
 
 
 class SeriesStream:
-    """The events of files, one file after the other; the first from an offset on."""
+    """The events of files, one file after the other; the first file from an offset."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class SeriesStream:
                 yield from self._one(EventReader(last, start=offset, more=more))
             except LogError:
                 if self._closed.is_set():
-                    return  # it ended in the middle of what was being written
+                    return  # the file ended inside an event that was being written
                 raise
             offset = None
             last = self._following
@@ -156,7 +156,7 @@ class SeriesStream:
         for offset, raw in reader:
             if self._read is not None and self._leaves_out(self._read, context, raw):
                 continue
-            if len(raw) > _LARGE:  # nothing here holds it while others work on it
+            if len(raw) > _LARGE:  # keep no reference while the consumer works on it
                 whole = [raw]
                 del raw
                 yield name, offset, whole.pop()
@@ -177,9 +177,10 @@ class SeriesStream:
         return self._left_out and code not in _BETWEEN
 
     def _more_of(self, file: LogFile) -> Callable[[], bool]:
-        """Whether to look for more at the end of the last file that there was.
+        """Whether to read again at the end of the file that was the last one.
 
-        Where another follows by now, one more look: what its writer put into this one before.
+        If another file follows now, read once more: its writer may have added events to this one
+        before.
         """
 
         def more() -> bool:
@@ -191,5 +192,5 @@ class SeriesStream:
         return more
 
     def close(self) -> None:
-        """End the reading at the next event, or at once where it waits."""
+        """End the reading at the next event, or at once if it waits."""
         self._closed.set()
