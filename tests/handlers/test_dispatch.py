@@ -105,7 +105,7 @@ def test_a_misspelt_method_is_refused() -> None:
 
     with pytest.raises(UsageError, match=r"Wrong\.on_qurey: no class of events"):
         Pipeline([Wrong()])
-    with pytest.raises(UsageError, match="a pipeline holds handlers, not str"):
+    with pytest.raises(UsageError, match="a pipeline takes handlers, not str"):
         Pipeline().append("no")
 
 

@@ -1,4 +1,4 @@
-"""Content handlers: what is done with events on their way from a log to its reader."""
+"""Content handlers: they process events on the way from a log to its reader."""
 
 from __future__ import annotations
 

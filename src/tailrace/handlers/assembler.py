@@ -1,4 +1,4 @@
-"""Transactions out of the events that pass."""
+"""Builds transactions from the events that pass."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Assembler(Handler):
-    """Gives each transaction to ``to`` when its last event comes, whole (`Transaction`).
+    """Gives each transaction to ``to`` as a whole, when its last event arrives (`Transaction`).
 
-    Its ``kind`` says how it ended: commit, rollback, XA prepare, DDL, MariaDB's standalone group.
-    One that the log does not end, or that a crash cut short, is given with ``complete`` false:
-    at the log's end, or where the crash shows. Events are passed on, or with ``consume`` all that
-    belong to a transaction are not; control events always are. One transaction is held at a time.
+    Its ``kind`` says how it ended: commit, rollback, XA prepare, DDL, MariaDB's standalone group. A
+    transaction that the log does not end, or that a crash cut short, is given with ``complete``
+    false: at the log's end, or at the point where the crash is detected. Events are passed on; with
+    ``consume``, events that belong to a transaction are not. Control events are always passed on.
+    One transaction is held in memory at a time.
     """
 
     def __init__(self, to: Callable[[Transaction], object], *, consume: bool = False) -> None:
@@ -28,12 +29,12 @@ class Assembler(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """No transaction has begun."""
+        """Start without an open transaction."""
         self._assembler = TransactionAssembler()
         self._inside = False
 
     def on_event(self, event: Event) -> Outcome:
-        """Take it in."""
+        """Add the event to its transaction."""
         if event.inner_index is None:
             done = self._assembler.feed(event)
             if done is not None:
@@ -42,7 +43,7 @@ class Assembler(Handler):
         return None if self._consume and self._inside else event
 
     def at_end(self) -> Outcome:
-        """Give what has no end."""
+        """Give the transaction that has no end."""
         left = self._assembler.finish()
         if left is not None:
             self._to(left)

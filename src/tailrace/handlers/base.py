@@ -1,4 +1,4 @@
-"""What a content handler is: methods by event class, and a queue of events to be injected."""
+"""The base of content handlers: one method per event class, and a queue of injected events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Outcome = Event | Iterable[Event] | None
-"""What a handler's method returns: the event, another, several, or None (consumed)."""
+"""What a handler's method returns: the event, another one, several, or None (consumed)."""
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -25,13 +25,15 @@ _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def method_name(kind: type[Event]) -> str:
-    """The method for events of a class: ``on_write_rows`` for WriteRowsEvent, ``on_event``."""
+    """The method's name for a class: ``on_write_rows`` for WriteRowsEvent, ``on_event`` for
+    Event.
+    """
     name = kind.__name__.removesuffix("Event")
     return f"on_{_WORD.sub('_', name).lower()}" if name else "on_event"
 
 
 class InjectionQueue(MutableSequence[Event]):
-    """The events that a handler wants to put into the log, in order; any thread may append."""
+    """The events that a handler inserts into the log, in order; any thread may append."""
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
@@ -66,7 +68,7 @@ class InjectionQueue(MutableSequence[Event]):
         return len(self.events)
 
     def insert(self, index: int, value: Event) -> None:
-        """Put an event before that of this index. Raises UsageError for what is no event."""
+        """Insert an event before the one at this index. Raises UsageError if it is not an event."""
         _check(value)
         if index >= len(self.events):
             self.events.append(value)
@@ -81,21 +83,22 @@ class InjectionQueue(MutableSequence[Event]):
 
 def _check(value: object) -> None:
     if not isinstance(value, Event):
-        raise UsageError(f"events are injected, not {type(value).__name__}")
+        raise UsageError(f"only events can be injected, not {type(value).__name__}")
 
 
 class Handler:
-    """The base of content handlers. A subclass has a method for each event class that it wants.
+    """The base of content handlers. A subclass has a method for each event class it handles.
 
-    The method is named by the class: ``on_query`` for QueryEvent, ``on_rows`` for every
-    RowsEvent, ``on_write_rows``, ``on_table_map``, …; the most specific class that has one is
-    called. All other events, those of user-defined classes among them, go to ``on_event``, which
-    passes them on. A method returns the event, another one, several, or None: it is consumed.
+    The method is named after the class: ``on_query`` for QueryEvent, ``on_rows`` for every
+    RowsEvent, ``on_write_rows``, ``on_table_map``, …. The method of the most specific class is
+    called. All other events, including those of user-defined classes, go to ``on_event``, which
+    passes them on. A method returns the event, another one, several, or None, which consumes the
+    event.
 
     ``opens_payloads``: the events inside a transaction payload go through this handler's methods
-    before the payload's event does, and where they come out changed the payload is made anew of
-    them (it is held in memory then). A log that expands its payloads gives each of them once
-    more, as an event of its own.
+    before the payload's event does. Where they come out changed, the payload is rebuilt from them
+    (it is then held in memory). A log that expands its payloads gives each of these events again,
+    as an event of its own.
     """
 
     opens_payloads: ClassVar[bool] = False
@@ -107,7 +110,7 @@ class Handler:
 
     @cached_property
     def injected(self) -> InjectionQueue:
-        """Events that pass all handlers of the pipeline before the log is read on."""
+        """Events that pass all handlers of the pipeline before more of the log is read."""
         return InjectionQueue()
 
     def inject(self, *events: Event) -> None:
@@ -115,14 +118,14 @@ class Handler:
         self.injected.extend(events)
 
     def on_event(self, event: Event) -> Outcome:
-        """What happens with events that have no method: they are passed on."""
+        """Handle events that have no method: they are passed on."""
         return event
 
     def at_start(self) -> None:
-        """A log begins to be read: forget what was seen of another."""
+        """Reading of a log starts: forget the state of the previous one."""
 
     def at_end(self) -> Outcome:
-        """The log's end: what is still held is returned, as a method does."""
+        """The log's end: return what is still held, as a method does."""
         return None
 
     def handle(self, event: Event) -> Outcome:
@@ -132,7 +135,7 @@ class Handler:
 
     @classmethod
     def method_for(cls, kind: type[Event]) -> Method | None:
-        """The method for a class of events, None where they are only passed on."""
+        """The method for a class of events; None where they are only passed on."""
         try:
             return cls._routes[kind]
         except KeyError:
@@ -149,7 +152,7 @@ class Handler:
 
     @classmethod
     def check(cls) -> None:
-        """Raises UsageError for a method ``on_…`` that no class of events calls."""
+        """Raises UsageError for a method ``on_…`` that matches no class of events."""
         kinds: list[type[Event]] = [Event, *_all_kinds(Event)]
         known = {method_name(kind) for kind in kinds}
         for name in dir(cls):
@@ -174,9 +177,9 @@ def several(outcome: Outcome) -> Iterable[Event]:
 
 
 def open_payload(handler: Handler, event: TransactionPayloadEvent) -> Outcome:
-    """The payload of what a handler makes of the events inside; the same where that is the same.
+    """Rebuild the payload from the handler's results for its events; unchanged if they are.
 
-    None where nothing is left.
+    None where no event is left.
     """
     before = list(event)
     after: list[Event] = []
@@ -192,7 +195,7 @@ def _same(one: Event, other: Event) -> bool:
 
 
 def rebuilt(event: TransactionPayloadEvent, inner: Iterable[Event]) -> TransactionPayloadEvent:
-    """A payload of other events, in the place of this one and compressed like it."""
+    """A payload of other events, at the position of this one and compressed in the same way."""
     header = event.header
     made = TransactionPayloadEvent.of(
         inner,
@@ -206,7 +209,7 @@ def rebuilt(event: TransactionPayloadEvent, inner: Iterable[Event]) -> Transacti
 
 
 def placed(made: AnyEvent, event: Event) -> AnyEvent:
-    """An event in the place of another: it ends where that one ends in the log that is read."""
+    """An event at the position of another: it ends where that one ends in the log being read."""
     made.file, made.offset, made.inner_index = event.file, event.offset, event.inner_index
     if event.offset is not None:
         made.outer_length = event.outer_length or event.header.length
@@ -214,7 +217,7 @@ def placed(made: AnyEvent, event: Event) -> AnyEvent:
 
 
 def call(handler: Handler, method: Callable[[Event], Outcome], event: Event) -> Outcome:
-    """Call a method; an exception gets a note of the handler and of the event's place."""
+    """Call a method; an exception gets a note that names the handler and the event's position."""
     try:
         return method(event)
     except Exception as error:
@@ -223,7 +226,7 @@ def call(handler: Handler, method: Callable[[Event], Outcome], event: Event) -> 
 
 
 def explain(error: Exception, handler: Handler, event: Event | None) -> None:
-    """Note on an exception in which handler it was raised, and at which event."""
+    """Add a note to an exception: the handler in which it was raised, and at which event."""
     if event is None:
         error.add_note(f"in the handler {type(handler).__name__}, at the log's end")
         return

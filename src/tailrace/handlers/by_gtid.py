@@ -1,4 +1,4 @@
-"""Transactions by their GTID."""
+"""Filters transactions by their GTID."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class UpTo:
-    """All that a state of MariaDB's stands for: in each of its domains the numbers up to its own.
+    """All GTIDs up to a MariaDB state: in each of its domains, the numbers up to its own.
 
-    Within a domain numbers must rise, as ``gtid_strict_mode`` makes them.
+    Within a domain numbers must rise, as ``gtid_strict_mode`` enforces.
     """
 
     def __init__(self, state: GtidList) -> None:
@@ -28,10 +28,10 @@ class UpTo:
 
 
 class ByGtid(GroupFilter):
-    """Lets pass the transactions ``only`` of these GTIDs, or all ``without`` these.
+    """Passes ``only`` the transactions with these GTIDs, or all ``without`` these.
 
-    Either is a GtidSet, a GtidList (it means all up to it: `UpTo`), or any container of Gtid or
-    MariadbGtid. A transaction without GTID is in none.
+    Either is a GtidSet, a GtidList (it means all GTIDs up to it: `UpTo`), or any container of Gtid
+    or MariadbGtid. A transaction without a GTID is in none of them.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ByGtid(GroupFilter):
         self._without = _container(without)
 
     def keeps(self, first: Event) -> bool:
-        """By the GTID event's GTID."""
+        """Decide by the GTID event's GTID."""
         gtid = first.gtid if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
         if gtid is None:
             return self._only is None

@@ -1,4 +1,4 @@
-"""Transactions by the server that committed them first."""
+"""Filters transactions by the server that first committed them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class ByServerId(GroupFilter):
-    """Lets pass the transactions ``only`` of these servers, or those of all ``without`` these.
+    """Passes ``only`` the transactions of these servers, or all ``without`` those of these.
 
-    The server is the one that the first event's header names: where the transaction came from.
+    The server is the one in the first event's header, where the transaction originated.
     """
 
     def __init__(self, only: Container[int] | None = None, *, without: Container[int] = ()) -> None:
@@ -24,6 +24,6 @@ class ByServerId(GroupFilter):
         self._without = without
 
     def keeps(self, first: Event) -> bool:
-        """By the header's server id."""
+        """Decide by the header's server id."""
         server = first.header.server_id
         return (self._only is None or server in self._only) and server not in self._without

@@ -1,4 +1,4 @@
-"""Rows by their table."""
+"""Filters rows by their table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CACHED: Final = 4096
 
 
 class ByTable(RowsFilter):
-    """Lets pass the rows of tables that match a pattern, and leaves out all others'.
+    """Passes the rows of tables that match a pattern, and drops the rows of all others.
 
-    A pattern is ``database.table`` with ``*`` and ``?``; one without a point is a table in any
-    database; ``only`` may be a filter that was made of both. ``without`` are patterns of tables
-    whose rows are left out. Statements are not looked into: all pass, DDL and rows that were logged
-    as statements; with ``statements`` false only those that control transactions do. The rules of
-    `RowsFilter` hold.
+    A pattern is ``database.table`` with ``*`` and ``?``; one without a dot is a table in any
+    database. ``only`` may be a filter that was built from both arguments. ``without`` lists
+    patterns of tables whose rows are dropped. Statements are not parsed: all of them pass,
+    including DDL and rows that were logged as statements. With ``statements`` false, only
+    statements that control transactions pass. The rules of `RowsFilter` apply.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ByTable(RowsFilter):
         self._known: dict[bytes, bool] = {}
 
     def wants_map(self, event: TableMapEvent, /) -> bool:
-        """By database and table; decided once for the same bytes."""
+        """Decide by database and table; the decision is cached per table map body."""
         known = self._known.get(event.body)
         if known is None:
             if len(self._known) >= _CACHED:
@@ -55,11 +55,11 @@ class ByTable(RowsFilter):
         return known
 
     def wants_rows(self, event: RowsEvent, /) -> bool:
-        """By the table."""
+        """Decide by the table."""
         return self.wants_map(event.table_map)
 
     def on_query(self, event: QueryEvent) -> Outcome:
-        """Passes, or only where it controls a transaction."""
+        """Pass the statement, or only where it controls a transaction."""
         controls = self._statements or (
             not isinstance(event, ExecuteLoadQueryEvent)
             and classify(event.sql) is StatementKind.CONTROL
@@ -67,7 +67,7 @@ class ByTable(RowsFilter):
         return self.on_event(event) if controls else self.leave_out(event)
 
     def _part_of_statement(self, event: Event) -> Outcome:
-        """What comes before a statement passes with it, or not."""
+        """The events that precede a statement pass if the statement does."""
         return self.on_event(event) if self._statements else None
 
     on_int_var = on_rand = on_user_var = on_load_block = on_delete_file = _part_of_statement

@@ -1,4 +1,4 @@
-"""Transactions by when they were committed."""
+"""Filters transactions by their commit time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ByTime(GroupFilter):
-    """Lets pass the transactions committed from ``start`` (inclusive) to ``end`` (exclusive).
+    """Passes the transactions committed from ``start`` (inclusive) to ``end`` (exclusive).
 
-    Datetimes, in UTC where they have no zone, or microseconds UTC. The time is that of the commit
-    where the transaction was committed first; in logs without it (MariaDB's) the first event's
-    second. Clocks may go back: each transaction is judged by itself.
+    Datetimes, in UTC where they have no zone, or microseconds UTC. The time is the original commit
+    timestamp; in logs without it (MariaDB's) it is the first event's second. Clocks may go
+    backwards: each transaction is judged separately.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ByTime(GroupFilter):
         self._end = _microseconds(end)
 
     def keeps(self, first: Event) -> bool:
-        """By the commit's time."""
+        """Decide by the commit time."""
         time = first.commit_timestamp if isinstance(first, GtidEvent) else None
         if time is None:
             time = first.timestamp * 1_000_000

@@ -1,4 +1,4 @@
-"""Events by their type."""
+"""Filters events by their type."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Kind = int | type[Event]
 
 
 class ByType(RowsFilter):
-    """Lets pass the events ``only`` of these types, or all ``without`` these.
+    """Passes ``only`` the events of these types, or all ``without`` these.
 
-    Types are codes or classes of events. Where rows are left out the rules of `RowsFilter` hold;
-    beyond that what is left need not be a log: who leaves out BEGIN gets none. A payload passes
-    where anything in it is left, unless ``without`` names it.
+    Types are codes or classes of events. Where rows are left out, the rules of `RowsFilter` apply.
+    Beyond that, the result need not be a valid log: if BEGIN is left out, it has no BEGIN. A
+    payload passes where any event in it is left, unless ``without`` names its type.
     """
 
     def __init__(self, only: Iterable[Kind] | None = None, *, without: Iterable[Kind] = ()) -> None:
@@ -54,35 +54,35 @@ class ByType(RowsFilter):
         return known
 
     def wants_map(self, event: TableMapEvent, /) -> bool:
-        """By the type."""
+        """Decide by the type."""
         return self.passes(event)
 
     def wants_rows(self, event: RowsEvent, /) -> bool:
-        """By the type."""
+        """Decide by the type."""
         return self.passes(event)
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
-        """Held until rows pass, if wanted."""
+        """Hold until rows pass, if the type is wanted."""
         return super().on_rows_query(event) if self.passes(event) else None
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
-        """Held until rows pass, if wanted."""
+        """Hold until rows pass, if the type is wanted."""
         return super().on_annotate_rows(event) if self.passes(event) else None
 
     def on_gtid(self, event: GtidEvent) -> Outcome:
-        """By the type."""
+        """Decide by the type."""
         return super().on_gtid(event) if self.passes(event) else self._flush()
 
     def on_mariadb_gtid(self, event: MariadbGtidEvent) -> Outcome:
-        """By the type."""
+        """Decide by the type."""
         return super().on_mariadb_gtid(event) if self.passes(event) else self._flush()
 
     def on_transaction_payload(self, event: TransactionPayloadEvent) -> Outcome:
-        """By what is left in it, unless its own type is to be left out."""
+        """Decide by what is left in it, unless its own type is to be left out."""
         return self._flush() if _among(event, self._without) else open_payload(self, event)
 
     def on_event(self, event: Event) -> Outcome:
-        """By the type."""
+        """Decide by the type."""
         return super().on_event(event) if self.passes(event) else self._flush()
 
 

@@ -1,4 +1,4 @@
-"""Filters of whole transactions: decided at the first event, held to the last."""
+"""Filters of whole transactions: the first event decides for all events to the last."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from tailrace.transactions import BoundaryParser
 
 
 class GroupFilter(Handler):
-    """The base of filters that leave out whole transactions, their GTID event among them.
+    """The base of filters that drop whole transactions, including their GTID event.
 
     `keeps` decides at a transaction's first event (its GTID event, where it has one). Events that
-    belong to no transaction pass always (format descriptions, ROTATE, STOP, …), and so do
-    incidents. What is left follows the grammar of transactions.
+    belong to no transaction always pass (format descriptions, ROTATE, STOP, …), and so do
+    incidents. The result follows the grammar of transactions.
     """
 
     def __init__(self) -> None:
         self.at_start()
 
     def at_start(self) -> None:
-        """No transaction has begun."""
+        """Start without an open transaction."""
         self._parser = BoundaryParser()
         self._keep = True
 
     def keeps(self, first: Event) -> bool:
-        """Whether the transaction that begins with this event passes."""
+        """Whether the transaction that starts with this event passes."""
         raise NotImplementedError
 
     def on_event(self, event: Event) -> Outcome:
-        """Pass an event, or not, with its transaction."""
+        """Pass or drop an event with its transaction."""
         if event.inner_index is None:
             parser = self._parser
             began = not parser.inside

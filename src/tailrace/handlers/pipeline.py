@@ -1,4 +1,4 @@
-"""The handlers of a log, in a row."""
+"""The handlers of a log, in order."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ if TYPE_CHECKING:
 
 
 class Pipeline(MutableSequence[Handler]):
-    """Handlers that events pass in order: what one returns goes to the next.
+    """A sequence of handlers: the output of each one goes to the next.
 
-    It may be changed at any time, also by a handler: an event passes those that were in it when
-    it entered, so a change holds from the next event on that is pulled or injected. The queue of a
-    handler that was taken out is not looked at.
+    It may be changed at any time, also by a handler. An event passes the handlers that were in the
+    pipeline when it entered, so a change takes effect with the next event that is pulled or
+    injected. The queue of a removed handler is ignored.
 
     An event's outputs come out depth first, in order. Then the injection queues are emptied,
-    handler by handler, event by event; each passes all handlers, from the first on. Before an
-    exception of a handler leaves, it gets a note with the handler's name and the event's place.
+    handler by handler, event by event; each event passes all handlers, starting with the first.
+    When a handler raises an exception, a note with the handler's name and the event's position is
+    added to it.
     """
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.current: tuple[Handler, ...] = ()
-        """The handlers as they stand."""
+        """The current handlers."""
         self.queues: tuple[deque[Event], ...] = ()
-        """Their injection queues' events: any() tells whether one has some."""
+        """Their injection queues' events: any() tells whether a queue has some."""
         self._wake: Callable[[], None] | None = None
         self[:] = handlers
 
     def _become(self, handlers: list[Handler]) -> None:
         for handler in handlers:
             if not isinstance(handler, Handler):
-                raise UsageError(f"a pipeline holds handlers, not {type(handler).__name__}")
+                raise UsageError(f"a pipeline takes handlers, not {type(handler).__name__}")
             handler.check()
         for handler in self.current:
             handler.injected.wake = None
@@ -71,7 +72,7 @@ class Pipeline(MutableSequence[Handler]):
         return len(self.current)
 
     def insert(self, index: int, value: Handler) -> None:
-        """Put a handler before that of this index. Raises UsageError."""
+        """Insert a handler before the one at this index. Raises UsageError."""
         handlers = list(self.current)
         handlers.insert(index, value)
         self._become(handlers)
@@ -80,22 +81,22 @@ class Pipeline(MutableSequence[Handler]):
         return f"Pipeline({list(self.current)!r})"
 
     def on_injection(self, wake: Callable[[], None] | None) -> None:
-        """Have this called whenever an event is injected, by whatever thread; None: no more."""
+        """Set a callback that is called for each injected event, in any thread; None removes it."""
         self._wake = wake
         for handler in self.current:
             handler.injected.wake = wake
 
     def start(self) -> None:
-        """A log begins to be read."""
+        """Reading of a log starts."""
         for handler in self.current:
             handler.at_start()
 
     def process(self, event: Event) -> Iterable[Event]:
-        """What comes out for one event; injected events are `drain`'s."""
+        """The output for one event; injected events are left to `drain`."""
         return self._pass(event, self.current, 0)
 
     def drain(self) -> Iterator[Event]:
-        """Empty the injection queues: what comes out for their events."""
+        """Empty the injection queues and give the output for their events."""
         while True:
             queue = next(filter(None, self.queues), None)
             if queue is None:
@@ -103,7 +104,9 @@ class Pipeline(MutableSequence[Handler]):
             yield from self._pass(queue.popleft(), self.current, 0)
 
     def finish(self) -> Iterator[Event]:
-        """The log's end: what the handlers still hold, through those behind them; then `drain`."""
+        """The log's end: pass what the handlers still hold through those after them; then
+        `drain`.
+        """
         handlers = self.current
         for number, handler in enumerate(handlers):
             try:
@@ -115,7 +118,7 @@ class Pipeline(MutableSequence[Handler]):
         yield from self.drain()
 
     def run(self, events: Iterable[Event]) -> Iterator[Event]:
-        """All that comes out for events of any source: `start` to `finish`."""
+        """The whole output for events of any source: `start` to `finish`."""
         self.start()
         yield from self.drain()
         for event in events:
@@ -124,7 +127,7 @@ class Pipeline(MutableSequence[Handler]):
         yield from self.finish()
 
     def _pass(self, event: Event, handlers: tuple[Handler, ...], at: int) -> Iterable[Event]:
-        """What comes out for an event that is to pass the handlers from ``at`` on."""
+        """The output for an event that passes the handlers starting at index ``at``."""
         for number in range(at, len(handlers)):
             handler = handlers[number]
             method = handler.method_for(type(event))
@@ -153,7 +156,7 @@ class Pipeline(MutableSequence[Handler]):
     def _several(
         self, outcome: Outcome, handlers: tuple[Handler, ...], at: int, event: Event | None
     ) -> Iterator[Event]:
-        """What comes out for several events that the handler before ``at`` gave."""
+        """The output for several events that the handler before ``at`` gave."""
         try:
             events = iter(several(outcome))
         except TypeError:

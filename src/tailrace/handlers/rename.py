@@ -1,4 +1,4 @@
-"""Databases and tables under other names."""
+"""Renames databases and tables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _UPDATED: Final = StatusVariable.UPDATED_DB_NAMES
 class Rename(Handler):
     """Renames databases and tables, as ``mysqlbinlog --rewrite-db`` does.
 
-    ``databases`` maps names to names, ``tables`` (database, table) to (database, table), by their
-    names in the log and with precedence. Changed are table maps (rows events point to the changed
-    one), and of statements the default database and the names of updated databases; a name in a
-    statement's text is not. Names are compared as they are, byte by byte. Payloads are opened and
-    made anew. A filter by table that stands behind sees the new names, one before it the old.
+    ``databases`` maps names to names, ``tables`` maps (database, table) to (database, table) and
+    takes precedence; both use the names in the log. What changes: table maps (rows events point to
+    the changed one), and in statements the default database and the names of updated databases. A
+    name in a statement's text stays as it is. Names are compared byte by byte. Payloads are opened
+    and rebuilt. A filter by table sees the new names if it comes after this handler, and the old
+    ones if it comes before.
     """
 
     opens_payloads = True
@@ -38,12 +39,12 @@ class Rename(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """No table is mapped."""
+        """Start without table maps."""
         self._maps: dict[int, tuple[TableMapEvent, TableMapEvent]] = {}
         self._bodies: dict[bytes, bytes] = {}
 
     def _renamed(self, event: TableMapEvent) -> TableMapEvent:
-        """The table map under its new name; the same one where that is the old."""
+        """The table map under its new name; the same one where that is the old name."""
         known = self._maps.get(event.table_id)
         if known is not None and known[0] is event:
             return known[1]
@@ -65,11 +66,11 @@ class Rename(Handler):
         return event.body if new == old else event.replace(database=new[0], table=new[1]).body
 
     def on_table_map(self, event: TableMapEvent) -> Outcome:
-        """The table under its new name."""
+        """Pass the table map under its new name."""
         return self._renamed(event)
 
     def on_rows(self, event: RowsEvent) -> Outcome:
-        """The same rows, of the table under its new name."""
+        """Pass the same rows, with the table map under its new name."""
         if event.is_dummy:
             return event
         old = event.table_map
@@ -78,11 +79,11 @@ class Rename(Handler):
             return event
         moved = _with_body(event, event.body)
         moved.checksum = event.checksum
-        moved._table_map = new  # noqa: SLF001 - a slot of the context's, no part of the body
+        moved._table_map = new  # noqa: SLF001 - a slot set by the context, not part of the body
         return moved
 
     def on_query(self, event: QueryEvent) -> Outcome:
-        """The statement with another default database."""
+        """Pass the statement with its new default database."""
         changes: dict[str, Any] = {}
         if event.database in self._databases:
             changes["database"] = self._databases[event.database]
@@ -95,7 +96,7 @@ class Rename(Handler):
 
 
 def _with_body(event: AnyEvent, body: bytes) -> AnyEvent:
-    """An event of another body, in the same place; without a checksum."""
+    """An event with another body, at the same position; without a checksum."""
     header = event.header
     if body != event.body:
         header = header.resized(HEADER_SIZE + len(body))

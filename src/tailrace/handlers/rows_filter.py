@@ -1,4 +1,4 @@
-"""What is left of a statement when some of its rows are left out."""
+"""Keeps a statement well-formed when some of its rows are left out."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class RowsFilter(Handler):
-    """The base of filters that leave out rows events, and leave well-formed what remains.
+    """The base of filters that drop rows events and keep the rest well-formed.
 
-    The rules: what introduces a statement's rows (table maps, the statement's text) is held until
-    the first of its rows events passes, and dropped where none does. A rows event that passes and
-    does not end its statement is held until the next one, so that it can be made the statement's
-    end (STMT_END) where the rest is left out. A transaction that lost all its rows stays, empty,
-    with its GTID: a replica must have seen every GTID. Where what is left out was all that a group
-    of one statement held, an empty transaction (MySQL) or a statement that is only a comment
-    (MariaDB) stands for it. Payloads are opened and made anew. Statements pass (`statement`).
+    The rules: events that introduce a statement's rows (table maps, the statement's text) are held
+    until the first of its rows events passes, and are dropped if none does. A rows event that
+    passes and does not end its statement is held until the next one. It can then be made the
+    statement's end (STMT_END) if the rest is dropped. A transaction that lost all its rows stays,
+    empty, with its GTID: a replica must see every GTID. Where a group of one statement loses all
+    its rows, an empty transaction (MySQL) or a statement that is only a comment (MariaDB) replaces
+    it. Payloads are opened and rebuilt. Statements pass (`statement`).
 
-    A subclass says what it wants: `wants_map`, `wants_rows`.
+    A subclass defines what it keeps: `wants_map`, `wants_rows`.
     """
 
     opens_payloads = True
@@ -42,7 +42,7 @@ class RowsFilter(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """No statement has begun."""
+        """Start without an open statement."""
         self._head: list[Event] = []
         self._held: RowsEvent | None = None
         self._left_out = False
@@ -57,7 +57,7 @@ class RowsFilter(Handler):
         raise NotImplementedError
 
     def on_table_map(self, event: TableMapEvent) -> Outcome:
-        """Held until rows pass."""
+        """Hold the table map until rows pass."""
         if self.wants_map(event):
             self._head.append(event)
         else:
@@ -65,17 +65,17 @@ class RowsFilter(Handler):
         return None
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
-        """Held until rows pass."""
+        """Hold the statement's text until rows pass."""
         self._head.append(event)
         return None
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
-        """Held until rows pass."""
+        """Hold the statement's text until rows pass."""
         self._head.append(event)
         return None
 
     def on_rows(self, event: RowsEvent) -> Outcome:
-        """Pass rows that are wanted, one event late unless the statement ends."""
+        """Pass wanted rows, one event late unless they end the statement."""
         if event.is_dummy:
             return self._end_by_dummy(event)
         if self.wants_rows(event):
@@ -105,7 +105,7 @@ class RowsFilter(Handler):
         return held
 
     def _end_by_dummy(self, event: RowsEvent) -> Outcome:
-        """A rows event that only ends the statement: where anything of it is left."""
+        """A rows event that only ends the statement; it passes if any rows of the statement do."""
         if self._left_out and self._held is None:
             self._head.clear()
             self._left_out = False
@@ -113,7 +113,7 @@ class RowsFilter(Handler):
         return [*self._flush(), event]
 
     def _in_place_of(self, event: Event) -> Outcome:
-        """What stands for a left out event, where it was all that its group held."""
+        """The replacement for a dropped event, if the event was all that its group held."""
         single, self._single = self._single, None
         if single is None:
             return None
@@ -122,7 +122,7 @@ class RowsFilter(Handler):
         return _statement(event, "# left out")
 
     def _flush(self) -> list[Event]:
-        """What is held, because something else comes than the rest of a statement."""
+        """Give what is held, because the next event does not belong to the statement."""
         if self._held is None and not self._head:
             return []
         out = [*self._held_rows(), *self._head]
@@ -131,23 +131,23 @@ class RowsFilter(Handler):
         return out
 
     def on_gtid(self, event: GtidEvent) -> Outcome:
-        """A group begins, maybe of one statement."""
+        """A group begins, perhaps of one statement."""
         out = self._passing(event)
         self._single = event
         return out
 
     def on_mariadb_gtid(self, event: MariadbGtidEvent) -> Outcome:
-        """A group begins, of one statement where it says so."""
+        """A group begins; of one statement if its flags say so."""
         out = self._passing(event)
         self._single = event if event.standalone else None
         return out
 
     def on_pre_ga_rows(self, event: PreGaRowsEvent) -> Outcome:
-        """Refused: what table they are of is not known."""
+        """Raise UnsupportedType: its table is unknown."""
         return self._refuse(event)
 
     def on_partial_row_data(self, event: PartialRowDataEvent) -> Outcome:
-        """Refused: what table they are of is not known."""
+        """Raise UnsupportedType: its table is unknown."""
         return self._refuse(event)
 
     @staticmethod
@@ -155,11 +155,11 @@ class RowsFilter(Handler):
         raise event.error("rows in events of this type cannot be filtered", UnsupportedType)
 
     def leave_out(self, event: Event) -> Outcome:
-        """Drop an event that is no rows event; what stands for it where its group needs it."""
+        """Drop an event that is not a rows event; return a replacement if its group needs one."""
         return [*self._flush(), *several(self._in_place_of(event))]
 
     def on_event(self, event: Event) -> Outcome:
-        """All else passes."""
+        """Pass all other events."""
         return self._passing(event)
 
     def _passing(self, event: Event) -> Outcome:
@@ -169,12 +169,12 @@ class RowsFilter(Handler):
         return [*self._flush(), event]
 
     def at_end(self) -> Outcome:
-        """What is held of a statement that the log does not end."""
+        """Give what is held of a statement whose end is not in the log."""
         return self._flush()
 
 
 def _statement(event: Event, sql: str) -> QueryEvent:
-    """A statement that changes nothing, in the place of an event."""
+    """A statement that changes nothing, at the position of an event."""
     header = event.header
     made = QueryEvent.make(
         sql=sql, timestamp=header.timestamp, server_id=header.server_id, form=event.form

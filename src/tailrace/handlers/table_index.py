@@ -1,4 +1,4 @@
-"""Which tables a transaction changes, and by which events: the worklog's default handler."""
+"""The tables that a transaction changes, with their rows events: the worklog's default handler."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ class IndexedTable:
 
 
 class TableIndex(Handler):
-    """An index of the transaction that is being read: its tables and their rows events.
+    """An index of the current transaction: its tables and their rows events.
 
-    ``tables`` holds each by (database, table), also one that was mapped and got no rows, in the
-    order of their table maps; those in a payload as well, when its event comes. ``gtid`` is the
-    transaction's. The index is whole when the transaction's last event is given (``kind`` says how
-    it ended then, None before), and is emptied when the next event after it comes. It passes all
-    events on. It holds the transaction's rows events: as much memory as they have bytes.
+    ``tables`` holds each table by (database, table), in the order of the table maps. Tables that
+    were mapped but got no rows are included, and so are those in a payload, when its event arrives.
+    ``gtid`` is the transaction's. The index is complete when the transaction's last event is given
+    (``kind`` then says how it ended; before, it is None). It is emptied when the next event
+    arrives. It passes all events on. It holds the transaction's rows events, so it takes as much
+    memory as their bytes.
     """
 
     def __init__(self) -> None:
         self.at_start()
 
     def at_start(self) -> None:
-        """No transaction has begun."""
+        """Start without an open transaction."""
         self._parser = BoundaryParser()
         self._reset()
 
@@ -52,7 +53,7 @@ class TableIndex(Handler):
         self.kind: TransactionKind | None = None
 
     def on_event(self, event: Event) -> Outcome:
-        """Put it into the index, and pass it on."""
+        """Add the event to the index, and pass it on."""
         if event.inner_index is not None:
             return event  # it came with its payload
         parser = self._parser
