@@ -1,4 +1,6 @@
-"""Replication observers: what plugins are told of, and the delegates that tell them (WL#4398)."""
+"""Replication observers: what plugins are notified of, and the delegates that notify them
+(WL#4398).
+"""
 
 from tailrace.observers.delegate import Delegate, RelayIoDelegate
 from tailrace.observers.find import find

@@ -21,7 +21,7 @@ _log: Final = logging.getLogger("tailrace.observers")
 
 
 class _Seen(Generic[T]):
-    """The observers as they stand, and the threads whose calls see them so."""
+    """A snapshot of the observers, and the threads whose calls use it."""
 
     __slots__ = ("methods", "observers", "threads")
 
@@ -37,7 +37,7 @@ class _Seen(Generic[T]):
             ]
             for point, empty in points.items()
         }
-        """For each point the observers that have a method of their own there."""
+        """For each point, the observers that override its method."""
 
     def holds(self, observer: object) -> bool:
         return any(each is observer for each in self.observers)
@@ -46,12 +46,12 @@ class _Seen(Generic[T]):
 class Delegate(Generic[T]):
     """Observers of one kind, in the order in which they were added.
 
-    Any thread may add, remove and call. A call sees the observers as they stood when it began.
-    The same observer (the object, whatever it equals) is in it once.
+    Any thread may add, remove and call. A call uses the observers as they were when it began. The
+    same observer (compared by identity) can be added only once.
 
-    A subclass names the ``points`` at which observers are called, each with the method of their
-    base class, which does nothing and is not called. What methods an observer has is looked at
-    when it is added.
+    A subclass names the ``points`` at which observers are called. Each point is a method of the
+    observers' base class; that one does nothing and is not called. Which methods an observer
+    overrides is determined when it is added.
     """
 
     points: ClassVar[Mapping[str, object]] = {}
@@ -59,7 +59,7 @@ class Delegate(Generic[T]):
     def __init__(self, observers: Iterable[T] = ()) -> None:
         self._now: _Seen[T] = _Seen((), self.points)
         self._old: list[_Seen[T]] = []
-        """Those that are replaced and that calls still see."""
+        """Snapshots that were replaced but are still in use by calls."""
         self._lock = Lock()
         self._changed = Condition(self._lock)
         for observer in observers:
@@ -71,8 +71,8 @@ class Delegate(Generic[T]):
         return not self._now.observers
 
     def add(self, observer: T) -> None:
-        """Add an observer behind all others. Raises UsageError for one that is in it already, or
-        that lacks a method.
+        """Add an observer after all others. Raises UsageError if it was added already, or if it
+        lacks a method.
         """
         with self._lock:
             if self._now.holds(observer):
@@ -83,10 +83,10 @@ class Delegate(Generic[T]):
                 raise UsageError(f"{name_of(observer)} is no observer here: {error}") from error
 
     def remove(self, observer: T) -> None:
-        """Remove an observer: when this returns, none of its methods runs any more.
+        """Remove an observer: when this returns, none of its methods is running any more.
 
-        Called from inside a call of this delegate it returns at once: calls that run, the own one
-        among them, may then still see it. Raises UsageError for one that is not in it.
+        Called from inside a call of this delegate, it returns at once: running calls, including the
+        current one, may then still use the observer. Raises UsageError if it was not added.
         """
         with self._lock:
             if not self._now.holds(observer):
@@ -103,7 +103,7 @@ class Delegate(Generic[T]):
         self._now = _Seen(observers, self.points)
 
     def _enter(self) -> _Seen[T]:
-        """A call begins; gives what it sees. `_leave` must follow, in the same thread."""
+        """Start a call; gives its snapshot. `_leave` must follow, in the same thread."""
         with self._lock:
             seen = self._now
             seen.threads.append(get_ident())
@@ -117,7 +117,7 @@ class Delegate(Generic[T]):
                 self._changed.notify_all()
 
     def _first_ends(self, point: str, *given: object) -> None:
-        """Call all, in order; the first error ends it."""
+        """Call all, in order; stop at the first error."""
         seen = self._enter()
         try:
             for observer, method in seen.methods[point]:
@@ -131,7 +131,7 @@ class Delegate(Generic[T]):
             self._leave(seen)
 
     def _handed_on(self, point: str, io: object, value: V, kind: type[V], what: str) -> V:
-        """Call all, in order, each with what the one before returned; the first error ends it."""
+        """Call all, in order, each with the previous one's result; stop at the first error."""
         seen = self._enter()
         try:
             for observer, method in seen.methods[point]:
@@ -148,14 +148,14 @@ class Delegate(Generic[T]):
         return value
 
     def _all_called(self, point: str, *given: object) -> None:
-        """Call all, in order, also behind an error; the first is raised, others are noted on it."""
+        """Call all, in order, even after an error; raise the first, with the others as notes."""
         first: Exception | None = None
         seen = self._enter()
         try:
             for observer, method in seen.methods[point]:
                 try:
                     method(*given)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is raised behind all
+                except Exception as error:  # noqa: BLE001 - every error is raised after all calls
                     if first is not None:
                         text = f"the observer {name_of(observer)} failed too, in {point}: {error!r}"
                         first.add_note(text)
@@ -172,13 +172,13 @@ class Delegate(Generic[T]):
 
 
 def name_of(observer: object) -> str:
-    """What errors call an observer: its class."""
+    """An observer's name in errors: its class."""
     kind = type(observer)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def failed(observer: object, point: str, error: Exception) -> ObserverError:
-    """What leaves a delegate for an error of an observer's that is none of the tree's."""
+    """The error that a delegate raises when an observer raised one that is not a TailraceError."""
     return ObserverError(
         f"the observer {name_of(observer)} failed in {point}: {type(error).__name__}: {error}"
     )
@@ -192,12 +192,12 @@ class RelayIoDelegate(Delegate[RelayIoObserver]):
     """Calls relay I/O observers. Each method calls that of every observer, in order.
 
     The rule for an observer that raises: in ``thread_start``, ``before_request_transmit``,
-    ``after_read_event`` and ``after_queue_event`` the first that raises ends the call, no other
-    observer is called, and the reader ends with its state intact. In ``thread_stop`` and
-    ``after_reset_replica`` all are called, and the first error is raised behind them, with a note
-    of each other. What leaves is an ObserverError that names the observer and has what it raised
-    as its cause; a TailraceError (such as SemisyncError, ConnectionLost) leaves as it is. Returning
-    what is not the point's type is such an error, too.
+    ``after_read_event`` and ``after_queue_event`` the first error ends the call. No other observer
+    is called, and the reader ends with its state intact. In ``thread_stop`` and
+    ``after_reset_replica`` all observers are called. The first error is raised after them, with a
+    note for each other one. What is raised is an ObserverError that names the observer and has the
+    original error as its cause; a TailraceError (such as SemisyncError, ConnectionLost) is raised
+    as it is. Returning a value of the wrong type for the point is also such an error.
     """
 
     points: ClassVar[Mapping[str, object]] = {
@@ -213,7 +213,7 @@ class RelayIoDelegate(Delegate[RelayIoObserver]):
     }
 
     def thread_start(self, io: RelayIo) -> None:
-        """A reader begins, before the first connection."""
+        """A reader starts, before the first connection."""
         self._first_ends("thread_start", io)
 
     def thread_stop(self, io: RelayIo) -> None:
@@ -221,11 +221,13 @@ class RelayIoDelegate(Delegate[RelayIoObserver]):
         self._all_called("thread_stop", io)
 
     def before_request_transmit(self, io: RelayIo, flags: int) -> int:
-        """Before the dump is requested: the flags, each observer given those of the one before."""
+        """Before the dump is requested: the flags; each observer receives the previous one's
+        result.
+        """
         return self._handed_on("before_request_transmit", io, flags, int, "the flags")
 
     def after_read_event(self, io: RelayIo, packet: memoryview) -> memoryview:
-        """A packet was read: the event in it, each observer given what the one before left."""
+        """A packet was read: the event in it; each observer receives the previous one's result."""
         return self._handed_on("after_read_event", io, packet, memoryview, "the event")
 
     def after_queue_event(self, io: RelayIo, event: memoryview, flags: RelayFlag) -> None:

@@ -1,4 +1,4 @@
-"""Observers by name: those of installed packages, by entry point."""
+"""Finds observers by name: those of installed packages, by entry point."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GROUP: Final = "tailrace.observers"
-"""Entry points of this group: the name is the observer's, the object makes one, of no arguments."""
+"""Entry points of this group: the name is the observer's, the object is a factory without
+arguments."""
 
 
 def find(names: Iterable[str]) -> list[RelayIoObserver]:
-    """Make the relay I/O observers of these names, in their order.
+    """Make the relay I/O observers with these names, in this order.
 
-    Raises UsageError for a name that no installed package has, and for an object that is no
+    Raises UsageError for a name that no installed package offers, and for an object that is not a
     relay I/O observer.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
