@@ -1,12 +1,13 @@
-"""The contract that every stream keeps, as checks that a stream of another package runs as ours do.
+"""The contract of all streams, as checks that a stream of another package works as ours do.
 
-`check` runs all over a `tailrace.storage.streams.layer.Layer`; as a test class, with any runner::
+`check` runs all of them on a `tailrace.storage.streams.layer.Layer`; as a test class, with any
+runner::
 
     class TestMine(StreamContract):
         layer = MY_LAYER
 
-A check that fails raises `BrokenContract`, an AssertionError that says what was asked of the stream
-and what it did. Every choice in a check follows from its seed.
+A check that fails raises `BrokenContract`, an AssertionError that says what was requested of the
+stream and what it did. Every choice in a check follows from its seed.
 """
 
 from tailrace.testing.content import ANY_BYTES, Content

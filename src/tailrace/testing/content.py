@@ -1,4 +1,4 @@
-"""What is written to a stream that is checked."""
+"""The data that is written to a stream under test."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def _any_bytes(chance: Random) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Makes the pieces that a stream is given, one `write` each.
+    """Makes the pieces that a stream is given, one for each `write`.
 
-    ``free``: the stream takes any bytes, and any part of them is read, changed and cut off. Else
-    it takes such pieces only, in whole: reading begins and cuts are made where one begins, and
-    nothing is changed.
+    ``free``: the stream accepts any bytes, and any part of them can be read, changed and cut off.
+    Otherwise it accepts only whole pieces of this kind: reading and cuts start at the start of a
+    piece, and nothing is changed.
     """
 
     pieces: Callable[[Random], list[bytes]]
     free: bool = True
 
     def starts(self, pieces: list[bytes]) -> list[int]:
-        """Where reading may begin."""
+        """The offsets where reading may begin."""
         ends = [0]
         for piece in pieces:
             ends.append(ends[-1] + len(piece))

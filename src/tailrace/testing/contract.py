@@ -22,18 +22,18 @@ CHECKS: Final = (
     check_write_faults,
     check_sync,
 )
-"""The contract: each takes a layer, a content and a seed."""
+"""The contract: each check takes a layer, a content and a seed."""
 
 
 def check(layer: Layer, content: Content = ANY_BYTES, seeds: Iterable[int] = range(3)) -> None:
-    """Every check with every seed. Raises `BrokenContract`."""
+    """Run every check with every seed. Raises `BrokenContract`."""
     for seed in seeds:
         for one in CHECKS:
             one(layer, content, seed)
 
 
 class StreamContract:
-    """The contract as a test class: derive from it, and say which ``layer``."""
+    """The contract as a test class: derive from it and set ``layer``."""
 
     layer: Layer
     content: Content = ANY_BYTES

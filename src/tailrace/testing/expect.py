@@ -1,25 +1,25 @@
-"""How a check says that it failed."""
+"""How a check reports a failure."""
 
 from __future__ import annotations
 
 
 class BrokenContract(AssertionError):
-    """A stream did not do what every stream does."""
+    """A stream broke a rule that every stream keeps."""
 
 
 def expect(holds: object, told: str) -> None:
-    """Raise `BrokenContract` where something does not hold."""
+    """Raise `BrokenContract` if something does not hold."""
     if not holds:
         raise BrokenContract(told)
 
 
 def expect_bytes(found: bytes, wanted: bytes, told: str) -> None:
-    """Raise `BrokenContract` that says where bytes differ."""
+    """Raise `BrokenContract` with the difference if bytes differ."""
     if found == wanted:
         return
     pairs = enumerate(zip(found, wanted, strict=False))
     at = next((at for at, (one, other) in pairs if one != other), min(len(found), len(wanted)))
     raise BrokenContract(
-        f"{told}: {len(found)} bytes, and {len(wanted)} are right; they differ from {at} on:"
-        f" {found[at : at + 16].hex(' ')} for {wanted[at : at + 16].hex(' ')}"
+        f"{told}: {len(found)} bytes, {len(wanted)} expected; they differ from offset {at}:"
+        f" {found[at : at + 16].hex(' ')} instead of {wanted[at : at + 16].hex(' ')}"
     )

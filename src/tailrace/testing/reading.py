@@ -20,7 +20,7 @@ _COUNTS = (1, 2, 3, 7, 16, 100, 511, 512, 513, 4096, 5000, 1 << 20)
 
 
 def stored(layer: Layer, pieces: list[bytes]) -> bytes:
-    """What the layer makes of these pieces, written whole."""
+    """The bytes that the layer writes for these pieces."""
     store = Store()
     output = layer.output(store)
     for piece in pieces:
@@ -30,7 +30,7 @@ def stored(layer: Layer, pieces: list[bytes]) -> bytes:
 
 
 def read_all(stream: InputStream, chance: Random, most: int | None = None) -> bytes:
-    """Everything, by reads of odd sizes; up to the first that reaches ``most``."""
+    """Read everything in odd sizes; stop at the first read that reaches ``most``."""
     found = bytearray()
     while most is None or len(found) < most:
         count = chance.choice(_COUNTS)
@@ -43,16 +43,16 @@ def read_all(stream: InputStream, chance: Random, most: int | None = None) -> by
 
 
 def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
-    """Reads of odd sizes, over a lower stream that gives less than it is asked for; seeks."""
+    """Reads of odd sizes, over a lower stream that gives less than requested; seeks."""
     chance = Random(seed)  # noqa: S311 - repeatable, not secret
     pieces = content.pieces(chance)
     plain = b"".join(pieces)
     raw = stored(layer, pieces)
     source = Source(raw, chance=chance)
     stream = layer.input(source)
-    expect_bytes(read_all(stream, chance), plain, "read from begin to end")
+    expect_bytes(read_all(stream, chance), plain, "read from beginning to end")
     for _ in range(2):
-        expect(stream.read(10) == b"", "a read at the end gave something")
+        expect(stream.read(10) == b"", "a read at the end returned bytes")
     if isinstance(stream, RandomInput):
         _check_random(stream, content.starts(pieces), plain, chance)
     else:
@@ -61,17 +61,17 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
             _check_forward(stream, content.starts(pieces), plain, chance)
     for each in (stream, layer.input(source)):
         close = getattr(each, "close", None)
-        expect(close, "it cannot be closed")
+        expect(close, "the stream has no close()")
         if close is not None:
             close()
             close()
-    expect(source.closed, "close() left the stream below open")
+    expect(source.closed, "close() left the lower stream open")
 
 
 def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: Random) -> None:
     for _ in range(40):
         offset = chance.choice(starts)
-        expect(stream.seek(offset) == offset, "seek gave another offset than it was given")
+        expect(stream.seek(offset) == offset, "seek returned a different offset")
         expect(stream.tell() == offset, f"tell() after seek({offset}) gave {stream.tell()}")
         expect(stream.size() == len(plain), f"size() is {stream.size()}, not {len(plain)}")
         for _ in range(chance.randint(1, 4)):
@@ -85,11 +85,11 @@ def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: 
             expect_bytes(data, wanted, f"{count} bytes at {offset}")
             expect(data or offset >= len(plain), f"nothing was read at {offset}, before the end")
             offset += len(data)
-            expect(stream.tell() == offset, f"tell() gave {stream.tell()} at {offset}")
+            expect(stream.tell() == offset, f"tell() returned {stream.tell()} at {offset}")
     stream.seek(len(plain) + 100)
-    expect(stream.read(10) == b"", "something was read behind the end")
+    expect(stream.read(10) == b"", "bytes were read past the end")
     stream.seek(0)
-    expect_bytes(read_all(stream, chance), plain, "read again from the begin")
+    expect_bytes(read_all(stream, chance), plain, "read again from the beginning")
 
 
 def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chance: Random) -> None:
@@ -97,7 +97,7 @@ def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chanc
     for offset in sorted(chance.choices(starts, k=5)):
         if offset < at:
             continue
-        expect(stream.seek(offset) == offset, "seek gave another offset than it was given")
+        expect(stream.seek(offset) == offset, "seek returned a different offset")
         data = stream.read(chance.choice(_COUNTS))
         expect_bytes(data, plain[offset : offset + len(data)], f"read at {offset}")
         at = offset + len(data)
@@ -110,7 +110,7 @@ def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chanc
 
 
 def check_read_faults(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
-    """Each call of the lower stream refused in turn: the error comes out, and reading goes on."""
+    """Each call of the lower stream fails in turn: the error is raised, and reading continues."""
     chance = Random(seed)  # noqa: S311
     pieces = content.pieces(chance)
     plain = b"".join(pieces)
@@ -122,16 +122,18 @@ def check_read_faults(layer: Layer, content: Content = ANY_BYTES, seed: int = 0)
             faults = Faults(call, number)
             source = Source(raw, faults, Random(seed))  # noqa: S311
             told = _read_on(layer, source, faults, plain)
-            expect(told or not faults.done, f"{name} at call {call} of the store: nothing said so")
+            expect(
+                told or not faults.done, f"{name} at call {call} of the store: no error was raised"
+            )
 
 
 def _some(calls: int, chance: Random) -> list[int]:
-    """All calls, or some where they are many."""
+    """All calls, or a sample if there are many."""
     return sorted(chance.sample(range(calls), min(calls, 60)))
 
 
 def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
-    """Read everything in spite of refusals; how many there were."""
+    """Read everything in spite of errors; return how many there were."""
     told = 0
     chance = Random(len(plain))  # noqa: S311
     stream: InputStream | None = None
@@ -142,13 +144,13 @@ def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
             data = stream.read(chance.choice((50, 777, 5000)))
         except StorageError as error:
             told += 1
-            expect(faults.told in str(error), f"the refusal's message became {error}")
-            expect(told < 2, "one refusal of the store was told twice")
+            expect(faults.told in str(error), f"the store's error message became {error}")
+            expect(told < 2, "one error of the store was raised twice")
             continue
         if not data:
             break
         found += data
-    expect_bytes(found, plain, "read on behind a refusal")
+    expect_bytes(found, plain, "read after an error")
     close = getattr(stream, "close", None)
     if close is not None:
         close()
@@ -156,7 +158,7 @@ def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
 
 
 def check_growth(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
-    """What is appended and flushed is seen by an input that was at the end (both being random)."""
+    """An input that was at the end sees what is appended and flushed (both are random-access)."""
     chance = Random(seed)  # noqa: S311
     store = Store()
     output = layer.output(store)
@@ -173,7 +175,7 @@ def check_growth(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> N
         output.write(piece)
         output.flush()
         told = stream.size()
-        if told != output.size:  # who waits asks again
+        if told != output.size:  # a reader that waits asks again
             told = stream.size()
         expect(told == output.size, f"size() of a file that grew is {told}, not {output.size}")
         found += read_all(stream, chance)

@@ -1,4 +1,4 @@
-"""A store below a stream that is checked: it refuses when told to, and may lose its power."""
+"""A store below a stream under test: it fails on request, and can lose power."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FAULTS: Final = {
     "I/O error": errno.EIO,
     "connection reset": errno.ECONNRESET,
 }
-"""What may go wrong, as the operating system numbers it."""
+"""The errors that can occur, as the operating system's numbers."""
 
 
 class Faults:
-    """Refuses one call: the ``at``-th of all (from 0), with this error number, None of them.
+    """Makes one call fail: the ``at``-th of all (from 0), with this error number; None: no call.
 
-    ``calls`` counts; ``told`` is the text that the refusal's message holds.
+    ``calls`` counts the calls; ``told`` is a text in the error's message.
     """
 
     def __init__(self, at: int | None = None, number: int = errno.EIO) -> None:
@@ -36,7 +36,7 @@ class Faults:
         self.told = os.strerror(number)
 
     def due(self) -> bool:
-        """Whether this call is refused."""
+        """Whether this call fails."""
         call, self.calls = self.calls, self.calls + 1
         if call != self.at:
             return False
@@ -51,10 +51,10 @@ class Faults:
 
 
 class Store:
-    """A `RandomOutput` in memory that knows what a power cut would leave.
+    """A `RandomOutput` in memory that knows what would survive a power failure.
 
-    ``data`` is what was handed to it, ``durable`` what the last `sync` acknowledged. A write that
-    is refused has put ``share`` of its bytes there.
+    ``data`` is what was written to it, ``durable`` what the last `sync` acknowledged. A write that
+    fails has stored ``share`` of its bytes.
     """
 
     def __init__(self, faults: Faults | None = None, share: float = 0.5) -> None:
@@ -67,18 +67,18 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Bytes there."""
+        """The number of bytes stored."""
         return len(self.data)
 
     def write(self, data: Data, /) -> None:
-        """Append, perhaps a part only."""
+        """Append; on a failure only a part."""
         if self.faults.due():
             self._put(len(self.data), bytes(data)[: int(len(data) * self._share)])
             raise self.faults.refusal()
         self._put(len(self.data), bytes(data))
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite, perhaps a part only."""
+        """Overwrite; on a failure only a part."""
         check_within(offset, len(data), len(self.data))
         if self.faults.due():
             self._put(offset, bytes(data)[: int(len(data) * self._share)])
@@ -97,17 +97,17 @@ class Store:
         self._later.append((size, None))
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
         self._check()
 
     def sync(self) -> None:
-        """All of it would outlive a power cut now."""
+        """Everything would now survive a power failure."""
         self._check()
         self.durable = bytes(self.data)
         self._later.clear()
 
     def close(self) -> None:
-        """Let go; the store's own refusal to do so is one, and it has let go."""
+        """Close; a failure here is an error, but the store is then closed too."""
         if not self.closed:
             self.closed = True
             self._check()
@@ -117,7 +117,7 @@ class Store:
             raise self.faults.refusal()
 
     def after_power_cut(self, chance: Random) -> bytes:
-        """What may be there then: what was synced, and some first part of what came later."""
+        """What can remain after it: what was synced, and some prefix of what was written later."""
         data = bytearray(self.durable)
         kept = chance.randint(0, len(self._later))
         for index, (offset, piece) in enumerate(self._later[: kept + 1]):
@@ -131,7 +131,7 @@ class Store:
 
 
 class Source:
-    """A `RandomInput` over bytes that may grow, with refusals and, by ``chance``, short reads."""
+    """A `RandomInput` over bytes that may grow, with failures and, by ``chance``, short reads."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Source:
         self._at = 0
 
     def read(self, count: int, /) -> bytes:
-        """Some bytes, seldom all."""
+        """Some bytes, often fewer than requested."""
         self._check()
         if self._chance is not None and count > 1:
             count = self._chance.choice((1, count // 2, count, self._chance.randint(1, count)))
@@ -161,22 +161,22 @@ class Source:
         return len(data)
 
     def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
+        """Move to an offset."""
         self._check()
         self._at = offset
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
-        """Bytes there."""
+        """The number of bytes stored."""
         self._check()
         return len(self._data)
 
     def close(self) -> None:
-        """Let go."""
+        """Close."""
         self.closed = True
 
     def _check(self) -> None:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tailrace.testing.content import Content
 
     MakeStore = Callable[[Faults, float], Store]
-    """Makes the store at the bottom: with these faults, that take such a share of what is given."""
+    """Makes the lowest store: with these faults, and the share of a failed write that is stored."""
 
 
 class _Writer:
-    """A stream being written, and beside it the bytes that must be in it.
+    """A stream being written, and separately the bytes that must be in it.
 
-    ``synced`` are those that the last `sync` acknowledged, None before the first.
+    ``synced`` are the bytes that the last `sync` acknowledged, None before the first.
     """
 
     def __init__(self, layer: Layer, content: Content, chance: Random, store: Store) -> None:
@@ -41,7 +41,7 @@ class _Writer:
         self.output: ForwardOutput = layer.output(store)
 
     def steps(self) -> list[Callable[[], None]]:
-        """A way to write the content, with changes and cuts on it where the stream can do such."""
+        """The steps that write the content, with changes and cuts if the stream supports them."""
         steps: list[Callable[[], None]] = []
         for piece in self.content.pieces(self.chance):
             steps.append(lambda piece=piece: self.write(piece))  # type: ignore[misc]
@@ -71,7 +71,7 @@ class _Writer:
             else:
                 self.output.flush()
                 self.output.write(piece[self.output.size - before :])
-        reused[:] = b"\xff" * len(reused)  # it is the caller's, who uses it for something else now
+        reused[:] = b"\xff" * len(reused)  # the buffer is the caller's, who now reuses it
         self.plain += piece
         self.starts.append(len(self.plain))
         self._check_size()
@@ -128,14 +128,16 @@ class _Writer:
         else:
             self.check_stored(bytes(self.store.data), "close", whole=True)
         self.output.close()
-        expect(self.store.closed, "close() left the stream below open")
+        expect(self.store.closed, "close() left the lower stream open")
         if self.synced is not None:
             self.check_stored(self.store.durable, "a close, of what was synced,", self.synced)
 
     def check_stored(
         self, raw: bytes, after: str, plain: bytes | None = None, *, whole: bool = False
     ) -> None:
-        """What lies in the store must give the bytes; an end that was not closed may be told."""
+        """The stored bytes must read as these bytes; an error for an end that was not closed is
+        allowed.
+        """
         wanted = bytes(self.plain) if plain is None else plain
         stream = self.layer.input(Source(raw, chance=self.chance))
         found = read_all(stream, self.chance, None if whole else max(len(wanted), 1))
@@ -148,13 +150,15 @@ class _Writer:
 
     def _check_size(self) -> None:
         size = self.output.size
-        expect(size == len(self.plain), f"size is {size}, and {len(self.plain)} bytes are in it")
+        expect(size == len(self.plain), f"size is {size}, not {len(self.plain)}")
 
     def _refusal(self, error: StorageError) -> None:
         self.refused += 1
         told = self.store.faults.told
-        expect(self.store.faults.done and told in str(error), f"it refused by itself: {error}")
-        expect(self.refused == 1, "one refusal of the store was told twice")
+        expect(
+            self.store.faults.done and told in str(error), f"it raised an error of its own: {error}"
+        )
+        expect(self.refused == 1, "one error of the store was raised twice")
 
     def _random(self) -> RandomOutput:
         if not isinstance(self.output, RandomOutput):
@@ -165,7 +169,7 @@ class _Writer:
 def check_writing(
     layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
 ) -> None:
-    """Writes, changes, cuts: what comes back is what was written; senseless ones are refused."""
+    """Writes, changes and cuts: what is read is what was written; invalid ones are rejected."""
     chance = Random(seed)  # noqa: S311 - repeatable, not secret
     writer = _Writer(layer, content, chance, store(Faults(), 1))
     for step in writer.steps():
@@ -178,22 +182,24 @@ def check_writing(
 def _check_refusals(output: RandomOutput) -> None:
     size = output.size
     refused: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("a cut behind the end", lambda: output.truncate(size + 1)),
+        ("a cut past the end", lambda: output.truncate(size + 1)),
         ("a change across the end", lambda: output.update(max(size - 1, 0), b"ab")),
     )
     for outside, act in refused:
         try:
             act()
         except UsageError:
-            expect(output.size == size, f"{outside} was refused, and changed the size")
+            expect(output.size == size, f"{outside} was rejected, but changed the size")
         else:
-            expect(False, f"{outside} was not refused")
+            expect(False, f"{outside} was not rejected")
 
 
 def check_write_faults(
     layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
 ) -> None:
-    """Each call of the store refused in turn: it is told once, and can be taken back."""
+    """Each call of the store fails in turn: it is reported once, and the stream can be rolled
+    back.
+    """
     clean = Faults()
     _write(layer, content, seed, store(clean, 1))
     chance = Random(seed)  # noqa: S311
@@ -202,7 +208,8 @@ def check_write_faults(
             faults = Faults(call, number)
             refused = _write(layer, content, seed, store(faults, chance.choice((0, 0.5, 1))))
             expect(
-                refused or not faults.done, f"{name} at call {call} of the store: nothing said so"
+                refused or not faults.done,
+                f"{name} at call {call} of the store: no error was raised",
             )
 
 
@@ -210,7 +217,7 @@ def _write(layer: Layer, content: Content, seed: int, store: Store) -> int:
     try:
         writer = _Writer(layer, content, Random(seed), store)  # noqa: S311
     except StorageError as error:
-        expect(store.faults.told in str(error), f"the refusal's message became {error}")
+        expect(store.faults.told in str(error), f"the store's error message became {error}")
         return 1
     for step in writer.steps():
         step()
@@ -219,7 +226,7 @@ def _write(layer: Layer, content: Content, seed: int, store: Store) -> int:
 
 
 def check_sync(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
-    """A power cut at any moment: nothing is lost that `sync` acknowledged."""
+    """A power failure at any moment: nothing is lost that `sync` acknowledged."""
     chance = Random(seed)  # noqa: S311
     writer = _Writer(layer, content, chance, Store())
     for step in writer.steps():
