@@ -525,7 +525,7 @@ def test_a_table_map_that_the_ddl_does_not_fit():
     for step in Reader(verdicts.series_of(parsed.bytes()), notice=told.append):
         step.event.check()
     (misfit,) = [text for text in told if "c1 to c2" in text]
-    assert "what the DDL in these logs says does not fit it" in misfit
+    assert "the DDL in these logs does not fit it" in misfit
 
 
 def test_the_magic_alone():

@@ -55,21 +55,21 @@ def test_a_definition_without_database_fits_all():
     [
         (
             "CREATE TABLE t SELECT 1 AS a",
-            "it was made from a query, whose columns the log does not say",
+            "it was created from a query, whose columns are not in the log",
         ),
         (
             "CREATE TABLE t (a INT) AS SELECT 1 AS b",
-            "it was made from a query, whose columns the log does not say",
+            "it was created from a query, whose columns are not in the log",
         ),
         ("CREATE TABLE t LIKE other.u", "it was made LIKE other.u, which is not known either"),
-        ("CREATE TABLE t (a NOSUCHTYPE)", "a column type that is not known stands at 'NOSUCHTYPE'"),
+        ("CREATE TABLE t (a NOSUCHTYPE)", "unknown column type at 'NOSUCHTYPE'"),
         (
             "CREATE TABLE t (a INT FROBNICATED)",
-            "an attribute that is not known stands at 'FROBNICATED'",
+            "unknown attribute at 'FROBNICATED'",
         ),
         ("CREATE TABLE t (a INT", ") expected at the end"),
         ("CREATE TABLE t (a TEXT CHARSET klingon)", "mysql has no character set 'klingon'"),
-        ("CREATE TABLE t ENGINE=CONNECT", "it was made without a column list"),
+        ("CREATE TABLE t ENGINE=CONNECT", "it was created without a column list"),
         ("CREATE TABLE t (a INT DEFAULT ,)", "a default value is expected at ','"),
     ],
 )

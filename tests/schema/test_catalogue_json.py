@@ -228,13 +228,13 @@ def test_a_pickle_takes_no_memory_or_time(monkeypatch):
             from_pickle(packed(data))
     for made, opcode in ((b"\x8f", 16 + 216), (b"}", 16 + 64), (b"(", 16), (b"N", 16)):
         monkeypatch.setattr(catalogue_pickle, "_MEMORY", 10_000 * opcode)
-        with pytest.raises(SchemaError, match="more in it than any catalogue"):
+        with pytest.raises(SchemaError, match="larger than any catalogue"):
             from_pickle(packed(b"\x80\x04" + made * 11_000 + b"."))
         with pytest.raises(SchemaError, match="damaged: too many values"):
             from_pickle(packed(b"\x80\x04" + made * 9_000 + b"."))
     monkeypatch.setattr(catalogue_pickle, "_MEMORY", 1_000_000)
     names = b"".join(b"\x8c\x05%05dN" % number for number in range(7_000))
-    with pytest.raises(SchemaError, match="more in it than any catalogue"):
+    with pytest.raises(SchemaError, match="larger than any catalogue"):
         from_pickle(packed(b"\x80\x04}(" + names + b"u."))
     monkeypatch.undo()
     monkeypatch.setattr(catalogue_pickle, "_MOST", 1_000_000)
@@ -242,7 +242,7 @@ def test_a_pickle_takes_no_memory_or_time(monkeypatch):
     definition = TableDefinition("d", "t", (column,) * 5000)
     wide = Catalogue()
     wide._tables = {("d", str(at)): TableState(definition) for at in range(5000)}
-    with pytest.raises(SchemaError, match="more in it than any catalogue"):
+    with pytest.raises(SchemaError, match="larger than any catalogue"):
         from_pickle(packed(wide))
 
 

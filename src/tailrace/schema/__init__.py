@@ -1,4 +1,6 @@
-"""Names and types of columns where the log does not say them: from the user, or from its DDL."""
+"""Names and types of columns that are not in the table maps: from the user, or from the log's
+DDL.
+"""
 
 from __future__ import annotations
 

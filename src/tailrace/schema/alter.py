@@ -1,4 +1,4 @@
-"""ALTER TABLE, applied to a table as a catalogue knows it."""
+"""Applies ALTER TABLE to a table of a catalogue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Altered(NamedTuple):
-    """A table after ALTER TABLE; ``renamed`` where it has another name now."""
+    """A table after ALTER TABLE; ``renamed`` is its new name, if it has one."""
 
     state: TableState
     renamed: RenameTable | None
@@ -52,10 +52,10 @@ class Altered(NamedTuple):
 def apply_clauses(
     state: TableState, clauses: tuple[Clause, ...], session: StatementSession, database: int | None
 ) -> Altered:
-    """Alter a table as the servers do: in one step, whatever the order of the clauses.
+    """Alter a table as the servers do: in one step, independent of the order of the clauses.
 
-    ``database`` is the default collation of the table's database. Raises `NotUnderstoodError`
-    where the clauses do not fit the table as it is known.
+    ``database`` is the default collation of the table's database. Raises `NotUnderstoodError` where
+    the clauses do not fit the table's known definition.
     """
     charset = Charset()
     converted: Convert | None = None
@@ -88,7 +88,7 @@ def apply_clauses(
     key, prefixes = plan.key(plain.definition)
     known = {column.name.casefold() for column in columns}
     if any(name.casefold() not in known for name in key):
-        raise NotUnderstoodError("the primary key names a column that is not known")
+        raise NotUnderstoodError("the primary key names an unknown column")
     uniques = [clause for clause in clauses if isinstance(clause, UniqueKey)]
     written = [put.column for put in plan.puts]
     altered = TableState(
@@ -108,11 +108,12 @@ def apply_clauses(
 
 
 class _Plan:
-    """Which columns stay, which are written anew, and where they go.
+    """Which columns stay, which are redefined, and where they are placed.
 
-    The order is that of both servers' ``mysql_prepare_alter_table``: first the old columns, each
-    in its place unless it is dropped; then, in the order of the statement, what is new is put in
-    and what has another place is moved. A place names a column as it is called afterwards.
+    The order is that of both servers' ``mysql_prepare_alter_table``. First come the old columns,
+    each in its place unless it is dropped. Then, in the order of the statement, new columns are
+    inserted, and columns with a new place are moved. A place names a column by its name after the
+    statement.
     """
 
     def __init__(self, old: tuple[ColumnDefinition, ...], clauses: tuple[Clause, ...]) -> None:
@@ -137,7 +138,7 @@ class _Plan:
             return True
         if lenient:
             return False
-        raise NotUnderstoodError(f"it names a column {name!r} that is not known")
+        raise NotUnderstoodError(f"it names an unknown column {name!r}")
 
     def _put(self, clause: PutColumn) -> None:
         if clause.old is None:
@@ -154,9 +155,10 @@ class _Plan:
     def columns(
         self, collation: int | None, session: StatementSession, *, convert: bool
     ) -> list[ColumnDefinition]:
-        """The columns afterwards, in a table of that default collation.
+        """The columns after the statement, in a table with that default collation.
 
-        ``convert`` is for CONVERT TO: all text gets it, what the statement itself writes included.
+        ``convert`` is for CONVERT TO: it applies to all text columns, including those that the
+        statement itself adds.
         """
         result = _Columns()
 
@@ -189,13 +191,13 @@ class _Plan:
             if put.old is None or put.place is not None:
                 result.insert(column, put.place)
         if len(set(result.names)) != len(result.names):
-            raise NotUnderstoodError("it gives two columns one name")
+            raise NotUnderstoodError("it gives two columns the same name")
         return result.columns
 
     def key(self, old: TableDefinition) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """The primary key afterwards, and its prefixes.
+        """The primary key after the statement, and its prefixes.
 
-        It follows renamed columns and loses dropped ones.
+        Renamed columns get their new names in it, dropped ones are removed.
         """
         parts: list[KeyPart] = []
         for name, prefix in zip_longest(old.primary_key, old.key_prefixes):
@@ -216,7 +218,9 @@ class _Plan:
         return tuple(part.column for part in parts), prefixes_of(parts)
 
     def foreign_keys(self, old: TableState) -> tuple[ForeignKey, ...]:
-        """The table's foreign keys afterwards; those to itself keep what they name there."""
+        """The table's foreign keys after the statement; those to the table itself keep their
+        references.
+        """
         dropped = {
             each.name.casefold() for each in self.clauses if isinstance(each, DropConstraint)
         }
@@ -237,7 +241,7 @@ class _Plan:
 
 
 def renamed_columns(clauses: Iterable[Clause]) -> dict[str, str]:
-    """The new names of columns that ALTER TABLE renames, by their case-folded old ones."""
+    """The new names of columns that ALTER TABLE renames, by their case-folded old names."""
     found: dict[str, str] = {}
     for each in clauses:
         if isinstance(each, RenameColumn):
@@ -248,7 +252,7 @@ def renamed_columns(clauses: Iterable[Clause]) -> dict[str, str]:
 
 
 class _Columns:
-    """Columns in their order, and their case-folded names in the same."""
+    """Columns in order, and their case-folded names in the same order."""
 
     def __init__(self) -> None:
         self.columns: list[ColumnDefinition] = []
@@ -263,17 +267,17 @@ class _Columns:
         del self.columns[at], self.names[at]
 
     def insert(self, column: ColumnDefinition, place: str | None) -> None:
-        """Put a column in its place, which is named as after the statement; None: at the end."""
+        """Insert a column at its place, named as after the statement; None: at the end."""
         at = len(self.names) if place is None else 0 if place == FIRST else self.at(place) + 1
         self.columns.insert(at, column)
         self.names.insert(at, column.name.casefold())
 
     def at(self, name: str) -> int:
-        """Where a column stands. `NotUnderstoodError` where there is none of that name."""
+        """A column's index. Raises `NotUnderstoodError` if there is no column of that name."""
         try:
             return self.names.index(name.casefold())
         except ValueError:
-            raise NotUnderstoodError(f"it names a column {name!r} that is not known") from None
+            raise NotUnderstoodError(f"it names an unknown column {name!r}") from None
 
 
 def _converted(column: ColumnDefinition, collation: int | None, *, widen: bool) -> ColumnDefinition:

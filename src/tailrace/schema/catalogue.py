@@ -1,4 +1,4 @@
-"""The tables that a log's DDL, and the user, told us of."""
+"""The tables as defined by a log's DDL and by the user."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 Source = Literal["given", "ddl"]
 Key = tuple[str, str]
-_MISFIT = "what the DDL in these logs says does not fit it"
+_MISFIT = "the DDL in these logs does not fit it"
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A table as its server had it when it was asked: when its log ended at ``end``."""
+    """A table as its server defined it when it was queried: when its log ended at ``end``."""
 
     state: TableState
     end: Position
@@ -46,7 +46,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a `Catalogue` holds: definitions, and what is told of tables without one."""
+    """The whole content of a `Catalogue`: definitions, and what is known of tables without one."""
 
     tables: tuple[TableState, ...]
     given: tuple[TableState, ...]
@@ -60,19 +60,19 @@ class Contents:
 
 
 class Catalogue:
-    """What is known of tables besides the log's own table maps.
+    """Definitions of tables, in addition to the log's own table maps.
 
-    It holds the user's definitions (`given`), which win, and those of the DDL that it is shown, in
-    the log's order, by `apply` or `apply_event`. A table whose definition cannot be told is
-    *unknown*, with the reason. What a server was asked for (`learn`) stands in where neither fits.
-    Names of databases and tables compare as written. It pickles, and
-    `copy` is cheap: definitions are shared and never changed in place.
+    It holds the user's definitions (`given`), which take precedence, and those of the DDL that it
+    receives in the log's order, by `apply` or `apply_event`. A table whose definition cannot be
+    determined is *unknown*, with the reason. A definition queried from a server (`learn`) is used
+    if neither fits. Names of databases and tables are compared as written. A catalogue can be
+    pickled. `copy` is cheap: definitions are shared and never changed in place.
 
-    A table is *whole* where it was seen to be without rows, created or emptied by a statement: all
-    rows that it has since were logged. ``CREATE TABLE IF NOT EXISTS`` says so only of a database
-    that was created in what was shown, or with ``from_first``: the first statements shown are the
-    first that the server ever logged. No table is whole by a statement before ``begin``, from where
-    on rows are read.
+    A table is *whole* if a statement created or emptied it, so that it had no rows: all rows that
+    it has since were logged. ``CREATE TABLE IF NOT EXISTS`` proves this in two cases only: the
+    database was created by a statement in the log, or ``from_first`` is set, which means that the
+    first statements of the log are the first that the server ever logged. No table is whole by a
+    statement before ``begin``, from where rows are read.
     """
 
     def __init__(self, *, from_first: bool = False, begin: Position | None = None) -> None:
@@ -87,7 +87,7 @@ class Catalogue:
         self._learned: dict[Key, Learned] = {}
 
     def copy(self) -> Self:
-        """A catalogue of its own, as this one is now."""
+        """An independent copy of the current state."""
         other = type(self)()
         other.from_first, other.begin = self.from_first, self.begin
         collections = {name: each for name, each in vars(self).items() if name.startswith("_")}
@@ -95,7 +95,7 @@ class Catalogue:
         return other
 
     def contents(self) -> Contents:
-        """All that it holds, the tables by name."""
+        """The whole content, the tables by name."""
         return Contents(
             tuple(state for _, state in sorted(self._tables.items(), key=_by_key)),
             tuple(state for _, state in sorted(self._given.items(), key=_by_key)),
@@ -110,7 +110,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
-        """A catalogue that holds just this."""
+        """A catalogue with exactly this content."""
         made = cls(from_first=contents.from_first, begin=contents.begin)
         made.given(contents.given)
         for state in contents.tables:
@@ -124,7 +124,8 @@ class Catalogue:
         return made
 
     def given(self, definitions: Iterable[TableDefinition | TableState]) -> None:
-        """The user's definitions; one of a table that was given before takes its place.
+        """Add the user's definitions; one of a table that was given before replaces the earlier
+        one.
 
         A definition without a database (``""``) fits the tables of its name in all databases.
         """
@@ -136,16 +137,16 @@ class Catalogue:
             self._given[definition.database, definition.table] = state
 
     def learn(self, learned: Learned) -> None:
-        """A table's definition as its server has it.
+        """Add a table's definition from its server.
 
-        It serves where neither the user's nor the log's fits. Statements that come before it was
-        asked for are in it already; the first one after makes it as good as one of the log's.
+        It is used if neither the user's nor the log's fits. Statements logged before it was queried
+        are already in it; after the first later statement it counts like a definition from the log.
         """
         definition = learned.state.definition
         self._learned[definition.database, definition.table] = learned
 
     def without_learned(self, tables: Collection[Key]) -> Self:
-        """A copy that does not know what servers said of these tables."""
+        """A copy without the servers' definitions of these tables."""
         contents = self.contents()
         learned = tuple(
             each
@@ -155,9 +156,9 @@ class Catalogue:
         return self.of(replace(contents, learned=learned))
 
     def take_over(self, other: Catalogue, but: Collection[Key] = ()) -> None:
-        """Know what another catalogue, of the same place in the same log, knows besides.
+        """Add what another catalogue, at the same position of the same log, knows in addition.
 
-        What it knows of the tables in ``but`` is left out.
+        The tables in ``but`` are left out.
         """
         self._tables |= {key: each for key, each in other._tables.items() if key not in but}
         self._given |= {key: each for key, each in other._given.items() if key not in but}
@@ -165,22 +166,22 @@ class Catalogue:
         for key in self._tables:
             self._unknown.pop(key, None)
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- definitions ----------------------------------------------------------------------------
 
     def lookup(self, database: str, table: str) -> TableDefinition | None:
-        """The definition of a table, the user's first; None where it is unknown."""
+        """The definition of a table, the user's first; None if it is unknown."""
         state = self._state(database, table)
         return None if state is None else state.definition
 
     def source_of(self, database: str, table: str) -> Source | None:
-        """Where `lookup`'s definition comes from; None where there is none."""
+        """The source of `lookup`'s definition; None if there is none."""
         key = (database, table)
         if self._given_state(key) is not None:
             return "given"
         return "ddl" if key in self._tables else None
 
     def reason_unknown(self, database: str, table: str) -> str | None:
-        """Why there is no definition of a table; None where there is one."""
+        """Why there is no definition of a table; None if there is one."""
         key = (database, table)
         if self._state(*key) is not None:
             return None
@@ -196,12 +197,12 @@ class Catalogue:
         return with_hashes(state.definition, state.hidden, table_map)
 
     def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
-        """The table as its rows are decoded, by all that is known.
+        """The table's schema for decoding its rows, from all definitions.
 
-        DDL that cannot be that of the logged table tells nothing of it (a ``CREATE TABLE IF NOT
-        EXISTS`` that did nothing, say). It changes nothing in the catalogue: what a table's columns
-        are does not depend on which rows were read before. Raises `SchemaError` where a definition
-        of the user's cannot be it.
+        DDL that cannot belong to the logged table is ignored (for example a ``CREATE TABLE IF NOT
+        EXISTS`` that did nothing). The catalogue is not changed: what a table's columns are does
+        not depend on which rows were read before. Raises `SchemaError` where one of the user's
+        definitions does not fit.
         """
         source = self.source_of(table_map.database, table_map.table)
         if source is not None:
@@ -220,7 +221,7 @@ class Catalogue:
         return TableSchema.resolve(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
-        """What to tell the user of where a table's column names come from; None: from the log."""
+        """A notice for the user on the source of a table's column names; None if it is the log."""
         name = f"{schema.database}.{schema.table}"
         match schema.names_from:
             case "log":
@@ -240,15 +241,15 @@ class Catalogue:
                 )
 
     def states(self) -> list[TableState]:
-        """All tables that are known, each once, by name."""
+        """All known tables, each once, by name."""
         states = self._tables | self._given
         return [states[key] for key in sorted(states)]
 
     def cascading(self) -> tuple[TableState, ...]:
-        """The tables whose foreign keys change rows, and those that they refer to, by name.
+        """The tables whose foreign keys change rows, and the tables that they reference, by name.
 
-        As the log's own statements have them, whatever the user gave. Collations are left out where
-        the log does not have the CREATE DATABASE, whose collation they may be.
+        By the log's own statements, regardless of the user's definitions. Collations are left out
+        if the log lacks the CREATE DATABASE, whose collation they may be.
         """
         found = set()
         for key, state in self._tables.items():
@@ -266,15 +267,15 @@ class Catalogue:
         return replace(state, definition=replace(definition, columns=columns))
 
     def whole(self) -> frozenset[Key]:
-        """The tables of which all rows were logged; (name, "") where a database was created."""
+        """The tables of which all rows were logged; (name, "") for a database that was created."""
         return frozenset(self._whole)
 
     def names(self) -> set[Key]:
-        """The tables that statements in the log told of, understood or not."""
+        """The tables that statements in the log defined, whether or not they were understood."""
         return {*self._tables, *self._unknown}
 
     def unknown(self) -> dict[Key, str]:
-        """The tables of which something was told that was not understood, and the reasons."""
+        """The tables with a statement that was not understood, and the reasons."""
         return dict(self._unknown)
 
     def _state(self, database: str, table: str) -> TableState | None:
@@ -296,10 +297,10 @@ class Catalogue:
         sql_mode: int = 0,
         charset_collations: Mapping[str, int] | None = None,
     ) -> None:
-        """Take in a statement, run with this default database; most say nothing of tables.
+        """Apply a statement that ran with this default database; most do not concern tables.
 
-        Never raises: a table that a statement changes in a way that is not understood becomes
-        unknown. For the last three arguments see `StatementSession`.
+        Never raises: a table becomes unknown if a statement changes it in a way that is not
+        understood. For the last three arguments see `StatementSession`.
         """
         from tailrace.schema.session import StatementSession  # noqa: PLC0415 - only for DDL
 
@@ -309,7 +310,7 @@ class Catalogue:
         self._apply(sql, database, session)
 
     def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
-        """Take in a query event, with all that its status variables say of its session."""
+        """Apply a query event, with its session as given by its status variables."""
         if classify(event.sql).changes_schema:
             from tailrace.schema.session import StatementSession  # noqa: PLC0415 - as above
 
@@ -323,7 +324,7 @@ class Catalogue:
                 self._whole.clear()
 
     def _settle(self, at: Position) -> None:
-        """What was learned before a place is what the statements from there on change."""
+        """Definitions learned before a position are what later statements change."""
         for key, learned in list(self._learned.items()):
             if not at < learned.end:
                 del self._learned[key]
@@ -341,7 +342,7 @@ class Catalogue:
             self.take(effect, session)
 
     def take(self, effect: Effect, session: StatementSession) -> None:
-        """Take in one effect of a statement."""
+        """Apply one effect of a statement."""
         from tailrace.schema.ddl import (  # noqa: PLC0415 - as above
             AlterTable,
             CreateLike,
@@ -383,7 +384,7 @@ class Catalogue:
                 self._unclear(effect)
 
     def _begin(self, key: Key, *, unless_exists: bool) -> None:
-        """A table, or a database, comes to be, with ``unless_exists`` perhaps."""
+        """A table or a database is created; with ``unless_exists`` it may exist already."""
         if not unless_exists or self.from_first or (key[0], "") in self._whole:
             self._whole.add(key)
 
@@ -459,7 +460,7 @@ class Catalogue:
             self.forget(*after, reason or f"it was renamed from {'.'.join(before)}, unknown too")
 
     def _change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
-        """Change all foreign keys that refer to a table."""
+        """Change all foreign keys that reference a table."""
         for key, state in self._tables.items():
             known = state.foreign_keys
             if known and any(each.refers_to(*to) for each in known):  # most tables have none
@@ -489,7 +490,7 @@ class Catalogue:
         self._databases[effect.database] = collation
 
     def _unclear(self, effect: Unclear) -> None:
-        """Forget the table; every table where the statement does not even tell which it was."""
+        """Forget the table, or every table if the statement does not determine which one."""
         if effect.name is not None:
             self.forget(*_key(effect.name), effect.reason)
             return

@@ -1,4 +1,4 @@
-"""A catalogue as JSON, the form in which it outlives a process.
+"""A catalogue as JSON, its durable form.
 
     {"version": 2,
      "tables": [{"database": "shop", "table": "orders", "collation": 45, "primary_key": ["id"],
@@ -13,12 +13,13 @@
      "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}],
      "begin": "binlog.000001:812"}
 
-Version 1 had no ``whole``: the tables with a definition are taken to be. ``learned`` is what the
-server was asked for, and where its log ended then; ``begin`` where rows are read from.
+Version 1 had no ``whole``: the tables with a definition are taken as whole. ``learned`` holds
+definitions queried from the server, with the end of its log at that time. ``begin`` is where rows
+are read from.
 
-Columns stand in the order of their positions. Members that have their default (see the classes)
-are left out, and so are empty lists. Version 1 had no foreign keys. What is read is checked member
-by member: a file may have been altered by others.
+Columns are in the order of their positions. Members with their default value (see the classes) are
+left out, and so are empty lists. Version 1 had no foreign keys. Every member is checked when it is
+read: the file may have been changed by others.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 VERSION: Final = 2
-"""Counted up when `from_json` of an earlier release could not read the form any more."""
+"""Incremented when `from_json` of an earlier release can no longer read the form."""
 FIRST_VERSION: Final = 1
-"""Without ``whole``; what was pickled before is read as this."""
+"""Without ``whole``; catalogues that were pickled earlier are read as this version."""
 _LARGEST: Final = 1 << 32
 
 _Read = dict[str, "Callable[[Any, str], Any]"]
 
 
 def to_json(catalogue: Catalogue) -> dict[str, Any]:
-    """What is in a catalogue, as what `json.dumps` takes."""
+    """A catalogue's content, as a value for `json.dumps`."""
     contents = catalogue.contents()
     return {
         "version": VERSION,
@@ -74,7 +75,7 @@ def from_json(value: Any) -> Catalogue:
     found = _members(value, _CATALOGUE, "catalogue", needs=("version",))
     if found["version"] not in {FIRST_VERSION, VERSION}:
         raise SchemaError(
-            f"the schema history has version {found['version']}, and this Tailrace knows up to "
+            f"the schema history has version {found['version']}, this Tailrace reads up to "
             f"{VERSION}: use the Tailrace that wrote it"
         )
     tables: tuple[TableState, ...] = found.get("tables", ())
@@ -139,7 +140,7 @@ _CALLED: Final = {"declared": "type"}
 
 
 def _filled(**members: Any) -> dict[str, Any]:
-    """The members that say something; 0 is a collation's number nowhere."""
+    """The members that are not empty; 0 is no collation's number."""
     return {name: value for name, value in members.items() if value not in (None, 0, [], {}, False)}
 
 
@@ -147,13 +148,13 @@ def _filled(**members: Any) -> dict[str, Any]:
 
 
 def _members(value: Any, known: _Read, where: str, needs: Iterable[str]) -> dict[str, Any]:
-    """An object's members, each checked; one that is not known is an error, as one that lacks."""
+    """An object's members, each checked; an unknown or a missing member is an error."""
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
     if missing := [name for name in needs if name not in value]:
         raise SchemaError(f"the schema history is damaged: {where} has no {missing[0]}")
     if strange := [name for name in value if name not in known]:
-        raise SchemaError(f"the schema history is damaged: {where} has a member {strange[0]!r}")
+        raise SchemaError(f"the schema history is damaged: {where}: unknown member {strange[0]!r}")
     return {name: known[name](each, f"{where}.{name}") for name, each in value.items()}
 
 

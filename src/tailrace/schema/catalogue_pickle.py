@@ -1,8 +1,8 @@
-"""Catalogues as releases before 1.0 kept them: pickled. They are read once more, and never written.
+"""Reads catalogues in the pickled form of releases before 1.0. They are never written.
 
-Unpickling runs what the bytes name. So no unpickler is used: the few opcodes that those pickles
-consist of are carried out here, upon plain values, and the classes that may occur are the keys of
-a table. What comes out is what `catalogue_json` reads, which checks it.
+Unpickling runs what the bytes name, so no unpickler is used. The few opcodes of those pickles are
+executed here, on plain values; the classes that may occur are the keys of a table. The result is
+what `catalogue_json` reads and checks.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from tailrace.schema.catalogue import Catalogue
 
 _LARGEST: Final = 64 << 20
-"""Bytes of a pickle: a column takes some 40."""
+"""Bytes of a pickle: a column takes about 40."""
 _MOST: Final = 20_000_000
-"""Characters and members, each counted where it occurs: a pickle may name a thing many times."""
+"""Characters and members, counted at each occurrence: a pickle may name an object many times."""
 _MEMORY: Final = 256 << 20
-"""Bytes that what is loaded may take, about: a column takes some 700."""
+"""Approximate bytes that the loaded values may take: a column takes about 700."""
 _STEP: Final = 16
-"""Bytes that an opcode is counted as at least, for a place on the stack and one in the memo."""
+"""Minimum bytes counted for an opcode: an entry on the stack and one in the memo."""
 _ENTRY: Final = 96
-"""Bytes that a member of a dict or a set is counted as; they grow in leaps."""
+"""Bytes counted for a member of a dict or a set; they grow in steps."""
 _NAME: Final = 1024
-"""Characters of a name: MySQL's have up to 64."""
+"""Characters of a name: MySQL names have up to 64."""
 
 _CATALOGUE: Final = ("tailrace.schema.catalogue", "Catalogue")
 _LOGICAL: Final = ("tailrace.rows.schema", "Logical")
@@ -51,7 +51,7 @@ _CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
         *("nullable", "visible", "generated", "compressed"),
     ),
 }
-"""The classes that occur, and the members that they had then, whose values stand in a list."""
+"""The classes that occur, and their members at that time; the values are in a list."""
 
 
 class _Class:
@@ -66,7 +66,7 @@ class _Class:
 
 
 class _Object:
-    """What an instance consists of; ``state`` is None until it was told."""
+    """The content of an instance; ``state`` is None until it is set."""
 
     __slots__ = ("key", "state")
 
@@ -86,11 +86,11 @@ _MAKERS: Final = frozenset(
         *_VALUES,
     }
 )
-"""The opcodes that leave a new object on the stack; all others leave what is there already."""
+"""The opcodes that push a new object on the stack; all others reuse existing ones."""
 
 
 def from_pickle(text: str) -> Catalogue:
-    """The catalogue that an earlier release kept as this text.
+    """The catalogue that an earlier release saved as this text.
 
     Raises `SchemaError` for anything else; nothing that the text names is imported or called.
     """
@@ -122,7 +122,7 @@ def _loaded(data: bytes) -> Any:
     left = _MEMORY
     for opcode, argument, _ in pickletools.genops(data):
         if left < 0:
-            raise ValueError("it has more in it than any catalogue")
+            raise ValueError("it is larger than any catalogue")
         name = opcode.name
         left -= _STEP
         match name:
@@ -185,14 +185,14 @@ def _loaded(data: bytes) -> Any:
             case _ if name in _VALUES:
                 stack.append(argument)
             case _:
-                raise ValueError(f"{name} has no place in it")
+                raise ValueError(f"the opcode {name} is not allowed")
         if name in _MAKERS:
             left -= sys.getsizeof(stack[-1])
     raise ValueError("it has no end")
 
 
 def _key(value: Any) -> str | tuple[str, str]:
-    """A name, or a table's two: anything else might take forever to hash, or to compare."""
+    """A name, or a table's two names: anything else might take very long to hash or to compare."""
     if isinstance(value, tuple):
         database, table = value
         return _name(database), _name(table)
@@ -201,12 +201,12 @@ def _key(value: Any) -> str | tuple[str, str]:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _NAME:
-        raise TypeError("it has something else for a name")
+        raise TypeError("a name has the wrong type")
     return value
 
 
 def _marked(stack: list[Any]) -> list[Any]:
-    """What stands behind the last mark."""
+    """The values after the last mark."""
     items: list[Any] = []
     while (item := stack.pop()) is not _MARK:
         items.append(item)
@@ -215,31 +215,31 @@ def _marked(stack: list[Any]) -> list[Any]:
 
 
 def _made(kind: Any, arguments: Any) -> Any:
-    """An instance to be; of `Logical` the text that it is."""
+    """A new instance; for `Logical` its text."""
     if not isinstance(kind, _Class):
-        raise TypeError("what is made is no class")
+        raise TypeError("a value that is not a class is instantiated")
     if kind.key == _LOGICAL:
         (value,) = arguments
         return value
     if kind.key == _MEMBER:
         logical, name = arguments
         if not isinstance(logical, _Class) or logical.key != _LOGICAL:
-            raise TypeError("it asks for a member of something else")
+            raise TypeError("a member of an unexpected object is read")
         return Logical[_name(name)].value
     if arguments:
-        raise TypeError("an instance has arguments")
+        raise TypeError("an instance is created with arguments")
     return _Object(kind.key)
 
 
 class _Plain:
-    """Turns what was loaded into what `from_json` reads, so much of it and no more."""
+    """Converts loaded values to what `from_json` reads, up to a limited amount."""
 
     def __init__(self) -> None:
         self._left = _MOST
 
     def catalogue(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, _Object) or value.key != _CATALOGUE:
-            raise TypeError("it is no catalogue")
+            raise TypeError("it is not a catalogue")
         known = value.state
         return {
             "version": FIRST_VERSION,
@@ -256,7 +256,7 @@ class _Plain:
 
     def _members(self, value: Any, kind: tuple[str, str]) -> dict[str, Any]:
         if not isinstance(value, _Object) or value.key != kind:
-            raise TypeError(f"it has something else for a {kind[1]}")
+            raise TypeError(f"a {kind[1]} has the wrong type")
         members = dict(zip(_CLASSES[kind], value.state, strict=True))
         self._list(members.values())
         return members
@@ -264,7 +264,7 @@ class _Plain:
     def _spend(self, amount: int) -> None:
         self._left -= amount
         if self._left < 0:
-            raise ValueError("it has more in it than any catalogue")
+            raise ValueError("it is larger than any catalogue")
 
     def _list(self, values: Any) -> list[Any]:
         self._spend(1 + len(values))

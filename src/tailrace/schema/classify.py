@@ -1,4 +1,4 @@
-"""What a logged statement is, told from its first words and without parsing it."""
+"""The kind of a logged statement, determined from its first words without parsing it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tailrace.schema.tokens import COMMENT_REST, NotUnderstoodError, tokenize
 
 
 class StatementKind(StrEnum):
-    """What a statement does, as far as a reader of rows must know."""
+    """The kind of a statement, as far as it matters to a reader of rows."""
 
     CONTROL = "transaction control"
     DDL_TABLE = "table definition"
-    """The catalogue must see it: tables, databases and sequences made, altered or dropped."""
+    """The catalogue must see it: tables, databases and sequences created, altered or dropped."""
     CREATE_SELECT = "table made and filled"
     """``CREATE TABLE … SELECT`` as typed: a new table whose rows are not in the log."""
     DDL_OTHER = "other definition"
@@ -26,12 +26,12 @@ class StatementKind(StrEnum):
 
     @property
     def changes_schema(self) -> bool:
-        """Must the catalogue see it?"""
+        """Whether the catalogue must see it."""
         return self in {StatementKind.DDL_TABLE, StatementKind.CREATE_SELECT}
 
     @property
     def changes_rows(self) -> bool:
-        """Does it change rows without logging their images? (Unknown statements may.)"""
+        """Whether it changes rows without logging their images. (Unknown statements may.)"""
         return self in {StatementKind.DML, StatementKind.CREATE_SELECT, StatementKind.UNKNOWN}
 
 
@@ -62,10 +62,11 @@ _OTHERS: Final = frozenset(
 
 
 def classify(sql: str) -> StatementKind:
-    """Tell what a statement is, in microseconds (a ``CREATE TABLE`` is cut into tokens).
+    """Determine a statement's kind, in microseconds (a ``CREATE TABLE`` is split into tokens).
 
-    Comments, also versioned ones, before and between the first words do not matter, nor does
-    MariaDB's ``SET STATEMENT … FOR``. An empty statement is `DDL_OTHER`: it changes nothing.
+    Comments before and between the first words, including versioned ones, make no difference, and
+    neither does MariaDB's ``SET STATEMENT … FOR``. An empty statement is `DDL_OTHER`: it changes
+    nothing.
     """
     found = _WORD.match(sql)
     word = found[1].upper() if found else ""
@@ -85,7 +86,7 @@ def classify(sql: str) -> StatementKind:
 
 
 def _by_second(sql: str, word: str) -> StatementKind:
-    """The first words that mean different things by the second."""
+    """Statements whose kind depends on the second word."""
     if word not in {"START", "LOAD", "CLONE", "RESTART"}:
         return _FIRST.get(word, _K.UNKNOWN)
     second = (*_words(sql, 2), "")[1]
@@ -97,7 +98,7 @@ def _by_second(sql: str, word: str) -> StatementKind:
 
 
 def _definition(sql: str, word: str) -> StatementKind:
-    """CREATE, ALTER, DROP, RENAME and TRUNCATE: of tables or of something else?"""
+    """CREATE, ALTER, DROP, RENAME and TRUNCATE: of tables or of other objects."""
     if word == "TRUNCATE":
         return _K.DDL_TABLE
     words = _words(sql, 6)
@@ -113,7 +114,9 @@ def _definition(sql: str, word: str) -> StatementKind:
 
 
 def _words(sql: str, count: int) -> list[str]:
-    """Up to so many first words, in upper case; it ends before what is not a word."""
+    """The first words, at most ``count``, in upper case; stops before anything that is not a
+    word.
+    """
     words: list[str] = []
     at = 0
     while len(words) < count:
@@ -129,9 +132,10 @@ _QUERY: Final = re.compile(r"\b(?:select|values|table|with)\b", re.IGNORECASE)
 
 
 def fills_table(sql: str) -> bool:
-    """Does a ``CREATE TABLE`` take its rows from a query? Queries in the column list don't count.
+    """Whether a ``CREATE TABLE`` takes its rows from a query; queries in the column list don't
+    count.
 
-    A text that cannot be cut into tokens is said not to.
+    False for a text that cannot be split into tokens.
     """
     first = _QUERY.search(sql)
     if first is None or _QUERY.search(sql, first.end()) is None:
@@ -157,9 +161,9 @@ def _sets_statement(sql: str) -> bool:
 
 
 def _behind_set_statement(sql: str) -> str:
-    """The statement behind MariaDB's ``SET STATEMENT … FOR``; empty where there is none.
+    """The statement after MariaDB's ``SET STATEMENT … FOR``; empty if there is none.
 
-    Of several, one in the other, it is what stands behind the last.
+    If they are nested, it is the statement after the innermost one.
     """
     try:
         cursor = TokenCursor(tokenize(sql))

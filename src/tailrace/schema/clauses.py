@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from tailrace.schema.session import StatementSession
 
 FIRST: Final = ""
-"""The place before all columns; any other place is behind a column of that name."""
+"""The place before all columns; any other place is after the column of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutColumn:
-    """ADD (``old`` is None), MODIFY and CHANGE; ``place`` is None where none is written.
+    """ADD (``old`` is None), MODIFY and CHANGE; ``place`` is None if none is given.
 
-    ``tokens`` says where the column's definition stands among the statement's tokens.
+    ``tokens`` is the range of the column's definition in the statement's tokens.
     """
 
     column: WrittenColumn
     old: str | None = None
     place: str | None = None
     lenient: bool = False
-    """IF EXISTS or IF NOT EXISTS is written."""
+    """IF EXISTS or IF NOT EXISTS is given."""
     tokens: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
@@ -63,7 +63,7 @@ class ShowColumn:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey:
-    """ADD PRIMARY KEY; DROP where there are no columns."""
+    """ADD PRIMARY KEY; or DROP, if there are no columns."""
 
     columns: tuple[str, ...]
     prefixes: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class PrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """DROP FOREIGN KEY or DROP CONSTRAINT, which may be one of another kind."""
+    """DROP FOREIGN KEY or DROP CONSTRAINT, which may be a constraint of another kind."""
 
     name: str
 
@@ -113,7 +113,7 @@ Clause = (
 
 
 def parse_clauses(cursor: TokenCursor, session: StatementSession) -> tuple[Clause, ...]:
-    """What stands behind ``ALTER TABLE name``: the clauses that change columns or names.
+    """The clauses after ``ALTER TABLE name`` that change columns or names.
 
     Raises `NotUnderstoodError` where a clause might do so and is not understood.
     """
@@ -125,7 +125,7 @@ def parse_clauses(cursor: TokenCursor, session: StatementSession) -> tuple[Claus
         found = _clause(cursor, session)
         puts += sum(isinstance(clause, PutColumn) for clause in found)
         if puts > MOST_COLUMNS:
-            raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS}) stand")
+            raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS})")
         clauses += found
     return tuple(clauses)
 
@@ -169,7 +169,7 @@ def _clause(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
 
 
 def _pass_clause(cursor: TokenCursor) -> None:
-    """Pass over a clause that changes no column, up to the next comma."""
+    """Skip a clause that changes no column, up to the next comma."""
     while not cursor.done and cursor.token.key != ",":
         if cursor.token.key == "(":
             cursor.skip_parentheses()
@@ -184,7 +184,7 @@ _RESERVED: Final = frozenset(
 
 
 def _pass_order(cursor: TokenCursor) -> None:
-    """``ORDER BY a, b DESC``: its commas are its own, up to a word that no column may have."""
+    """Skip ``ORDER BY a, b DESC`` with its commas, up to a word that cannot be a column."""
     _pass_clause(cursor)
     while cursor.token.key == "," and cursor.ahead().key not in _RESERVED:
         cursor.next()
@@ -198,7 +198,7 @@ def _add(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
         system = cursor.name().upper() == "SYSTEM_TIME"
         cursor.skip_parentheses()
         if system:
-            cursor.fail("a period of versions on columns of the table's own stands")
+            cursor.fail("a period of versions on the table's own columns")
         return []
     if cursor.token.key == "PARTITION":
         _pass_clause(cursor)
@@ -225,7 +225,7 @@ def _add(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
 
 
 def _keys(key: Key) -> list[Clause]:
-    """A primary key on a period is taken for none: its columns may be of another statement."""
+    """A primary key on a period is ignored: its columns may be defined in another statement."""
     if key.primary is None:
         return [*(unique.on_columns() for unique in key.unique), *key.foreign]
     parts = key.primary.on_columns().parts
@@ -285,7 +285,7 @@ def _place(cursor: TokenCursor) -> str | None:
 
 
 def _alter_column(cursor: TokenCursor) -> list[Clause]:
-    """Behind ALTER: only a column's visibility matters, not defaults, indexes and constraints."""
+    """After ALTER: only a column's visibility matters, not defaults, indexes and constraints."""
     clauses: list[Clause] = []
     if cursor.accept("COLUMN") or cursor.ahead().key == "SET":
         cursor.accept("IF", "EXISTS")

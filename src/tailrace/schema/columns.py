@@ -1,4 +1,4 @@
-"""A column definition of CREATE or ALTER TABLE, and what it makes in its table."""
+"""A column definition of CREATE or ALTER TABLE, and the column that it defines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """A column as it is written: its table's defaults are not in it yet."""
+    """A column as written, before its table's defaults are applied."""
 
     name: str
     type: WrittenType
@@ -37,20 +37,20 @@ class WrittenColumn:
     primary: bool = False
     unique: bool = False
     versioned: bool = False
-    """WITH SYSTEM VERSIONING (MariaDB) is written: it makes the whole table versioned."""
+    """WITH SYSTEM VERSIONING (MariaDB) is given: it makes the whole table versioned."""
     visible: bool = True
     generated: bool = False
     stored: bool = False
-    """STORED or PERSISTENT is written: a generated column that the table keeps."""
+    """STORED or PERSISTENT is given: a generated column that the table stores."""
     compressed: bool = False
     references: ForeignKey | None = None
-    """REFERENCES is written behind it, and the server takes that for a foreign key.
+    """REFERENCES follows the column, and the server takes it as a foreign key.
 
-    MariaDB does; MySQL before 9.0 passes over it, and from 9.6 on logs what foreign keys do.
+    MariaDB does. MySQL before 9.0 ignores it, and from 9.6 on it logs what foreign keys do.
     """
 
     def define(self, outer: int | None, session: StatementSession) -> ColumnDefinition:
-        """The column in a table whose default collation is ``outer`` (None: unknown)."""
+        """The column in a table with the default collation ``outer`` (None: unknown)."""
         written = self.type
         base, collation = written.base, None
         logical = written.logical
@@ -86,14 +86,16 @@ _BYTES: Final = (255, 65535, 16777215)
 
 
 def as_binary(base: str) -> str:
-    """What a text type becomes with CHARACTER SET binary."""
+    """The type that a text type becomes with CHARACTER SET binary."""
     if base in TEXTS:
         return BLOBS[TEXTS.index(base)]
     return {"char": "binary", "varchar": "varbinary"}.get(base, base)
 
 
 def widened(declared: str, old: int | None, new: int | None) -> str:
-    """A TEXT type that CONVERT TO CHARACTER SET makes larger, so that as many characters fit."""
+    """The larger TEXT type that CONVERT TO CHARACTER SET needs for the same number of
+    characters.
+    """
     if declared not in TEXTS[:3] or old is None or new is None:
         return declared
     characters = _BYTES[TEXTS.index(declared)] // longest_character(old)
@@ -102,14 +104,14 @@ def widened(declared: str, old: int | None, new: int | None) -> str:
 
 
 def fitting(family: tuple[str, ...], size: int) -> str:
-    """The smallest of the four BLOB or TEXT types that holds so many bytes."""
+    """The smallest of the four BLOB or TEXT types that holds this many bytes."""
     return family[sum(size > most for most in _BYTES)]
 
 
 def _sized(
     base: str, arguments: tuple[int, ...], collation: int | None, session: StatementSession
 ) -> str:
-    """TEXT(n) and BLOB(n) are the smallest type that holds n characters (MariaDB: 0 is none)."""
+    """TEXT(n) and BLOB(n) are the smallest type for n characters (MariaDB: 0 counts as absent)."""
     if base not in {"text", "blob"} or not arguments:
         return base
     if not arguments[0] and session.flavour is Flavour.MARIADB:
@@ -119,10 +121,10 @@ def _sized(
 
 
 def _stored(members: tuple[str, ...], collation: int | None) -> tuple[str, ...]:
-    """ENUM's and SET's names as a server keeps them.
+    """The names of an ENUM or SET as a server stores them.
 
-    Spaces at the end go, unless they are bytes; a character that the character set does not have
-    becomes a question mark.
+    Trailing spaces are removed, unless the names are binary. A character that is not in the
+    character set becomes a question mark.
     """
     if collation == BINARY:
         return members
@@ -135,8 +137,8 @@ def _stored(members: tuple[str, ...], collation: int | None) -> tuple[str, ...]:
 def reinterpreted(column: ColumnDefinition, collation: int | None) -> ColumnDefinition:
     """An ENUM or SET column after CONVERT TO.
 
-    Both servers keep the bytes of its names and read them in the new character set, so only names
-    in ASCII stay what they were; others are not known any more.
+    Both servers keep the bytes of its names and read them in the new character set. So only names
+    in ASCII stay the same; others become unknown.
     """
     kept = all(
         number is not None and charset_of(number) not in _WIDE
@@ -178,7 +180,7 @@ _WITHOUT_ARGUMENTS: Final = {
 def parse_column(cursor: TokenCursor, session: StatementSession) -> WrittenColumn:
     """``name type attributes…``, up to a comma, a parenthesis, FIRST, AFTER or the end.
 
-    Raises `NotUnderstoodError` for an attribute that is not known.
+    Raises `NotUnderstoodError` for an unknown attribute.
     """
     name = cursor.name()
     serial = cursor.sees("SERIAL")
@@ -198,7 +200,7 @@ def _ends(cursor: TokenCursor) -> bool:
 
 
 def _attribute(cursor: TokenCursor, column: WrittenColumn) -> WrittenColumn:
-    """One attribute behind a column's type; those that change no value are passed over."""
+    """One attribute after a column's type; those that change no value are skipped."""
     type_ = column.type
     key = cursor.next().key
     match key:
@@ -263,7 +265,7 @@ def _attribute(cursor: TokenCursor, column: WrittenColumn) -> WrittenColumn:
 
 
 def _checks_json(cursor: TokenCursor, name: str) -> bool:
-    """Behind CHECK: ``(json_valid(name))``, by which MariaDB itself knows its JSON columns."""
+    """After CHECK: ``(json_valid(name))``, by which MariaDB itself recognizes its JSON columns."""
     marks = [cursor.ahead(steps).key for steps in (0, 1, 2, 4, 5)]
     named = cursor.ahead(3).value.casefold() == name.casefold()
     return named and marks == ["(", "JSON_VALID", "(", ")", ")"]
@@ -279,7 +281,7 @@ _ONE_VALUE: Final = frozenset(
 
 
 def _clause(cursor: TokenCursor, key: str) -> None:
-    """An attribute that says nothing of the column's values, of several words."""
+    """An attribute of several words that does not affect the column's values."""
     match key:
         case "DEFAULT":
             skip_default(cursor)
@@ -293,7 +295,7 @@ def _clause(cursor: TokenCursor, key: str) -> None:
         case _:
             cursor.at -= 1
             if cursor.ahead().key != "=":  # MariaDB's engines have attributes of their own
-                cursor.fail("an attribute that is not known stands")
+                cursor.fail("unknown attribute")
             cursor.name()
             cursor.next()
             cursor.next()
@@ -318,7 +320,7 @@ def _charset(cursor: TokenCursor, key: str, type_: WrittenType) -> WrittenType:
 
 
 def charset_name(cursor: TokenCursor) -> str:
-    """The name behind CHARACTER SET or COLLATE: a word, a quoted name or a string."""
+    """The name after CHARACTER SET or COLLATE: a word, a quoted name or a string."""
     cursor.accept("=")
     return cursor.text() if cursor.token.kind is Kind.STRING else cursor.name()
 
@@ -344,7 +346,7 @@ def skip_default(cursor: TokenCursor) -> None:
     elif token.kind is Kind.MARK or token.kind is Kind.END:
         cursor.at -= token.kind is Kind.MARK
         cursor.fail("a default value is expected")
-    while cursor.token.kind is Kind.STRING:  # also behind _latin1 and DATE
+    while cursor.token.kind is Kind.STRING:  # also after _latin1 and DATE
         cursor.next()
 
 

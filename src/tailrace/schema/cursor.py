@@ -1,4 +1,4 @@
-"""A place in a list of tokens, with the few moves that a parser of definitions makes."""
+"""A cursor in a list of tokens, with the few moves of a parser of definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TokenCursor:
-    """Looks at one token and moves on. Tokens end with an END token, which is never passed."""
+    """Examines one token and moves on. The last token is an END token, which is never passed."""
 
     def __init__(self, tokens: Sequence[SqlToken]) -> None:
         self.tokens = tokens
@@ -20,36 +20,36 @@ class TokenCursor:
 
     @property
     def token(self) -> SqlToken:
-        """The token under the cursor."""
+        """The token at the cursor."""
         return self.tokens[self.at]
 
     @property
     def done(self) -> bool:
-        """Is nothing left but semicolons?"""
+        """Whether only semicolons are left."""
         while self.token.key == ";":
             self.at += 1
         return self.token.kind is Kind.END
 
     def ahead(self, steps: int = 1) -> SqlToken:
-        """The token so many steps on (END beyond the end)."""
+        """The token this many steps ahead (END past the end)."""
         return self.tokens[min(self.at + steps, len(self.tokens) - 1)]
 
     def next(self) -> SqlToken:
-        """The token under the cursor; the cursor moves on."""
+        """Return the token at the cursor and move past it."""
         token = self.tokens[self.at]
         if token.kind is not Kind.END:
             self.at += 1
         return token
 
     def accept(self, *keys: str) -> bool:
-        """Move over these keywords if all of them stand here in this order."""
+        """Move past these keywords if all of them follow in this order."""
         if not self.sees(*keys):
             return False
         self.at += len(keys)
         return True
 
     def accept_any(self, *keys: str) -> str:
-        """Move over one of these keywords and give it; empty if none stands here."""
+        """Move past one of these keywords and return it; empty if none follows."""
         key = self.token.key
         if key and key in keys:
             self.at += 1
@@ -57,19 +57,19 @@ class TokenCursor:
         return ""
 
     def sees(self, *keys: str) -> bool:
-        """Do these keywords stand here, in this order?"""
+        """Whether these keywords follow in this order."""
         tokens, at = self.tokens, self.at
         return len(tokens) - at > len(keys) and all(
             tokens[at + step].key == key for step, key in enumerate(keys)
         )
 
     def expect(self, *keys: str) -> None:
-        """Move over these keywords, or raise `NotUnderstoodError`."""
+        """Move past these keywords, or raise `NotUnderstoodError`."""
         if not self.accept(*keys):
             self.fail(f"{' '.join(keys)} expected")
 
     def fail(self, why: str) -> None:
-        """Raise `NotUnderstoodError` that quotes the place."""
+        """Raise `NotUnderstoodError` that quotes the current token."""
         raise self.error(why)
 
     def error(self, why: str) -> NotUnderstoodError:
@@ -95,7 +95,7 @@ class TokenCursor:
         return None, first
 
     def text(self) -> str:
-        """A string literal; neighbours are one string."""
+        """A string literal; adjacent literals are one string."""
         token = self.token
         if token.kind is not Kind.STRING:
             raise self.error("a string is expected")
@@ -113,7 +113,7 @@ class TokenCursor:
         return int(token.value)
 
     def skip_parentheses(self) -> None:
-        """Move over a parenthesis and all that it holds."""
+        """Move past a parenthesis and all that it contains."""
         if self.token.key != "(":
             raise self.error("( expected")
         depth = 0
@@ -129,7 +129,7 @@ class TokenCursor:
                     return
 
     def query_begins(self) -> bool:
-        """Does a query (SELECT, VALUES, TABLE, WITH; in parentheses or not) stand here?"""
+        """Whether a query (SELECT, VALUES, TABLE, WITH; in parentheses or not) follows."""
         steps = 0
         while self.ahead(steps).key == "(":
             steps += 1

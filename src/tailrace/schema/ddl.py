@@ -1,4 +1,4 @@
-"""A statement of a log, as its effects on a catalogue."""
+"""A logged statement as its effects on a catalogue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A table's name; the database is None where none is known."""
+    """A table's name; the database is None if it is unknown."""
 
     database: str | None
     table: str
@@ -34,7 +34,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A table is made; ``unless_exists`` where it may have been there."""
+    """A table is created; with ``unless_exists`` it may have existed."""
 
     name: Name
     table: TableBody
@@ -67,14 +67,14 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """All rows go, without a row event."""
+    """All rows are removed, without a row event."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """A temporary table comes or goes: no row of it is in a log."""
+    """A temporary table is created or dropped: none of its rows is in a log."""
 
     name: Name
     made: bool
@@ -82,7 +82,7 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class PutDatabase:
-    """CREATE or ALTER DATABASE; ``unless_exists`` where it may have been there."""
+    """CREATE or ALTER DATABASE; with ``unless_exists`` it may have existed."""
 
     database: str
     charset: Charset
@@ -118,9 +118,9 @@ Effect = (
 
 
 def effects(sql: str, database: str | None, session: StatementSession) -> list[Effect]:
-    """What a statement does to tables and databases; nothing for any other statement.
+    """The effects of a statement on tables and databases; none for any other statement.
 
-    Never raises for bad SQL: what is not understood comes back as `Unclear`.
+    Never raises for invalid SQL: what is not understood is returned as `Unclear`.
     """
     parser = _Parser(database, session)
     try:
@@ -130,7 +130,7 @@ def effects(sql: str, database: str | None, session: StatementSession) -> list[E
 
 
 class _Parser:
-    """One statement; ``name`` is the table that it is about, once that is known."""
+    """Parses one statement; ``name`` is the table that it concerns, once that is known."""
 
     def __init__(self, database: str | None, session: StatementSession) -> None:
         self.database = database or None
@@ -192,9 +192,9 @@ class _Parser:
             table = parse_elements(cursor, self.session)
         table = parse_options(cursor, table)
         if table.filled:
-            return Unclear(name, "it was made from a query, whose columns the log does not say")
+            return Unclear(name, "it was created from a query, whose columns are not in the log")
         if not table.columns:
-            return Unclear(name, "it was made without a column list")
+            return Unclear(name, "it was created without a column list")
         return CreateTable(name, table, unless_exists)
 
     def _alter(self, cursor: TokenCursor) -> Iterator[Effect]:
@@ -216,7 +216,9 @@ class _Parser:
         yield AlterTable(self.name, tuple(map(self._with_database, clauses)))
 
     def _with_database(self, clause: Clause) -> Clause:
-        """A new name without a database is in the default one, wherever the table was before."""
+        """A new name without a database is in the default one, whatever the table's old
+        database.
+        """
         if isinstance(clause, RenameTable) and clause.database is None:
             return replace(clause, database=self.database)
         return clause
@@ -248,7 +250,7 @@ class _Parser:
                 break
 
     def _drop_index(self, cursor: TokenCursor) -> Iterator[Effect]:
-        """``DROP INDEX `PRIMARY` ON t`` drops the primary key; any other changes no column."""
+        """``DROP INDEX `PRIMARY` ON t`` drops the primary key; any other one changes no column."""
         cursor.accept("IF", "EXISTS")
         index = cursor.name()
         cursor.expect("ON")
@@ -269,7 +271,7 @@ class _Parser:
 
 
 def _charset(cursor: TokenCursor) -> Charset:
-    """The character set among a database's options."""
+    """The character set in a database's options."""
     charset = Charset()
     while not cursor.done:
         found = parse_charset(cursor)

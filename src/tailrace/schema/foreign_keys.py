@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
 """Actions by which a change of the referenced table changes rows of the table that has the key."""
 _GENERATED: Final = "_ibfk_"
-"""InnoDB calls the foreign keys of a table that have no name ``table_ibfk_1``, and so on."""
+"""InnoDB names the unnamed foreign keys of a table ``table_ibfk_1``, and so on."""
 _NO_ACTION: Final = "RESTRICT"
 _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 
@@ -25,8 +25,8 @@ _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 class ForeignKey:
     """A foreign key. ``name`` is "" and ``database`` None until `named` completes them.
 
-    ``referenced`` are the columns of the other table, in the order of ``columns``; empty where the
-    statement names none, which stands for its primary key.
+    ``referenced`` are the columns of the other table, in the order of ``columns``. It is empty if
+    the statement names none, which means the primary key.
     """
 
     columns: tuple[str, ...]
@@ -39,7 +39,9 @@ class ForeignKey:
 
     @property
     def cascades(self) -> bool:
-        """Whether a change of the referenced table may change rows of the one that has the key."""
+        """Whether a change of the referenced table may change rows of the table that has the
+        key.
+        """
         return bool({self.on_delete, self.on_update} & CASCADING)
 
     def __str__(self) -> str:
@@ -51,11 +53,11 @@ class ForeignKey:
         return f"({', '.join(self.columns)}) REFERENCES {where}{to}{does}"
 
     def refers_to(self, database: str, table: str) -> bool:
-        """Whether it refers to this table."""
+        """Whether it references this table."""
         return (self.database, self.table) == (database, table)
 
     def renamed(self, columns: Mapping[str, str], referenced: Mapping[str, str]) -> Self:
-        """The same after columns were renamed; names by case-folded old ones."""
+        """The same key after columns were renamed; new names by case-folded old ones."""
         return replace(
             self,
             columns=tuple(columns.get(each.casefold(), each) for each in self.columns),
@@ -64,9 +66,9 @@ class ForeignKey:
 
 
 def logs_cascades(server_version: str) -> bool:
-    """Whether a server logs what foreign keys do: MySQL from 9.6 on.
+    """Whether a server logs what foreign keys do: MySQL 9.6 and later.
 
-    It does not where ``innodb_native_foreign_keys`` is on, which its log does not tell.
+    It does not if ``innodb_native_foreign_keys`` is on, which is not in its log.
     """
     if "mariadb" in server_version.lower():
         return False
@@ -77,9 +79,9 @@ def logs_cascades(server_version: str) -> bool:
 def named(
     database: str, table: str, known: tuple[ForeignKey, ...], new: Iterable[ForeignKey]
 ) -> tuple[ForeignKey, ...]:
-    """The keys of a table with new ones, each with the name that InnoDB gives it.
+    """The keys of a table plus new ones, each with the name that InnoDB gives it.
 
-    One that is there by its name stays as it is (``IF NOT EXISTS``).
+    A key whose name exists already is not changed (``IF NOT EXISTS``).
     """
     found = list(known)
     generated = re.compile(re.escape(table + _GENERATED) + r"(\d+)", re.IGNORECASE)
@@ -96,7 +98,7 @@ def named(
 
 
 def moved(keys: Iterable[ForeignKey], old: str, new: str) -> tuple[ForeignKey, ...]:
-    """The keys of a table that has another name now: names that InnoDB made follow it."""
+    """The keys of a renamed table: names that InnoDB generated change with it."""
     prefix = old + _GENERATED
     return tuple(
         replace(key, name=f"{new}{_GENERATED}{key.name.removeprefix(prefix)}")
@@ -107,9 +109,9 @@ def moved(keys: Iterable[ForeignKey], old: str, new: str) -> tuple[ForeignKey, .
 
 
 def parse_foreign_key(cursor: TokenCursor, constraint: str, flavour: Flavour) -> ForeignKey:
-    """Behind FOREIGN KEY; ``constraint`` is the name behind CONSTRAINT ("" for none).
+    """The part after FOREIGN KEY; ``constraint`` is the name after CONSTRAINT ("" for none).
 
-    Without that MariaDB calls it as its index, MySQL by a name of its own.
+    Without a constraint name, MariaDB uses the index name, and MySQL a name of its own.
     """
     cursor.accept("IF", "NOT", "EXISTS")
     index = "" if cursor.sees("(") else cursor.name()
@@ -121,7 +123,7 @@ def parse_foreign_key(cursor: TokenCursor, constraint: str, flavour: Flavour) ->
 
 
 def parse_references(cursor: TokenCursor, columns: tuple[str, ...], name: str = "") -> ForeignKey:
-    """Behind REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
+    """The part after REFERENCES: ``table (columns) MATCH … ON DELETE … ON UPDATE …``."""
     database, table = cursor.qualified()
     referenced = _names(cursor) if cursor.sees("(") else ()
     actions = {"DELETE": _NO_ACTION, "UPDATE": _NO_ACTION}
@@ -138,7 +140,7 @@ def parse_references(cursor: TokenCursor, columns: tuple[str, ...], name: str = 
 
 
 def _action(cursor: TokenCursor) -> str:
-    """What happens to references; actions that change no row are one."""
+    """The action on references; all actions that change no row are treated as one."""
     if cursor.accept("SET", "NULL"):
         return "SET NULL"
     if cursor.accept("CASCADE"):
@@ -148,12 +150,12 @@ def _action(cursor: TokenCursor) -> str:
         or cursor.accept("NO", "ACTION")
         or cursor.accept("SET", "DEFAULT")
     ):
-        cursor.fail("what happens to references is expected")
+        cursor.fail("a referential action is expected")
     return _NO_ACTION
 
 
 def _names(cursor: TokenCursor) -> tuple[str, ...]:
-    """``(a, b)``; what may stand behind a name in an index is passed over."""
+    """``(a, b)``; what may follow a name in an index is skipped."""
     cursor.expect("(")
     names = []
     while True:

@@ -1,4 +1,4 @@
-"""Columns of MariaDB that no CREATE TABLE shows but the log has: versions and hashes."""
+"""MariaDB columns that are in the log but not in CREATE TABLE: versions and hashes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SYSTEM_PERIOD: Final = tuple(
     ColumnDefinition(name, "timestamp(6)", nullable=False, visible=False, generated=True)
     for name in ("row_start", ROW_END)
 )
-"""What WITH SYSTEM VERSIONING adds at the end where no columns are declared for it."""
+"""The columns that WITH SYSTEM VERSIONING adds at the end if none are declared for it."""
 
 
 class KeyPart(NamedTuple):
     """A column of a key ("" for an expression), and how many characters of it (None: all).
 
-    ``period``: it is no column but a period of MariaDB's, ``WITHOUT OVERLAPS``.
+    ``period``: it is not a column but a MariaDB period, ``WITHOUT OVERLAPS``.
     """
 
     column: str
@@ -38,22 +38,23 @@ class KeyPart(NamedTuple):
 
 
 def prefixes_of(parts: Iterable[KeyPart]) -> tuple[int, ...]:
-    """How many characters of each count, 0 for all; empty where all of each does."""
+    """How many characters of each column count, 0 for all; empty if all of every column count."""
     prefixes = tuple(part.prefix or 0 for part in parts)
     return prefixes if any(prefixes) else ()
 
 
 class UniqueKey(NamedTuple):
-    """A UNIQUE key; ``hashed`` where USING HASH is written."""
+    """A UNIQUE key; ``hashed`` if USING HASH is given."""
 
     parts: tuple[KeyPart, ...]
     hashed: bool = False
 
     def on_columns(self, periods: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> Self:
-        """The key with the columns of its period instead of it, as the server keeps it.
+        """The key with its period replaced by the period's columns, as the server stores it.
 
-        ``periods`` are the bounds of the table's periods by case-folded name. What is not known to
-        be unique on columns, for a period that is not among them or an expression, has no parts.
+        ``periods`` are the bounds of the table's periods by case-folded name. A key has no parts if
+        it is not known to be unique on columns: it has an expression, or a period that is not in
+        ``periods``.
         """
         parts: list[KeyPart] = []
         for part in self.parts:
@@ -68,9 +69,9 @@ class UniqueKey(NamedTuple):
 
 
 _SHORTEST_LIMIT: Final = 767
-"""Bytes of a key from which on some row format has it hashed."""
+"""Key size in bytes from which at least one row format uses a hash."""
 LONGEST_LIMIT: Final = 3072
-"""Bytes of a key beyond which InnoDB has it hashed, with the row format that it has by default."""
+"""Key size in bytes above which InnoDB uses a hash, with its default row format."""
 _LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 
 
@@ -80,7 +81,7 @@ def by_name(columns: Iterable[ColumnDefinition]) -> dict[str, ColumnDefinition]:
 
 
 def may_be_hashed(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> bool:
-    """May MariaDB keep this key by a hidden hash column?
+    """Whether MariaDB may implement this key by a hidden hash column.
 
     It does so for whole TEXT and BLOB columns and for keys longer than the engine's limit.
     """
@@ -88,9 +89,9 @@ def may_be_hashed(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> bo
 
 
 def key_size(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> float:
-    """The bytes that a key takes, at most; infinite where no engine keeps it but by a hash.
+    """The maximum bytes of a key; infinite if every engine needs a hash for it.
 
-    ``columns`` are the table's, `by_name`.
+    ``columns`` are the table's, as from `by_name`.
     """
     if key.hashed:
         return inf
@@ -110,9 +111,10 @@ def key_size(key: UniqueKey, columns: Mapping[str, ColumnDefinition]) -> float:
 def with_hashes(
     definition: TableDefinition, most: int, table_map: TableMapEvent
 ) -> TableDefinition:
-    """The definition with the hidden hash columns that the logged table has at its end.
+    """The definition plus the hidden hash columns that the logged table has at its end.
 
-    ``most`` is how many there may be. Unchanged where the table map's surplus is anything else.
+    ``most`` is their maximum number. Unchanged if the table map's additional columns are anything
+    else.
     """
     surplus = table_map.columns[len(definition.columns) :]
     if not 0 < len(surplus) <= most or any(

@@ -1,4 +1,4 @@
-"""Does a definition that a server gave fit the rows of a log, as far as the log says it?"""
+"""Checks whether a server's definition fits the rows of a log, as far as the log describes them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 def resolved(state: TableState, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
-    """A table as its rows are decoded, by the definition that its server has.
+    """A table's schema for decoding its rows, from the server's definition.
 
-    The definition may be newer than the rows. So all that the log says of a column has to be in it:
-    type and sizes, whether it may be NULL, and where the log has them sign and character set.
-    A column without a declared type is taken as it is. Raises `SchemaError` where it does not fit.
+    The definition may be newer than the rows. So everything that the log describes of a column has
+    to agree with it: type and sizes, whether it may be NULL, and, if logged, sign and character
+    set. A column without a declared type is accepted as it is. Raises `SchemaError` if it does not
+    fit.
     """
     definition = with_hashes(state.definition, state.hidden, table_map)
     found = TableSchema.resolve(table_map, flavour, definition, "server")
@@ -29,13 +30,15 @@ def resolved(state: TableState, table_map: TableMapEvent, flavour: Flavour) -> T
         if column.declared and not _same(spec, declare(column, flavour)[0]):
             raise SchemaError(
                 f"{table_map.database}.{table_map.table}.{column.name} is {column.declared} on the "
-                "server, and the log has another type, size, sign or character set"
+                "server, but the log has another type, size, sign or character set"
             )
     return found
 
 
 def _same(spec: ColumnSpec, made: ColumnSpec) -> bool:
-    """What the log does not say is no difference; nor is a form that older tables are stored in."""
+    """Attributes missing in the log do not count as different; nor do storage forms of older
+    tables.
+    """
     pairs = [(spec.unsigned, made.unsigned), (spec.collation, made.collation)]
     return (
         spec.nullable == made.nullable

@@ -1,4 +1,4 @@
-"""MariaDB's CREATE SEQUENCE: a table whose one row is logged as any other table's."""
+"""MariaDB's CREATE SEQUENCE: a table whose one row is logged like any other table's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REST = (
 
 
 def parse_sequence(cursor: TokenCursor, session: StatementSession) -> TableBody:
-    """What stands behind the name: ``AS type`` (11.5 on) is all that matters to its columns."""
+    """The part after the name: only ``AS type`` (11.5 and later) matters to its columns."""
     type_ = WrittenType("bigint")
     while not cursor.done:
         if cursor.accept("AS"):

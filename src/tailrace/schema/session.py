@@ -1,4 +1,4 @@
-"""What a statement's text leaves to its session: modes and the character sets' defaults."""
+"""The session settings that a statement's meaning depends on: modes and default collations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tailrace.events.query import QueryEvent
 
 _MARIADB_COMPILED: Final = {"utf8mb3": 33, "ucs2": 35, "utf8mb4": 45, "utf16": 54, "utf32": 60}
-"""MariaDB's own defaults where ``character_set_collations`` does not say otherwise (it does from
-11.5 on, and the query event carries it)."""
+"""MariaDB's own defaults, unless ``character_set_collations`` has others (it does from 11.5 on, and
+the query event carries it)."""
 
 _START_ALTER: Final = 0x02
 _ROLLBACK_ALTER: Final = 0x08
@@ -29,13 +29,13 @@ _MODES: Final = sum(SqlMode)
 
 @dataclass(frozen=True, slots=True)
 class StatementSession:
-    """How a statement is to be read.
+    """The session in which a statement is parsed.
 
-    ``default_collation`` is the collation id of a database that nothing is known of (the session's
-    ``collation_server``, in the query event's CHARSET variable); None where that is unknown.
-    ``charset_collations`` holds the default collation ids of character sets where the session has
-    others than its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
-    ``character_set_collations``). ``thread_specific`` says that the statement used a temporary
+    ``default_collation`` is the collation id of a database of which nothing is known (the session's
+    ``collation_server``, in the query event's CHARSET variable); None if that is unknown.
+    ``charset_collations`` holds the default collation ids of character sets for which the session
+    differs from its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
+    ``character_set_collations``). ``thread_specific`` means that the statement used a temporary
     table (header flag 0x4).
     """
 
@@ -72,7 +72,7 @@ class StatementSession:
         return session, _text(event, client)
 
     def of_charset(self, charset: str) -> int:
-        """The default collation of a character set; `NotUnderstoodError` if there is none."""
+        """The default collation of a character set; `NotUnderstoodError` if it does not exist."""
         folded = charset.lower()
         folded = "utf8mb3" if folded == "utf8" else folded
         found = self.charset_collations.get(folded)
@@ -87,7 +87,7 @@ class StatementSession:
     def of_name(self, collation: str, charset: str | None = None) -> int:
         """A collation by name; MariaDB's ``uca1400_ai_ci`` is completed by the character set.
 
-        Raises `NotUnderstoodError` where the flavour has none of that name.
+        Raises `NotUnderstoodError` if the flavour has no collation of that name.
         """
         found = collation_id(collation, self.flavour)
         if found is None and charset is not None:
@@ -97,7 +97,9 @@ class StatementSession:
         return found
 
     def choose(self, charset: str | None, collation: str | None, outer: int | None) -> int | None:
-        """What CHARACTER SET and COLLATE, where written, make of the collation around them."""
+        """The collation by CHARACTER SET and COLLATE, if given; ``outer`` is the enclosing
+        object's.
+        """
         if charset is not None and charset.upper() == "DEFAULT":
             charset, outer = None, self._default_of(outer)
         if collation is None or collation.upper() == "DEFAULT":
@@ -106,7 +108,9 @@ class StatementSession:
         return self.of_name(collation, context or "utf8mb4")
 
     def _default_of(self, outer: int | None) -> int | None:
-        """CHARACTER SET DEFAULT: MySQL takes the collation around, MariaDB its character set's."""
+        """CHARACTER SET DEFAULT: MySQL takes the enclosing collation, MariaDB its character
+        set's.
+        """
         if outer is None or self.flavour is Flavour.MYSQL:
             return outer
         charset = charset_of(outer)
@@ -123,10 +127,10 @@ _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")
 
 
 def _text(event: QueryEvent, collation: int | None) -> str:
-    """The statement; as UTF-8 where its character set is unknown or does not fit.
+    """The statement; as UTF-8 if its character set is unknown or does not fit.
 
-    What the servers write themselves (for ``CREATE TABLE … SELECT``, say) is UTF-8, whatever the
-    client's character set in the event.
+    Statements that the servers generate (for ``CREATE TABLE … SELECT``, for example) are UTF-8,
+    whatever the client's character set in the event.
     """
     raw = event.sql_bytes
     if collation is not None and not raw.isascii():

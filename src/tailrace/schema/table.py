@@ -1,4 +1,4 @@
-"""A table that a writer writes to: its columns, and the table map that a server would log of it."""
+"""A table for a writer: its columns, and the table map that a server would log for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableBody, TableState
 
 Metadata = Literal["full", "minimal", "none"]
-"""How much a table map says: ``binlog_row_metadata`` FULL, MINIMAL, and MariaDB's NO_LOG."""
+"""How much a table map contains: ``binlog_row_metadata`` FULL, MINIMAL, and MariaDB's NO_LOG."""
 
 _BIT_LEN_EXACT: Final = 1
 _MEMBERS: Final = frozenset({ColumnType.ENUM, ColumnType.SET})
@@ -35,9 +35,10 @@ class Table:
     """A table to write to: hashable, picklable.
 
     ``schema`` is the table as `TableSchema.resolve` gives it for a log with full metadata.
-    ``specs`` are its columns as such a log says them; what nobody knows of a table that was found
-    in a log (`of_map`) is None there, and is not written. ``key_prefixes`` are the characters of
-    each column of the primary key that count (0: all). ``flags`` are the table map's own.
+    ``specs`` are its columns as such a log describes them; for a table that was found in a log
+    (`of_map`), unknown attributes are None, and are not written. ``key_prefixes`` are the numbers
+    of characters that count of each column of the primary key (0: all). ``flags`` are the table
+    map's own.
     """
 
     schema: TableSchema
@@ -56,13 +57,14 @@ class Table:
         server_version: str = "",
         session: StatementSession | None = None,
     ) -> Self:
-        """The table that a CREATE TABLE makes, in ``database`` where the statement names none.
+        """The table that a CREATE TABLE defines, in ``database`` if the statement names none.
 
-        What it leaves to the server (character set, collation) is that of the newest server of the
-        flavour as it comes, or of ``server_version`` (``10.11.8-MariaDB``); ``session`` says all.
-        Columns that only an index needs (MariaDB's hashes of long unique keys) are not in it.
+        Unspecified character sets and collations are those of the flavour's newest server with its
+        default settings, or of ``server_version`` (``10.11.8-MariaDB``); ``session`` sets
+        everything. Columns that only an index needs (MariaDB's hashes of long unique keys) are not
+        included.
 
-        Raises `SchemaError` where it is not one CREATE TABLE with a column list and a database.
+        Raises `SchemaError` if it is not one CREATE TABLE with a column list and a database.
         """
         flavour = Flavour(flavour)
         session = session or session_of(flavour, server_version)
@@ -86,8 +88,8 @@ class Table:
     def of(cls, definition: TableDefinition, flavour: Flavour | str = Flavour.MYSQL) -> Self:
         """The table of a definition, whose columns must have declared types.
 
-        Text whose character set the definition does not say is the flavour's utf8mb4. Raises
-        `SchemaError` for a type that the flavour has not.
+        A text column without a character set in the definition is in the flavour's utf8mb4. Raises
+        `SchemaError` for a type that the flavour does not have.
         """
         flavour = Flavour(flavour)
         where = f"{definition.database}.{definition.table}"
@@ -111,10 +113,10 @@ class Table:
         *,
         schema: TableSchema | None = None,
     ) -> Self:
-        """The table of a table map, of which a ``definition`` may tell what the log does not.
+        """The table of a table map; a ``definition`` can add what the log lacks.
 
-        ``schema`` is what they resolve to, where it is known already. Raises `SchemaError` where
-        the definition cannot be that of the logged table.
+        ``schema`` is the schema that they resolve to, if it is already known. Raises `SchemaError`
+        if the definition cannot be that of the logged table.
         """
         flavour = table_map.form.flavour
         if schema is None:
@@ -144,16 +146,17 @@ class Table:
 
     @property
     def primary_key(self) -> tuple[int, ...]:
-        """Column indexes of the primary key, in key order; empty where there is none."""
+        """Column indexes of the primary key, in key order; empty if there is none."""
         return self.schema.primary_key
 
     def table_map(
         self, table_id: int, *, metadata: Metadata = "full", **header: Any
     ) -> TableMapEvent:
-        """The event that gives ``table_id`` to this table, saying as much as ``metadata`` tells.
+        """The event that assigns ``table_id`` to this table, with the details that ``metadata``
+        selects.
 
-        ``header`` goes to `TableMapEvent.make` as it is: ``form``, ``timestamp``, ``server_id``.
-        Raises `EventEncodeError` for what the format cannot hold.
+        ``header`` is passed to `TableMapEvent.make`: ``form``, ``timestamp``, ``server_id``. Raises
+        `EventEncodeError` for what the format cannot hold.
         """
         full = metadata == "full"
         key = self.primary_key if full and self.primary_key else None
@@ -173,10 +176,10 @@ class Table:
 
 
 def _with_key(state: TableState, written: TableBody, flavour: Flavour) -> TableDefinition:
-    """The definition; where it has no primary key, with the unique key that servers take for one.
+    """The definition; without a primary key, with the unique key that servers use instead.
 
-    That is the first whose columns hold no NULL, are stored and count whole, and which is not kept
-    by a hash; in a versioned table with the column where a row ends.
+    This is the first key whose columns are not nullable, are stored and count in full, and which is
+    not implemented by a hash. In a versioned table it also has the column where a row ends.
     """
     definition = state.definition
     if definition.primary_key:
@@ -198,7 +201,7 @@ def _with_key(state: TableState, written: TableBody, flavour: Flavour) -> TableD
 
 
 def _told(spec: ColumnSpec, metadata: Metadata, flavour: Flavour) -> ColumnSpec:
-    """What a server says of a column by its ``binlog_row_metadata``."""
+    """What a server logs of a column with this ``binlog_row_metadata``."""
     if metadata == "full":
         return spec if flavour is Flavour.MYSQL else replace(spec, visible=None)
     less = replace(spec, name=None, members=None, visible=None)
@@ -215,7 +218,7 @@ def _completed(
     *,
     named: bool,
 ) -> ColumnSpec:
-    """What the log says of a column, and what only its schema or its definition knows."""
+    """What the log has of a column, completed from its schema or its definition."""
     members = None
     if column.members is not None:
         members = tuple(encode(column.charset, name) for name in column.members)
@@ -235,7 +238,7 @@ def _completed(
 
 
 def _collation(column: Column, flavour: Flavour) -> int | None:
-    """What a server says of a column of which the definition does not say it; None: nothing."""
+    """The collation that a server logs for a column whose definition lacks it; None: none."""
     type_, logical = column.type, column.logical
     if type_ not in STRING_TYPES | _MEMBERS | {ColumnType.VECTOR, ColumnType.GEOMETRY}:
         return None
@@ -260,10 +263,10 @@ _TOLD: Final = (
 
 
 def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:
-    """How a server of that version, as it comes, reads a statement; the newest where none is given.
+    """The session of a server of that version with default settings; the newest if none is given.
 
-    MariaDB before 11.6 makes latin1 tables, and before 11.5 knows no other collation for a
-    character set than the one that is compiled in.
+    MariaDB before 11.6 creates latin1 tables. Before 11.5, the only default collation of a
+    character set is the compiled-in one.
     """
     found = _NUMBERS.search(server_version)
     version = (int(found[1]), int(found[2])) if found else (99, 0)

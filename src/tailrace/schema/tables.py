@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 MOST_COLUMNS: Final = 4096
-"""Columns that a table may have, in both servers."""
+"""Maximum columns of a table, in both servers."""
 _WITH_FOREIGN_KEYS: Final = frozenset({"", "INNODB", "NDB", "NDBCLUSTER"})
-"""Engines that do not pass over foreign keys; "" stands for the server's default, InnoDB."""
+"""Engines that do not ignore foreign keys; "" stands for the server's default, InnoDB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charset:
-    """CHARACTER SET and COLLATE of a table or a database, by name; None where not written."""
+    """CHARACTER SET and COLLATE of a table or a database, by name; None if not given."""
 
     charset: str | None = None
     collation: str | None = None
@@ -45,31 +45,31 @@ class Charset:
 
 @dataclass(frozen=True, slots=True)
 class TableBody:
-    """What stands in and behind the parentheses of CREATE TABLE."""
+    """The contents of CREATE TABLE's parentheses, and what follows them."""
 
     columns: tuple[WrittenColumn, ...] = ()
     primary_key: tuple[str, ...] = ()
     key_prefixes: tuple[int, ...] = ()
     uniques: tuple[UniqueKey, ...] = ()
-    """In the order of the statement, those of columns included."""
+    """In the order of the statement, including those of columns."""
     charset: Charset = Charset()
     versioned: bool = False
     period: tuple[str, ...] = ()
-    """The columns of MariaDB's PERIOD FOR: they hold no NULL."""
+    """The columns of MariaDB's PERIOD FOR: they are not nullable."""
     system_period: tuple[str, str] | None = None
-    """The columns of PERIOD FOR SYSTEM_TIME, where it is declared."""
+    """The columns of PERIOD FOR SYSTEM_TIME, if it is declared."""
     sequence: bool = False
     filled: bool = False
     """A query follows: it may add columns of its own."""
     foreign_keys: tuple[ForeignKey, ...] = ()
-    """In the order of the statement, those of columns included."""
+    """In the order of the statement, including those of columns."""
     engine: str = ""
-    """ENGINE, in capitals, where it is written."""
+    """ENGINE, in capitals, if it is given."""
 
     def define(
         self, database: str, table: str, outer: int | None, session: StatementSession
     ) -> TableState:
-        """The table in a database whose default collation is ``outer`` (None: unknown)."""
+        """The table in a database with the default collation ``outer`` (None: unknown)."""
         collation = session.choose(self.charset.charset, self.charset.collation, outer)
         key = self.primary_key or tuple(column.name for column in self.columns if column.primary)
         columns = tuple(column.define(collation, session) for column in self.columns)
@@ -86,7 +86,7 @@ class TableBody:
 def not_null(
     columns: Iterable[ColumnDefinition], key: tuple[str, ...]
 ) -> tuple[ColumnDefinition, ...]:
-    """The columns; those of the primary key hold no NULL."""
+    """The columns; those of the primary key become not nullable."""
     folded = {name.casefold() for name in key}
     return tuple(
         replace(column, nullable=False) if column.name.casefold() in folded else column
@@ -100,7 +100,7 @@ def count_hashes(
     columns: tuple[ColumnDefinition, ...],
     session: StatementSession,
 ) -> int:
-    """How many of the unique keys, inline ones included, may have a hidden column in MariaDB."""
+    """How many unique keys, including inline ones, may have a hidden column in MariaDB."""
     if session.flavour is not Flavour.MARIADB:
         return 0
     inline = [UniqueKey((KeyPart(column.name),)) for column in written if column.unique]
@@ -110,11 +110,11 @@ def count_hashes(
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as a catalogue knows it.
+    """A table in a catalogue.
 
-    ``collation`` is the default of columns to come. Of MariaDB: ``row_end`` is the column where a
-    versioned table's rows end, ``hidden`` how many hash columns the log may have at the end.
-    ``foreign_keys`` are its own, not those that refer to it.
+    ``collation`` is the default for new columns. For MariaDB: ``row_end`` is the column that holds
+    the end of a row in a versioned table, ``hidden`` is how many hash columns the log may have at
+    the end. ``foreign_keys`` are its own, not those that reference it.
     """
 
     definition: TableDefinition
@@ -126,9 +126,10 @@ class TableState:
     def version(self, bounds: tuple[str | None, str] | None) -> TableState:
         """The same table WITH SYSTEM VERSIONING.
 
-        ``bounds`` are the columns where a row begins and ends. Where none are declared for it
-        (None), two are added at the end, which the log has and SELECT does not show. The primary
-        key, if any, is longer by where a row ends, unless one of the two is in it already.
+        ``bounds`` are the columns that hold a row's beginning and end. If none are declared (None),
+        two are added at the end, which the log has and SELECT does not show. The primary key, if
+        any, is extended by the column that holds a row's end, unless one of the two is in it
+        already.
         """
         definition = self.definition
         columns = definition.columns
@@ -145,7 +146,7 @@ class TableState:
         return replace(self, definition=definition, row_end=row_end)
 
     def unversion(self) -> TableState:
-        """The same table without what `version` added."""
+        """The same table without the columns that `version` added."""
         definition = self.definition
         columns = definition.columns
         if columns[-2:] == SYSTEM_PERIOD:
@@ -157,7 +158,7 @@ class TableState:
 
 
 def parse_elements(cursor: TokenCursor, session: StatementSession) -> TableBody:
-    """What stands between the parentheses of CREATE TABLE, the parentheses included."""
+    """The contents of CREATE TABLE's parentheses, including the parentheses."""
     columns: list[WrittenColumn] = []
     primary = UniqueKey(())
     uniques: list[UniqueKey] = []
@@ -175,13 +176,13 @@ def parse_elements(cursor: TokenCursor, session: StatementSession) -> TableBody:
             name = cursor.name()
             bounds = tuple(part.column for part in _key_parts(cursor).parts)
             if len(bounds) != 2:
-                raise cursor.error("a period without its two columns stands")
+                raise cursor.error("a period without its two columns")
             periods[name.casefold()] = bounds
             system = bounds if name.upper() == "SYSTEM_TIME" else system
         else:
             columns.append(parse_column(cursor, session))
             if len(columns) > MOST_COLUMNS:
-                raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS}) stand")
+                raise cursor.error(f"more columns than a table may have ({MOST_COLUMNS})")
             if columns[-1].references is not None:
                 foreign.append(columns[-1].references)
             if columns[-1].unique:
@@ -212,7 +213,7 @@ class Key(NamedTuple):
 
 
 def parse_key(cursor: TokenCursor, session: StatementSession) -> Key | None:
-    """An index, key or constraint; None, and no step, where something else stands."""
+    """An index, key or constraint; None, without moving the cursor, if something else follows."""
     start = cursor.at
     constraint = ""
     if cursor.accept("CONSTRAINT") and cursor.token.key not in _CONSTRAINTS:
@@ -283,7 +284,7 @@ def _key_parts(cursor: TokenCursor) -> UniqueKey:
 def _key_options(cursor: TokenCursor) -> bool:
     """USING, KEY_BLOCK_SIZE, COMMENT, WITH PARSER, VISIBLE, …, MariaDB's DISTANCE=cosine.
 
-    Says whether USING HASH is among them.
+    Returns whether USING HASH is one of them.
     """
     hashed = False
     while True:
@@ -305,9 +306,9 @@ def _key_options(cursor: TokenCursor) -> bool:
 
 
 def parse_options(cursor: TokenCursor, table: TableBody) -> TableBody:
-    """The options and partitions behind the parentheses, up to the end or a query.
+    """The options and partitions after the parentheses, up to the end or a query.
 
-    Only what changes columns or foreign keys is looked at: character set, collation, system
+    Only options that change columns or foreign keys are evaluated: character set, collation, system
     versioning, the engine and MariaDB's SEQUENCE.
     """
     while not cursor.done:
@@ -331,7 +332,7 @@ def parse_options(cursor: TokenCursor, table: TableBody) -> TableBody:
 
 
 def parse_charset(cursor: TokenCursor) -> Charset | None:
-    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``; None where none stands."""
+    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``; None if neither follows."""
     steps = 1 if cursor.token.key == "DEFAULT" else 0
     key = cursor.ahead(steps).key
     if key in {"CHARSET", "COLLATE"}:
@@ -345,5 +346,5 @@ def parse_charset(cursor: TokenCursor) -> Charset | None:
 
 
 def merge(earlier: Charset, later: Charset) -> Charset:
-    """Options repeat: the last of each counts."""
+    """Options may be repeated: the last one of each counts."""
     return Charset(later.charset or earlier.charset, later.collation or earlier.collation)

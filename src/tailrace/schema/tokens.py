@@ -1,9 +1,9 @@
-"""SQL text into tokens, as the servers' own lexers cut it.
+"""Splits SQL text into tokens, as the servers' own lexers do.
 
-The text of a logged statement is what the client sent, and its meaning hangs on the session's
+The text of a logged statement is what the client sent. Its meaning depends on the session's
 ``sql_mode`` (``ANSI_QUOTES``, ``NO_BACKSLASH_ESCAPES``), which the query event carries. Versioned
-comments (``/*!80023 INVISIBLE */``) that are in a log were executed: a server puts a space in place
-of the ``!`` of those that it passes over (``sql_lex``), so their content counts here.
+comments (``/*!80023 INVISIBLE */``) in a log were executed, so their content counts here: in those
+that a server skips, it replaces the ``!`` by a space (``sql_lex``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tailrace.errors import SchemaError
 
 
 class SqlMode(IntFlag):
-    """The bits of ``sql_mode`` that change how a statement reads (the same in both flavours)."""
+    """The bits of ``sql_mode`` that change how a statement is parsed (the same in both
+    flavours).
+    """
 
     NONE = 0
     REAL_AS_FLOAT = 1 << 0
@@ -28,7 +30,7 @@ class SqlMode(IntFlag):
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     """A keyword or an identifier without quotes."""
@@ -39,7 +41,7 @@ class Kind(Enum):
     BYTES = auto()
     """A hexadecimal or bit literal; the value is its text."""
     MARK = auto()
-    """Punctuation and operators, a character each."""
+    """Punctuation and operators, one character each."""
     VARIABLE = auto()
     END = auto()
 
@@ -47,8 +49,8 @@ class Kind(Enum):
 class SqlToken(NamedTuple):
     """A token: its kind, its value (quotes and escapes resolved) and where it begins.
 
-    ``key`` is the value in upper case for words and marks, and empty for everything else, so that
-    a quoted name or a string never passes for a keyword.
+    ``key`` is the value in upper case for words and marks, and empty for all others, so that a
+    quoted name or a string never matches a keyword.
     """
 
     kind: Kind
@@ -58,13 +60,13 @@ class SqlToken(NamedTuple):
 
 
 class NotUnderstoodError(SchemaError):
-    """A statement says something that is not understood here; caught inside this room."""
+    """A statement is not understood; this error is caught inside this package."""
 
 
 COMMENT_REST: Final = r"[^*]*+\*++(?:[^/*][^*]*+\*++|(?!))*+/"
 """What follows the ``/*`` of a comment. In a group that repeats possessively, Python before 3.11.5
-loses its place where the group begins to match and fails (gh-106052). The last choice ``(?!)``,
-which never matches, brings it back."""
+loses its position where the group begins to match and fails (gh-106052). The last alternative
+``(?!)``, which never matches, restores it."""
 _SINGLE: Final = r"'[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'"
 _DOUBLE: Final = r'"[^"\\]*+(?:(?:""|\\.)[^"\\]*+)*+"'
 _PLAIN_SINGLE: Final = r"'[^']*+(?:''[^']*+)*+'"
@@ -73,12 +75,12 @@ _PLAIN_DOUBLE: Final = r'"[^"]*+(?:""[^"]*+)*+"'
 
 @functools.cache
 def _token_pattern(*, plain: bool) -> re.Pattern[str]:
-    """What matches one token; ``plain``: where ``sql_mode`` has NO_BACKSLASH_ESCAPES.
+    """The pattern of one token; ``plain``: ``sql_mode`` has NO_BACKSLASH_ESCAPES.
 
-    All repeats are possessive: what was read once is not tried again in parts, and a token that
-    is not there is known after as many characters as the one that is there instead has. So the
-    time is in proportion to the text, whatever it is. It is compiled once it is needed: a command
-    that reads a log without DDL starts faster by that.
+    All repeats are possessive: what was read once is not tried again in parts. A failed match reads
+    at most as many characters as the token that matches instead. So the time is proportional to the
+    text's length, for any text. The pattern is compiled at its first use: a command that reads a
+    log without DDL starts faster.
     """
     single, double = (_PLAIN_SINGLE, _PLAIN_DOUBLE) if plain else (_SINGLE, _DOUBLE)
     return re.compile(
@@ -120,10 +122,10 @@ _ESCAPES: Final = {
 def tokenize(
     sql: str, flavour: Flavour = Flavour.MYSQL, sql_mode: SqlMode = SqlMode.NONE
 ) -> list[SqlToken]:
-    """Cut a text into tokens; an END token closes the list.
+    """Split a text into tokens; an END token closes the list.
 
-    Takes time in proportion to the text. Raises `NotUnderstoodError` for a string, name or comment
-    that does not end.
+    The time is proportional to the text's length. Raises `NotUnderstoodError` for a string, name or
+    comment that does not end.
     """
     tokens: list[SqlToken] = []
     at, end, depth = 0, len(sql), 0
@@ -192,10 +194,10 @@ def _unescape(text: str, *, plain: bool) -> str:
 
 
 def _executed(opener: str, flavour: Flavour) -> bool:
-    """Did a server of this flavour run what stands behind this opener?
+    """Whether a server of this flavour executed what follows this opener.
 
-    MariaDB passes over versions 5.7 to 9.x of the plain form, which mean MySQL's; MySQL passes
-    over the ``/*M!`` form altogether.
+    MariaDB skips versions 5.7 to 9.x of the plain form, which are meant for MySQL; MySQL skips
+    every ``/*M!`` form.
     """
     if opener.startswith("/*M"):
         return flavour is Flavour.MARIADB
@@ -204,7 +206,7 @@ def _executed(opener: str, flavour: Flavour) -> bool:
 
 
 def _comment_end(sql: str, at: int) -> int:
-    """The end of a comment that is passed over; comments inside it count (``sql_lex``)."""
+    """The end of a skipped comment; nested comments count (``sql_lex``)."""
     depth = 1
     for found in _COMMENT_MARK.finditer(sql, at):
         depth += 1 if found[0] == "/*" else -1

@@ -1,4 +1,4 @@
-"""Column types as they are written, into the names that the servers give them."""
+"""Column types as written, converted to the servers' names for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenType:
-    """A type as it is written, its synonyms resolved.
+    """A type as written, with synonyms resolved.
 
-    ``base`` is the server's name of it (``int``, ``varchar``, ``mediumtext``), ``arguments`` what
-    stood in its parentheses, ``members`` the names of ENUM and SET. ``charset`` and ``collation``
-    are names where they were written, ``binary`` the BINARY attribute.
+    ``base`` is the server's name of it (``int``, ``varchar``, ``mediumtext``), ``arguments`` the
+    contents of its parentheses, ``members`` the names of ENUM and SET. ``charset`` and
+    ``collation`` are names, if given, ``binary`` the BINARY attribute.
     """
 
     base: str
@@ -61,15 +61,15 @@ _NATIONAL: Final = "utf8mb3"
 TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 TEXTUAL: Final = frozenset({"char", "varchar", *TEXTS})
-"""The types that become another one when their character set is ``binary``."""
+"""The types that become another type when their character set is ``binary``."""
 WITH_CHARSET: Final = TEXTUAL | {"enum", "set"}
 BINARY_TYPES: Final = frozenset({"binary", "varbinary", *BLOBS})
 
 
 def parse_type(cursor: TokenCursor, session: StatementSession) -> WrittenType:
-    """A type with what stands in its parentheses; attributes (UNSIGNED, ...) are left to come.
+    """A type with its parentheses; attributes (UNSIGNED, ...) are not read.
 
-    Raises `NotUnderstoodError` for a type that is not known.
+    Raises `NotUnderstoodError` for an unknown type.
     """
     oracle = bool(session.sql_mode & SqlMode.ORACLE)
     schema = cursor.accept_any("MARIADB_SCHEMA", "MYSQL_SCHEMA", "ORACLE_SCHEMA")
@@ -82,7 +82,7 @@ def parse_type(cursor: TokenCursor, session: StatementSession) -> WrittenType:
     written = _phrase(cursor, word, session) or _single(cursor, word, session)
     if written is None:
         cursor.at -= 1
-        raise cursor.error("a column type that is not known stands")
+        raise cursor.error("unknown column type")
     if oracle and word in {"DATE", "NUMBER"}:
         return _of_oracle(written)
     return written
@@ -116,7 +116,7 @@ def _phrase(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
 
 
 def _characters(cursor: TokenCursor, charset: str | None) -> WrittenType:
-    """Behind CHAR, CHARACTER and NCHAR."""
+    """After CHAR, CHARACTER and NCHAR."""
     varying = cursor.accept_any("VARYING", "VARCHAR", "VARCHARACTER")
     base = "varchar" if varying else "char"
     return WrittenType(base, _arguments(cursor), charset=charset)
@@ -160,14 +160,14 @@ def _single(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
 
 
 def _of_oracle(written: WrittenType) -> WrittenType:
-    """MariaDB's ``sql_mode=ORACLE``: a DATE has a time, a NUMBER without digits is a double."""
+    """MariaDB's ``sql_mode=ORACLE``: DATE includes a time, NUMBER without digits is a double."""
     if written.base == "date":
         return replace(written, base="datetime")
     return written if written.arguments else replace(written, base="double")
 
 
 def _arguments(cursor: TokenCursor) -> tuple[int, ...]:
-    """``(10)`` or ``(10,2)``; empty where there is no parenthesis."""
+    """``(10)`` or ``(10,2)``; empty if there is no parenthesis."""
     if not cursor.accept("("):
         return ()
     arguments = [cursor.number()]

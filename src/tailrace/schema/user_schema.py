@@ -1,4 +1,4 @@
-"""A user's schema: an SQL file of CREATE TABLE statements, as a dump without data is."""
+"""A user's schema: an SQL file of CREATE TABLE statements, such as a dump without data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST: Final = 64 << 20
 _MARIADB: Final = re.compile(r"mariadb|/\*M!|_uca1400_", re.IGNORECASE)
 _DELIMITER: Final = re.compile(r"delimiter[ \t]+(\S+)[^\n]*", re.IGNORECASE)
 _USE: Final = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|(\S+))\s*", re.IGNORECASE)
-_BYTES: Final = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of bytes
+_BYTES: Final = re.compile("[\udc80-\udcff]")  # the bytes that surrogateescape decoded
 _PIECE: Final = re.compile(
     rf"""
       (?P<comment>--(?=\s)[^\n]*+|\#[^\n]*+|/\*(?!M?!){COMMENT_REST})
@@ -43,7 +43,7 @@ _PIECE: Final = re.compile(
 
 
 def load(path: str | Path, flavour: Flavour | None = None) -> list[TableState]:
-    """The tables that an SQL file makes; see `parse`. `StorageError` where it cannot be read."""
+    """The tables that an SQL file defines; see `parse`. `StorageError` if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -61,13 +61,13 @@ def load(path: str | Path, flavour: Flavour | None = None) -> list[TableState]:
 
 
 def parse(text: str, flavour: Flavour | None = None) -> list[TableState]:
-    """The tables that an SQL text makes, for `Catalogue.given`.
+    """The tables that an SQL text defines, for `Catalogue.given`.
 
     USE and DELIMITER are honoured, versioned comments count, and statements that concern no table
-    are passed over. A table whose database the text does not say fits tables of that name in any
-    database. The flavour is told by the text's own header where none is given.
+    are skipped. A table without a database in the text fits tables of that name in any database. If
+    no flavour is given, the text's own header determines it.
 
-    Raises `SchemaError` for a table that is not understood, and where there is no table at all.
+    Raises `SchemaError` for a table that is not understood, and if there is no table at all.
     """
     if flavour is None:
         flavour = Flavour.MARIADB if _MARIADB.search(text) else Flavour.MYSQL
@@ -100,12 +100,12 @@ def _take(catalogue: Catalogue, statement: str, database: str, session: Statemen
 def split(text: str) -> Iterator[str]:
     """The statements of an SQL script, without comments; ``;`` or DELIMITER's mark ends them.
 
-    A mark that opens a comment or a quotation without an end stands for itself. Takes time in
-    proportion to the text: where one has no end, none of its kind further on has one.
+    A mark that opens a comment or a quotation without an end is read as itself. The time is
+    proportional to the text's length: if one has no end, no later one of its kind has one.
     """
     mark = ";"
     parts: list[str] = []
-    empty = True  # nothing but space since the last statement: where DELIMITER may stand
+    empty = True  # only space since the last statement: DELIMITER may follow
     unclosed: set[str] = set()
     at, end = 0, len(text)
     while at < end:
