@@ -201,7 +201,5 @@ def test_the_message_says_what_differs() -> None:
         def read(self, count: int, /) -> bytes:
             return self.lower.read(count).replace(b"\0", b"\1")
 
-    with pytest.raises(
-        BrokenContract, match=r"beginning to end: .* offset \d+: 01"
-    ):
+    with pytest.raises(BrokenContract, match=r"beginning to end: .* offset \d+: 01"):
         check(Layer("", Wrong))
