@@ -57,7 +57,7 @@ def test_truncated(size: int) -> None:
         (b"\x04", "beyond"),
         (b"\x0b" + struct.pack("<d", float("nan")), "nan is no number"),
         (b"\x0b" + struct.pack("<d", float("-inf")), "-inf is no number"),
-        (b"\x0c\xff\xff\xff\xff\xff\x01", "longer than any"),
+        (b"\x0c\xff\xff\xff\xff\xff\x01", "more than 32 bits"),
         (b"\x0c\x02\xc3\x28", "not utf8mb4"),
         (b"\x0f\xf6\x01\x05", "without precision"),
         (b"\x0f\xf6\x03\x52\x00\x80", "no 82 digits"),

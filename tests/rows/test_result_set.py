@@ -62,7 +62,7 @@ def test_a_driver_without_types(sqlite) -> None:
 
 
 def test_the_table_is_needed_where_nothing_tells_the_type(sqlite) -> None:
-    with pytest.raises(UnsupportedType, match=r"column 'name' \(type code None\).*give the table"):
+    with pytest.raises(UnsupportedType, match=r"column 'name' \(type code None\).*give its table"):
         ResultSet(sqlite.execute("SELECT name FROM t"))
 
 
@@ -121,7 +121,7 @@ def test_what_a_description_tells(entry, given, expected) -> None:
 
 @pytest.mark.parametrize("entry", [described("x", 247), described("x", "INT"), described("x", 300)])
 def test_what_a_description_does_not_tell(entry) -> None:
-    with pytest.raises(UnsupportedType, match="give the table that it is of"):
+    with pytest.raises(UnsupportedType, match="give its table"):
         ResultSet(Cursor([entry], [(1,)]))
 
 

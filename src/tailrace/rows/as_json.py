@@ -1,12 +1,13 @@
 """The change record as one line of JSON (docs/change-record.md).
 
-Integers, YEAR and BIT are numbers; DECIMAL, dates and times are text as ``SELECT`` prints them;
-binary is base64; JSON columns stand as they are; floats have the fewest digits that tell them from
-all others of their width. A column that is absent from the image is left out.
+Integers, YEAR and BIT are numbers. DECIMAL, dates and times are text as ``SELECT`` prints them.
+Binary values are base64. JSON columns are embedded as they are. Floats have the fewest digits that
+distinguish them from all other floats of their width. A column that is absent from the image is
+left out.
 
-Two fields are there only where an image cannot say it: ``_raw`` has the text of a document that is
-JSON's ``null``, which in the image looks like SQL's NULL; ``_diff`` has what a partial update does
-to a document that the log has not.
+Two fields are present only for what an image cannot express. ``_raw`` has the text of a document
+that is JSON's ``null``, which in the image looks like SQL's NULL. ``_diff`` has the changes of a
+partial update to a document that is not in the log.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ Writer = Callable[[Any], str]
 
 
 text_json: Final[Writer] = encode_basestring
-"""A str as a JSON string; only what must be escaped is."""
+"""A str as a JSON string; only characters that must be escaped are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a change comes from: what its record says beside the row itself.
+    """Where a change comes from: the fields of its record in addition to the row itself.
 
-    ``ts`` is microseconds UTC; ``file_number`` is the number that the log file's name ends in;
-    ``offset`` the row event's start in it, for an event from inside a transaction payload the
-    payload's start.
+    ``ts`` is microseconds UTC. ``file_number`` is the number at the end of the log file's name.
+    ``offset`` is the row event's start in the file; for an event inside a transaction payload, it
+    is the payload's start.
     """
 
     file: str
@@ -68,7 +69,7 @@ def change_json(
     number: int | None = None,
     escapes: Escapes | None = None,
 ) -> str:
-    """`change_record` in one piece."""
+    """`change_record` as one string."""
     record = change_record(row, schema, origin, number, escapes)
     return record if isinstance(record, str) else "".join(record)
 
@@ -80,11 +81,11 @@ def change_record(
     number: int | None = None,
     escapes: Escapes | None = None,
 ) -> str | Iterator[str]:
-    """One change record, without a line's end; with large values in pieces.
+    """One change record, without a line end; large values are given in pieces.
 
-    ``number`` is the row's number at the origin's offset where it is not ``row.number`` (inside
-    a transaction payload). ``escapes`` counts records with surrogates. Raises what decoding the
-    row's values raises, before the first piece.
+    ``number`` is the row's number at the origin's offset, if it differs from ``row.number`` (inside
+    a transaction payload). ``escapes`` counts records with surrogates. Errors from decoding the
+    row's values are raised before the first piece.
     """
     escapes = Escapes() if escapes is None else escapes
     either = row.before if row.after is None else row.after  # both are of one event
@@ -113,7 +114,7 @@ def image_json(image: Image | None) -> str:
 
 
 def _joined(first: str, pieces: list[str | Iterator[str]]) -> Iterator[str]:
-    """The pieces, with those between large values as one."""
+    """The pieces, with those between large values joined."""
     texts = [first]
     for piece in pieces:
         if isinstance(piece, str):
@@ -126,14 +127,14 @@ def _joined(first: str, pieces: list[str | Iterator[str]]) -> Iterator[str]:
 
 
 def _image(image: Image | None, large: bool) -> list[str | Iterator[str]]:
-    """The pieces of an image's JSON; with ``large`` a large value is an iterator of its own."""
+    """The pieces of an image's JSON; with ``large``, each large value is a separate iterator."""
     if image is None:
         return ["null"]
     known = _known(image.schema)
     if large:
         return _braced(_large_image(image, known))
     values = image.as_tuple()
-    if known.documents:  # of those that the log has not there is no value
+    if known.documents:  # a document that is not in the log has no value
         values = tuple(ABSENT if isinstance(value, JsonDiffs) else value for value in values)
     pieces: list[str | Iterator[str]] = []
     for (name, write), value in zip(known.writers, values, strict=True):
@@ -151,7 +152,7 @@ def _braced(pieces: list[str | Iterator[str]]) -> list[str | Iterator[str]]:
 
 
 def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
-    """The members of an image that may have large values: those are not made whole."""
+    """The members of an image that may have large values; large values are not built as a whole."""
     pieces: list[str | Iterator[str]] = []
     for index, ((name, write), in_pieces) in enumerate(
         zip(known.writers, known.in_pieces, strict=True)
@@ -161,7 +162,7 @@ def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
             try:
                 pieces += (name, in_pieces(view))
             except LogError:
-                image.at(index)  # which says where it is wrong
+                image.at(index)  # it raises the error with its position
                 raise
             continue
         value = image.at(index)
@@ -173,7 +174,7 @@ def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
 
 
 def _beside(row: Row, schema: TableSchema) -> str:
-    """``_raw`` and ``_diff``, each with a comma after it, where the record has them."""
+    """``_raw`` and ``_diff``, each followed by a comma, where the record has them."""
     documents = _known(schema).documents
     if not documents:
         return ""
@@ -201,7 +202,7 @@ def _diff(diff: JsonDiff) -> str:
 
 
 class _Known(NamedTuple):
-    """What is worked out of a schema once: each column's key behind a comma, and its writer."""
+    """Computed once for a schema: each column's key after a comma, and its writer."""
 
     schema: TableSchema
     writers: list[tuple[str, Writer]]
@@ -214,7 +215,7 @@ _kept: Final[dict[int, _Known]] = {}
 
 
 def _known(schema: TableSchema) -> _Known:
-    """Kept by the schema's identity."""
+    """Cached by the schema's identity."""
     known = _kept.get(id(schema))
     if known is not None and known.schema is schema:
         return known
@@ -228,16 +229,16 @@ def _known(schema: TableSchema) -> _Known:
 
 
 JSON_SPACE: Final = " \t\n\r"
-"""What may stand around a document."""
+"""The whitespace that may surround a document."""
 
 
 def is_document(column: Column) -> bool:
-    """Whether a column's values stand as JSON in JSON."""
+    """Whether a column's values are embedded as JSON in the record."""
     return column.logical is Logical.JSON or column.type is ColumnType.JSON
 
 
 def writer_of(column: Column) -> Writer:
-    """How a column's values are written: by what its loader gives."""
+    """The writer of a column's values, as its loader returns them."""
     type_, logical = column.type, column.logical
     if type_ in _BY_TYPE:
         return _BY_TYPE[type_]
@@ -269,7 +270,7 @@ def _decimal(value: Any) -> str:
 
 
 def _plain_text(value: str) -> str:
-    """Text of which no character must be escaped."""
+    """Text in which no character needs to be escaped."""
     return f'"{value}"'
 
 
@@ -289,10 +290,10 @@ def _refuse(name: str) -> None:
 
 
 def declared_json(value: str) -> str:
-    """A document of MariaDB's as JSON. It is text that somebody wrote, and stands as it is.
+    """A MariaDB document as JSON. It is text from a user and is kept as it is.
 
-    Text that is no JSON at all becomes a string. Line ends of JSON can only be between values;
-    they become spaces, as a record is a line.
+    Text that is not valid JSON becomes a string. Line breaks in JSON can only be between values;
+    they become spaces, as a record is one line.
     """
     try:
         json.loads(value, parse_constant=_refuse)

@@ -1,4 +1,4 @@
-"""Rows as a user gives them, to the bytes of each column: the cells that images are made of."""
+"""Converts rows from a user to the bytes of each column: the cells that images consist of."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import Column, TableSchema
 
 Cells: TypeAlias = list[Any]
-"""For each column of the table its bytes, the length before them included; None for NULL;
-`ABSENT` where the row does not say."""
+"""For each column of the table its bytes, including the length prefix; None for NULL; `ABSENT` if
+the row does not give the column."""
 GivenRow: TypeAlias = "Mapping[str, Any] | Sequence[Any] | Image | Row"
-"""A row: values by column name, values in the table's order, or what a log's row set gave. Values
+"""A row: values by column name, values in the table's order, or a row from a log's row set. Values
 are Python objects, or a row set's `Value`s."""
 
 
 class CellWriter:
-    """Makes cells of the rows of one table: all that its columns ask for is found out once.
+    """Makes cells for the rows of one table; the columns' encodings are determined once.
 
-    Raises `UnsupportedType` for a table with a column that no row has.
+    Raises `UnsupportedType` for a table with a column type that no row image has.
     """
 
     __slots__ = ("_alike", "_dumpers", "_index", "_nullable", "_prefixes", "name", "schema")
@@ -48,13 +48,13 @@ class CellWriter:
     def cells(self, row: Any) -> Cells:
         """The cells of a mapping, a sequence or an image.
 
-        A name that the table has not is refused (`UnknownColumn`), and so are a sequence of another
-        length, NULL in a column that is NOT NULL, and values that their columns do not hold
-        (`ValueRefused`, naming the column). The bytes of an image of the same table are taken as
+        These are rejected: a name that the table does not have (`UnknownColumn`), a sequence of
+        another length, NULL in a column that is NOT NULL, and values that their columns cannot hold
+        (`ValueRefused`, naming the column). The bytes of an image of the same table are used as
         they are.
         """
         kind = type(row)
-        if kind is tuple or kind is list:  # asking what is abstract takes as long as a value
+        if kind is tuple or kind is list:  # a check of an abstract class takes as long as a value
             return self._of_sequence(row)
         if isinstance(row, Image):
             return self._of_image(row)
@@ -132,7 +132,7 @@ class CellWriter:
         return cells
 
     def _of_value(self, value: Value, index: int) -> bytes | None:
-        """A `Value`'s storage where the columns are alike, else what it means."""
+        """A `Value`'s storage if the columns are alike, else its converted value."""
         if value.storage is None:
             self._check_null(index)
             return None
@@ -144,7 +144,7 @@ class CellWriter:
         return len(data).to_bytes(prefix, "little") + data if prefix else data
 
     def _is_alike(self, schema: TableSchema) -> bool:
-        """Whether bytes of that table's images are bytes of this one's; remembered for the last."""
+        """Whether the other table's image bytes are valid here; the last result is cached."""
         if self._alike[0] is not schema:
             self._alike = schema, alike(schema, self.schema)
         return self._alike[1]
@@ -164,7 +164,7 @@ class CellWriter:
 def alike(one: TableSchema, other: TableSchema) -> bool:
     """Whether two tables store the same values as the same bytes, column by column.
 
-    A table of which the log said no names is compared by its columns' types alone.
+    A table whose log has no column names is compared by its columns' types alone.
     """
     if len(one.columns) != len(other.columns):
         return False

@@ -1,13 +1,13 @@
-"""The servers' character sets: bytes of a column to text and back, as the server converts them.
+"""The servers' character sets: converts column bytes to text and back, as the server does.
 
-Python's codecs do where they agree with the servers on every code. Single-byte sets are tables
-(``data/charsets.json``, asked of real servers by ``tests/rows/make_tables.py``); the Asian sets are
-a codec and a table of what the server does otherwise. A code that is well-formed but stands for
-nothing is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error. Servers store
-surrogates in `SURROGATES`, each as a character of its own: they are such characters of the str, and
-two of them that would be a pair in UTF-16 stay two. Of the codes
-that a character has, the one that the server writes is written (``data/encodings.json``, asked of
-real servers by ``tests/rows/make_encodings.py``); a character that has none is refused.
+Python's codecs are used where they agree with the servers on every code. Single-byte sets are
+tables (``data/charsets.json``, queried from real servers by ``tests/rows/make_tables.py``). The
+Asian sets are a codec and a table of the server's differences. A code that is well-formed but has
+no character is ``?``, as ``SELECT`` gives it; bytes that are not well-formed are an error. Servers
+store surrogates in `SURROGATES`, each as a separate character. They are also separate characters of
+the str: two of them that would be a pair in UTF-16 stay two. If a character has several codes, the
+one that the server writes is used (``data/encodings.json``, queried from real servers by
+``tests/rows/make_encodings.py``). A character without a code is rejected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, Final
 from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
 
 Decoder = Callable[[bytes], str]
-"""Bytes to text; `EventDecodeError` where they are not well-formed."""
+"""Bytes to text; `EventDecodeError` if they are not well-formed."""
 Encoder = Callable[[str], bytes]
-"""Text to bytes; `ValueRefused` for a character that the set has not."""
+"""Text to bytes; `ValueRefused` for a character that is not in the set."""
 
 _UNICODE: Final = {
     "utf8mb3": "utf-8",
@@ -43,7 +43,7 @@ _KANA: Final = rb"[\x00-\x7f\xa1-\xdf]"
 _GBK: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"
 _EUC: Final = rb"\x8e[\xa0-\xdf]|\x8f[\xa1-\xfe]{2}|[\xa1-\xfe]{2}"
 _SHIFT: Final = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
-_CHARACTER: Final = {  # one well-formed character: the servers' own rules
+_CHARACTER: Final = {  # one well-formed character, by the servers' own rules
     "big5": _ASCII + rb"|[\xa1-\xf9][\x40-\x7e\xa1-\xfe]",
     "cp932": _KANA + b"|" + _SHIFT,
     "eucjpms": rb"[\x00-\x8d\x90-\xa0\xff]|" + _EUC,
@@ -55,9 +55,9 @@ _CHARACTER: Final = {  # one well-formed character: the servers' own rules
     "ujis": _ASCII + b"|" + _EUC,
 }
 _NO_CHARACTER: Final = {charset: {b"\x8e\xa0": "??"} for charset in ("eucjpms", "ujis")}
-"""Codes that MySQL stores as a character and converts as two bytes that stand for nothing."""
+"""Codes that MySQL stores as a character but converts as two bytes without a character."""
 UTF8: Final = frozenset({"utf8mb3", "utf8mb4"})
-"""The sets whose bytes are the text's UTF-8, surrogates as if they were characters."""
+"""The sets whose bytes are the text's UTF-8, with surrogates as if they were characters."""
 
 
 @cache
@@ -86,7 +86,7 @@ def single_byte_table(charset: str) -> str | None:
 
 @cache
 def decoder(charset: str) -> Decoder:
-    """The function that decodes one character set: look it up once a column."""
+    """The function that decodes one character set: look it up once for a column."""
     if charset in _UNICODE:
         return _unicode_decoder(charset, _UNICODE[charset])
     if (table := single_byte_table(charset)) is not None:
@@ -100,7 +100,7 @@ def decoder(charset: str) -> Decoder:
 
 @cache
 def holds(charset: str, character: str) -> bool:
-    """Whether a character set has a character; what it has not becomes a question mark in it."""
+    """Whether a character set has a character; one that it lacks becomes a question mark in it."""
     if charset in {"utf8mb3", "ucs2"}:
         return character <= "\uffff"
     if charset in _UNICODE or charset == "binary":
@@ -120,7 +120,7 @@ def _malformed(charset: str, data: bytes, start: int) -> EventDecodeError:
     shown = data[start : start + 4].hex()
     return EventDecodeError(
         f"text that is not {charset}: bytes 0x{shown} at {start} of {len(data)}; "
-        "if the column holds something else, a schema that declares it so helps"
+        "if the column holds something else, declare that in a schema"
     )
 
 
@@ -150,7 +150,7 @@ def _single_decoder(table: str) -> Decoder:
 
 
 def _multi_decoder(charset: str) -> Decoder:
-    """A codec for most texts, and code by code where the text may hold what the codec has wrong."""
+    """Uses a codec for most texts, and decodes code by code if the codec may be wrong."""
     known = _data()["multi"][charset]
     codec = str(known["codec"])
     character = re.compile(_CHARACTER[charset], re.DOTALL)
@@ -190,7 +190,9 @@ def _by_codec(codec: str, code: bytes) -> str:
 
 
 def _codes(runs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    """The characters of runs of codes (the first code in hex: its and the next codes' text)."""
+    """The characters in runs of codes (the first code in hex: the text of this and the next
+    codes).
+    """
     for first, text in runs.items():
         number, size = int(first, 16), len(first) // 2
         for place, character in enumerate(text):
@@ -200,7 +202,7 @@ def _codes(runs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
 def encode(charset: str, text: str) -> bytes:
     """The bytes of ``text`` in the server's character set ``charset``, as the server writes them.
 
-    Raises `ValueRefused` for a character that it has not, and `SchemaError` for a character set
+    Raises `ValueRefused` for a character that the set lacks, and `SchemaError` for a character set
     that no server has.
     """
     return encoder(charset)(text)
@@ -208,7 +210,7 @@ def encode(charset: str, text: str) -> bytes:
 
 @cache
 def encoder(charset: str) -> Encoder:
-    """The function that encodes one character set: look it up once a column."""
+    """The function that encodes one character set: look it up once for a column."""
     if charset in _UNICODE:
         return _unicode_encoder(charset, _UNICODE[charset])
     if (table := single_byte_table(charset)) is not None:
@@ -246,7 +248,7 @@ def _single_encoder(charset: str, table: str) -> Encoder:
     codes: dict[int, int] = {}
     for code, character in enumerate(table):
         codes.setdefault(ord(character), code)
-    codes[ord("?")] = 0x3F  # what stands for nothing is read as a question mark
+    codes[ord("?")] = 0x3F  # codes without a character are read as a question mark
     codes |= {ord(character): code[0] for character, code in _chosen(charset).items()}
 
     def encode_single(text: str) -> bytes:
@@ -259,7 +261,7 @@ def _single_encoder(charset: str, table: str) -> Encoder:
 
 
 def _multi_encoder(charset: str) -> Encoder:
-    """A codec for most texts, and character by character where the server writes other codes."""
+    """Uses a codec for most texts, and encodes each character if the server writes other codes."""
     known = _data()["multi"][charset]
     codec = str(known["codec"])
     decode_server = decoder(charset)
@@ -279,7 +281,7 @@ def _multi_encoder(charset: str) -> Encoder:
                 if decode_server(data) == text:
                     return data
             except (UnicodeEncodeError, EventDecodeError):
-                pass  # one of the characters below is refused
+                pass  # one of the characters below is rejected
         codes = []
         for place, character in enumerate(text):
             code = chosen.get(character) or _by_server(decode_server, codec, character)
@@ -292,12 +294,12 @@ def _multi_encoder(charset: str) -> Encoder:
 
 
 def _chosen(charset: str) -> dict[str, bytes]:
-    """The codes that the server writes where more than one stand for a character."""
+    """The codes that the server writes for characters with several codes."""
     return dict(_codes(_data("encodings").get(charset, {})))
 
 
 def _by_server(decode_server: Decoder, codec: str, character: str) -> bytes:
-    """The codec's code of a character, if the server reads it as that; else none."""
+    """The codec's code of a character, if the server decodes it to that character; else none."""
     try:
         code = character.encode(codec)
         return code if decode_server(code) == character else b""

@@ -1,6 +1,7 @@
 """The collation ids of MySQL up to 9.7 and MariaDB up to 11.8, as the servers list them.
 
-Ids mean the same character set in both; a few names have another id in the other flavour.
+An id means the same character set in both flavours; a few names have another id in the other
+flavour.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tailrace.constants import Flavour
 
 BINARY: Final = 63
-"""The collation of bytes that are not text."""
+"""The collation of binary strings."""
 
 
 @cache
@@ -28,19 +29,19 @@ def _data() -> dict[str, Any]:
 
 @cache
 def charset_of(collation: int) -> str:
-    """The character set that a collation id belongs to; `SchemaError` if no server has the id."""
+    """The character set of a collation id; `SchemaError` if no server has the id."""
     for charset, ranges in _data()["charsets"].items():
         for first, last in ranges:
             if first <= collation <= last:
                 return str(charset)
     raise SchemaError(
-        f"collation {collation} is of no server up to MySQL 9.7 and MariaDB 11.8; "
-        "a schema that declares the column with a known character set helps"
+        f"collation {collation} is unknown in MySQL up to 9.7 and MariaDB up to 11.8; "
+        "declare the column with a known character set in a schema"
     )
 
 
 def collation_id(name: str, flavour: Flavour) -> int | None:
-    """The id of a collation by its name in any case; None if the flavour has none of that name.
+    """The id of a collation by its case-insensitive name; None if the flavour does not have it.
 
     ``utf8_`` means ``utf8mb3_``, as both servers' aliases do.
     """
@@ -57,7 +58,7 @@ def collation_name(collation: int, flavour: Flavour) -> str:
     for name, number in _data()["names"][flavour].items():
         if number == collation:
             return str(name)
-    raise SchemaError(f"collation {collation} is of no {flavour} server that is known")
+    raise SchemaError(f"collation {collation} is of no known {flavour} server")
 
 
 def default_collation(charset: str, flavour: Flavour) -> int | None:
@@ -75,5 +76,5 @@ _LONGEST_CHARACTER: Final = {
 
 
 def longest_character(collation: int) -> int:
-    """Bytes that a character of this collation's character set may take."""
+    """Maximum bytes of a character in this collation's character set."""
     return _LONGEST_CHARACTER.get(charset_of(collation), 1)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ZLIB: Final = 8
-"""The high nibble of the first byte; zlib is the only method there is."""
+"""The high nibble of the first byte; zlib is the only method."""
 _RAW_DEFLATE: Final = 0x08
 _THRESHOLD: Final = 100
 _LEVEL: Final = 6
@@ -21,8 +21,8 @@ _LEVEL: Final = 6
 def uncompress(data: bytes, limit: int) -> bytes:
     """The value of a compressed column, which is at most ``limit`` bytes long.
 
-    Never takes more memory than the length that the value itself claims, nor than the limit.
-    Raises `EventDecodeError` for anything that the format does not have.
+    Never uses more memory than the length that the value itself claims, nor than the limit. Raises
+    `EventDecodeError` for anything outside the format.
     """
     if not data:
         return b""
@@ -46,14 +46,14 @@ def uncompress(data: bytes, limit: int) -> bytes:
 
 
 def compressed_loader(loader: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
-    """A loader for the uncompressed value, to one for the value as it is logged."""
+    """Wraps a loader for the uncompressed value into one for the value as logged."""
     return lambda data: loader(uncompress(data, limit))
 
 
 def compress(value: bytes) -> bytes:
-    """A value as a compressed column is logged: deflated where that is worth it, as MariaDB does.
+    """A value as a compressed column logs it: deflated if that pays off, as MariaDB does.
 
-    From 100 bytes on, and where it gets shorter by it.
+    It does from 100 bytes on, if the result is shorter.
     """
     if not value:
         return b""
@@ -69,9 +69,9 @@ def compress(value: bytes) -> bytes:
 def compressed_dumper(
     dumper: Callable[[Any], bytes], longest: int, room: int
 ) -> Callable[[Any], bytes]:
-    """A dumper for the value, to one for the value as it is logged.
+    """Wraps a dumper for the value into one for the value as logged.
 
-    ``longest``: the bytes that a value may have; ``room``: those that it may take compressed.
+    ``longest``: the maximum bytes of a value; ``room``: the maximum after compression.
     """
 
     def dump_compressed(value: Any) -> bytes:
@@ -81,7 +81,7 @@ def compressed_dumper(
         packed = compress(data)
         if len(packed) > room:
             raise ValueRefused(
-                f"{len(data)} bytes that do not get shorter, the column holds {room - 1} such"
+                f"{len(data)} incompressible bytes, the column holds {room - 1} of these"
             )
         return packed
 

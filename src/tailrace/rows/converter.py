@@ -1,6 +1,6 @@
-"""What a value means, as the Python type that is asked for. WL#3283, "Row set and value interface".
+"""Converts a value to a requested Python type. WL#3283, "Row set and value interface".
 
-A conversion that would lose something is refused, unless the `Converter` is told to lose it.
+A conversion that would lose something is rejected, unless the `Converter` allows it.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _TIMES: Final = frozenset({_T.TIME, _T.TIME2})
 _NAMED: Final = frozenset({_T.ENUM, _T.SET})
 _FIXED_BYTES: Final = {Logical.UUID: 16, Logical.INET4: 4, Logical.INET6: 16}
 _LONGEST: Final = 400
-"""Digits of a number in text, beyond any that a column of numbers holds."""
+"""Maximum digits of a number in text, more than any numeric column holds."""
 
 
 class Converter:
     """Converts `Value`s: ``Converter().to(int, value)``.
 
-    It knows the column of a value: its sign, character set, names. NULL becomes None, whatever is
-    asked for. What cannot be had as the type raises `ConversionError`; what can, but not whole,
-    `ConversionLoss`, unless the converter is ``lossy``:
+    It uses the value's column: its sign, character set, names. NULL becomes None for every type. A
+    value that cannot be converted to the type raises `ConversionError`; one that can be converted
+    only with a loss raises `ConversionLoss`, unless the converter is ``lossy``:
 
-    - ``int`` of a number with a fraction (lossy: cut off), ``bool`` of other numbers than 0 and 1;
-    - ``float`` of a number whose digits it does not hold (lossy: the nearest);
-    - ``date`` of a moment that is not midnight (lossy: its day);
-    - ``list`` and ``dict`` of a JSON document with numbers that a float does not hold, or with one
-      name twice (lossy: the nearest, the last);
-    - ``str`` of bytes that are no text: never without loss (lossy: as UTF-8, with marks).
+    - ``int`` of a number with a fraction (lossy: cut off), ``bool`` of numbers other than 0 and 1;
+    - ``float`` of a number with more digits than it holds (lossy: the nearest);
+    - ``date`` of a datetime that is not midnight (lossy: its day);
+    - ``list`` and ``dict`` of a JSON document with numbers that a float does not hold, or with
+      a duplicate name (lossy: the nearest, the last);
+    - ``str`` of bytes that are not text: always a loss (lossy: as UTF-8, with replacement marks).
 
     TIMESTAMP becomes a `datetime` in UTC, DATETIME one without a zone. Zero dates and others that
-    the calendar has not are no `date` and no `datetime`; ``str`` has them.
+    are not in the calendar cannot become `date` or `datetime`; ``str`` has them.
     """
 
     def __init__(self, *, lossy: bool = False) -> None:
@@ -62,8 +62,9 @@ class Converter:
         """The value as a ``kind``, or None for NULL.
 
         ``str``, ``int``, ``float``, ``Decimal``, ``bool``, ``bytes``, ``date``, ``datetime``,
-        ``timedelta``, ``list``, ``dict``; ``object`` is whatever fits the column. `ConversionError`
-        where it cannot be had, `EventDecodeError` where the storage is none of its type.
+        ``timedelta``, ``list``, ``dict``; ``object`` is the type that fits the column. Raises
+        `ConversionError` if there is no conversion, `EventDecodeError` if the storage is not valid
+        for its type.
         """
         if value.storage is None:
             return None
@@ -74,10 +75,10 @@ class Converter:
         return cast("T", convert(_Conversion(self, value, kind)))
 
     def row(self, row: Row, kinds: Mapping[str, type] | None = None) -> dict[str, Any]:
-        """A row's columns by name, each as ``kinds`` says, the others as ``object``.
+        """A row's columns by name, each as the type in ``kinds``, the others as ``object``.
 
-        Columns that the row's image leaves out are left out. `UnknownColumn` for a name in
-        ``kinds`` that the table has not.
+        Columns that are not in the row's image are left out. `UnknownColumn` for a name in
+        ``kinds`` that the table does not have.
         """
         schema = row.image.schema
         wanted: dict[str, type] = {}
@@ -94,7 +95,7 @@ class Converter:
 
 
 class _Conversion:
-    """One value on its way to one type: what it is, and the ways out."""
+    """The conversion of one value to one type, with its errors."""
 
     def __init__(self, converter: Converter, value: Value, kind: type) -> None:
         self.lossy = converter.lossy
@@ -115,7 +116,7 @@ class _Conversion:
         if not self.lossy:
             raise ConversionLoss(
                 f"{self._what()} as {self.kind.__name__} loses {reason}; "
-                "Converter(lossy=True) does it nevertheless"
+                "Converter(lossy=True) allows that"
             )
 
     def _what(self) -> str:
@@ -125,9 +126,10 @@ class _Conversion:
 
     @property
     def number(self) -> int | Decimal | None:
-        """What it is as a number, with all digits: also text that is one. None where it is none.
+        """Its value as a number, with all digits; also from numeric text. None if it is not a
+        number.
 
-        A FLOAT or DOUBLE is the shortest decimal that is this float and no other.
+        A FLOAT or DOUBLE is the shortest decimal that identifies this float.
         """
         known = self.known
         if self.type in _NAMED:
@@ -194,7 +196,7 @@ def _to_float(of: _Conversion) -> float:
 
 
 def _holds(result: float, number: int | Decimal) -> bool:
-    """Whether a float is a number, or at least no other decimal of as few digits is it."""
+    """Whether a float equals a number, or this number is the shortest decimal for it."""
     return result == number or Decimal(repr(result)) == number
 
 
@@ -215,7 +217,7 @@ def _to_bool(of: _Conversion) -> bool:
 
 
 def _to_bytes(of: _Conversion) -> bytes:
-    """Bytes of binary columns; text in its column's character set; network order of addresses."""
+    """Bytes of binary columns; text in its column's character set; addresses in network order."""
     known = of.known
     if of.logical in _FIXED_BYTES:
         return padded(of.storage, _FIXED_BYTES[of.logical])

@@ -1,7 +1,7 @@
-"""A query's columns as DB-API's ``cursor.description`` tells them (PEP 249).
+"""A query's columns from DB-API's ``cursor.description`` (PEP 249).
 
-It tells little: no sign, no character set, no names of an ENUM. A table that the columns are of
-tells the rest.
+It has few details: no sign, no character set, no names of an ENUM. The rest comes from the table of
+the columns, if it is given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _T = ColumnType
 Described = tuple[Any, ...]
 """One column of a description: name, type code, display size, internal size, precision, scale,
-whether it may be NULL; drivers may add to it."""
+whether it may be NULL; drivers may add fields."""
 
 _SAME: Final = frozenset(
     {_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR, _T.DATE, _T.NULL}
@@ -44,17 +44,17 @@ class HasSchema(Protocol):
 
     @property
     def schema(self) -> TableSchema:
-        """The table as its rows are decoded."""
+        """The table's schema for decoding its rows."""
 
 
 def schema_of(
     description: Sequence[Described], table: TableSchema | None, sample: Sequence[Any]
 ) -> TableSchema:
-    """The columns of a result as a table of their own, in the result's order.
+    """The columns of a result as a separate table, in the result's order.
 
-    A column that ``table`` has under the same name is that one. Of the others the description
-    tells, and ``sample``, a value of each (None where there is none), whether a string is text or
-    bytes. Raises `UnsupportedType` for a type that needs the table.
+    A column that ``table`` has under the same name is taken from it. For others the description is
+    used, and ``sample``, a value of each (None if there is none), which shows whether a string is
+    text or bytes. Raises `UnsupportedType` for a type that needs the table.
     """
     columns: list[Column] = []
     places: dict[int, int] = {}
@@ -130,6 +130,6 @@ def _type_of(
 
 def _unknown(name: str, what: str) -> UnsupportedType:
     return UnsupportedType(
-        f"the description of column {name!r} ({what}) does not tell how its values are stored; "
-        "give the table that it is of: ResultSet(cursor, table)"
+        f"the description of column {name!r} ({what}) does not show how its values are stored; "
+        "give its table: ResultSet(cursor, table)"
     )

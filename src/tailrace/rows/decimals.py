@@ -20,7 +20,7 @@ _LEFTOVER_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _MAX_PRECISION: Final = 65
 _MAX_SCALE: Final = 38  # MariaDB's; MySQL's is 30
 MOST_GROUPS: Final = 9
-"""Groups of nine digits that a server's number has at most, begun ones counted."""
+"""Maximum groups of nine digits of a server's number, including partial groups."""
 
 
 def decimal_size(precision: int, scale: int) -> int:
@@ -31,9 +31,9 @@ def decimal_size(precision: int, scale: int) -> int:
 
 
 def holds_number(precision: int, scale: int) -> bool:
-    """Whether a number in a server's memory, and so in JSON, may have that many digits.
+    """Whether a number in a server's memory, and so in JSON, may have this many digits.
 
-    They may be more than a column's: 81 of them, or fewer where groups are begun.
+    There may be more than in a column: 81, or fewer if groups are only partly filled.
     """
     whole = precision - scale
     return (
@@ -50,17 +50,17 @@ def _size(precision: int, scale: int) -> int:
 
 
 def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """The value as ``SELECT`` prints it, all digits of its scale kept.
+    """The value as ``SELECT`` prints it, with all digits of its scale.
 
     ``data`` holds exactly `decimal_size` bytes. Raises `EventDecodeError` for any other length and
-    for groups that hold more digits than they have.
+    for groups with a value that exceeds their digits.
     """
     decimal_size(precision, scale)
     return _texts(precision, scale)(data)
 
 
 def number_text(data: bytes, precision: int, scale: int) -> str:
-    """As `decimal_text`, of a number that need not fit a column (`holds_number`)."""
+    """As `decimal_text`, for a number that need not fit a column (`holds_number`)."""
     if not holds_number(precision, scale):
         raise EventDecodeError(f"a number has no {precision} digits, {scale} behind the point")
     return _texts(precision, scale)(data)
@@ -74,7 +74,9 @@ def decimal_loader(precision: int, scale: int) -> Callable[[bytes], Decimal]:
 
 
 def _groups(precision: int, scale: int) -> list[tuple[int, int, int]]:
-    """Where each group of digits begins and ends, and what it stays below; highest first."""
+    """Where each group of digits begins and ends, and its upper limit (exclusive); highest
+    first.
+    """
     whole = precision - scale
     # Leftover digits come first in the whole part, last in the fraction.
     digits = [whole % 9, *(9,) * (whole // 9), *(9,) * (scale // 9), scale % 9]
@@ -88,7 +90,7 @@ def _groups(precision: int, scale: int) -> list[tuple[int, int, int]]:
 
 @lru_cache(maxsize=256)
 def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
-    """The function from packed bytes to text of one DECIMAL type."""
+    """The function that converts one DECIMAL type's packed bytes to text."""
     size = _size(precision, scale)
     groups = _groups(precision, scale)
     top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
@@ -99,7 +101,7 @@ def _texts(precision: int, scale: int) -> Callable[[bytes], str]:
             raise EventDecodeError(f"a DECIMAL of {size} bytes has {len(data)}")
         from_bytes = int.from_bytes
         sign = ""
-        number = from_bytes(data, "big") ^ top  # turned, so that bytes sort as numbers do
+        number = from_bytes(data, "big") ^ top  # inverted, so that the bytes sort as the numbers do
         if number & top:
             sign = "-"
             number ^= all_ones
@@ -122,9 +124,9 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 
 def given_decimal(value: Any) -> Decimal:
-    """A finite Decimal out of a Decimal, an int, a float (its shortest digits) or a number's text.
+    """A finite Decimal from a Decimal, an int, a float (its shortest digits) or a number's text.
 
-    `ValueRefused` for all else.
+    `ValueRefused` for anything else.
     """
     try:
         if isinstance(value, Decimal):
@@ -166,7 +168,7 @@ def unscaled(number: Decimal, precision: int, scale: int) -> int:
 
 
 def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[Any], bytes]:
-    """The dumper of a DECIMAL(precision, scale) column: of all that `given_decimal` takes.
+    """The dumper of a DECIMAL(precision, scale) column; takes what `given_decimal` does.
 
     Nothing is rounded: `ValueRefused` for a digit that does not fit.
     """
@@ -184,7 +186,7 @@ def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[A
 
 @lru_cache(maxsize=256)
 def decimal_packer(precision: int, scale: int) -> Callable[[int], bytes]:
-    """The function from a number in units of its last digit to its packed bytes."""
+    """The function that packs a number, given in units of its last digit."""
     size = _size(precision, scale)
     groups = _groups(precision, scale)[::-1]
     top, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1

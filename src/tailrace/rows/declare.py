@@ -1,4 +1,4 @@
-"""A declared column, as a server logs it: the way from a definition to a table map.
+"""Converts a declared column to its logged form: from a definition to a table map.
 
 Sources: what MySQL 9.7, MariaDB 11.8 and 10.11 write (``tests/rows/test_table_server.py`` compares
 byte for byte); facts sheet 2.2 and 3.1.
@@ -26,13 +26,13 @@ _DECLARED: Final = re.compile(
 )
 _MARIADB_COMMENT: Final = re.compile(r"/\*m?!\d*(.*?)\*/")
 _TAIL: Final = frozenset({"unsigned", "signed", "zerofill", "precision", "compressed"})
-"""What may stand behind a type, as servers print it."""
+"""The words that may follow a type, as servers print it."""
 _MOST_BYTES: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A declaration in the making: the column, its numbers in parentheses, its flavour."""
+    """A declaration being processed: the column, its numbers in parentheses, its flavour."""
 
     column: ColumnDefinition
     base: str
@@ -40,7 +40,7 @@ class _Declared:
     flavour: Flavour
 
     def number(self, default: int, least: int, most: int, at: int = 0) -> int:
-        """The number in the parentheses; `SchemaError` where no server takes it."""
+        """The number in the parentheses; `SchemaError` if no server accepts it."""
         value = self.numbers[at] if len(self.numbers) > at else default
         if not least <= value <= most:
             self.refuse(f"{value} is not between {least} and {most}")
@@ -51,21 +51,21 @@ class _Declared:
 
     @property
     def collation(self) -> int:
-        """The column's, or that of the flavour's utf8mb4 where nobody says."""
+        """The column's collation, or that of the flavour's utf8mb4 if it is unknown."""
         collation = self.column.collation
         if collation is None:
             collation = default_collation("utf8mb4", self.flavour)
         return BINARY if collation is None else collation
 
     def size(self, default: int, most: int) -> int:
-        """The bytes of so many characters."""
+        """The bytes of this many characters."""
         size = self.number(default, 0, most) * longest_character(self.collation)
         if size > _MOST_BYTES:
             self.refuse(f"{size} bytes, a column holds {_MOST_BYTES}")
         return size
 
     def spec(self, type_: ColumnType, metadata: int = 0) -> ColumnSpec:
-        """What the log says of it: this type, and what any column has."""
+        """The logged column: this type, and the attributes that every column has."""
         column = self.column
         return ColumnSpec(
             type_, metadata, column.nullable, name=column.name, visible=column.visible
@@ -126,7 +126,7 @@ def _binary(declared: _Declared) -> ColumnSpec:
 
 
 def _compressed(declared: _Declared, size: int) -> tuple[ColumnType, int]:
-    """VARCHAR or VARBINARY; compressed, it holds a byte more that says how."""
+    """VARCHAR or VARBINARY; if compressed, it has an additional byte for the method."""
     if not declared.column.compressed:
         return _T.VARCHAR, size
     return _T.VARCHAR_COMPRESSED, size + 1
@@ -150,7 +150,7 @@ _PREFIX: Final = {
     **dict.fromkeys(("mediumtext", "mediumblob"), 3),
     **dict.fromkeys(("longtext", "longblob", "clob", "json"), 4),
 }
-"""Bytes of the length before a value."""
+"""Bytes of a value's length prefix."""
 
 
 def _lob(declared: _Declared) -> tuple[ColumnType, int]:
@@ -214,7 +214,7 @@ def _geometry(declared: _Declared) -> ColumnSpec:
 
 
 def _vector(declared: _Declared) -> ColumnSpec:
-    """MySQL has a type for it; MariaDB logs the bytes of its numbers as a VARBINARY."""
+    """MySQL has a type for it; MariaDB logs the bytes of the numbers as a VARBINARY."""
     dimensions = declared.number(2048, 1, 16383)
     if declared.flavour is Flavour.MARIADB:
         return declared.binary(_T.VARCHAR, 4 * dimensions)
@@ -266,11 +266,11 @@ _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
 def declare(column: ColumnDefinition, flavour: Flavour) -> tuple[ColumnSpec, ColumnDefinition]:
-    """What a server of the flavour logs of a column with full metadata; and the column, completed.
+    """What a server of the flavour logs for a column with full metadata; and the completed column.
 
-    Completed: what its declared type says and the definition does not (logical type, sign,
-    collation; text of unknown character set is the flavour's utf8mb4). Raises `SchemaError` for a
-    type that the flavour has not, or sizes that no server takes.
+    Completed: it has everything that the declared type implies and the definition lacks (logical
+    type, sign, collation; text of unknown character set is the flavour's utf8mb4). Raises
+    `SchemaError` for a type that the flavour does not have, or for sizes that no server accepts.
     """
     found = _DECLARED.fullmatch(column.declared)
     base = found["base"].lower() if found else ""
@@ -309,9 +309,9 @@ _MARIADB_JSON: Final = 46  # utf8mb4_bin
 def key_of(
     definition: TableDefinition, specs: tuple[ColumnSpec, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The primary key as it is logged: indexes, and characters of each that count (0: all).
+    """The primary key as logged: indexes, and how many characters of each column count (0: all).
 
-    None where there is none. Raises `SchemaError` where it names a column that is not there.
+    None if there is none. Raises `SchemaError` if it names a column that does not exist.
     """
     if not definition.primary_key:
         return None
@@ -330,9 +330,9 @@ def key_of(
 def prefixes_of(
     definition: TableDefinition, indexes: Sequence[int], specs: tuple[ColumnSpec, ...]
 ) -> tuple[int, ...]:
-    """Characters of each key column that count; 0 for all, also where so many are declared.
+    """How many characters of each key column count; 0 for all, also if the prefix covers all.
 
-    Raises `SchemaError` where there are not as many as columns.
+    Raises `SchemaError` if their number differs from that of the columns.
     """
     given = definition.key_prefixes or (0,) * len(indexes)
     if len(given) != len(indexes):
@@ -347,7 +347,7 @@ def prefixes_of(
 
 
 def _whole(spec: ColumnSpec, prefix: int) -> bool:
-    """Is a prefix of so many characters all of a CHAR, VARCHAR, BINARY or VARBINARY?"""
+    """Whether a prefix of this length covers all of a CHAR, VARCHAR, BINARY or VARBINARY."""
     if spec.type not in {_T.STRING, _T.VARCHAR}:
         return not prefix
     return prefix * longest_character(spec.collation or BINARY) >= spec.metadata or not prefix

@@ -1,10 +1,10 @@
-"""Which dumper encodes a column: the mirror of the loaders, chosen once a column.
+"""Chooses the dumper that encodes a column, once per column: the counterpart of the loaders.
 
-What a loader gives its dumper takes, and makes the same bytes of, but for what the value does not
-tell: opaque values within JSON documents (their text is written as a number or a string; so are
-integers of other widths than MySQL's JSON parser chooses), the error value of an ENUM that has an
-empty name, empty names in a SET, and characters of which several codes are read as one. Rows that
-come out of a log are therefore passed on as bytes (`tailrace.rows.encode`).
+A dumper takes what the loader gives and makes the same bytes from it, except for details that the
+value does not have. These are: opaque values within JSON documents (their text is written as a
+number or a string; so are integers of other widths than MySQL's JSON parser chooses), the error
+value of an ENUM that has an empty name, empty names in a SET, and characters for which several
+codes are read as one. Rows from a log are therefore passed on as bytes (`tailrace.rows.encode`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tailrace.rows.vector import dump_vector
 
 _T = ColumnType
 Dumper = Callable[[Any], bytes]
-"""A Python object that is not None to the bytes of one value, without a length before it."""
+"""A Python object that is not None to the bytes of one value, without a length prefix."""
 
 _FRACTIONAL: Final[dict[ColumnType, Callable[[int], Dumper]]] = {
     _T.TIME2: time2_dumper,
@@ -68,13 +68,14 @@ _BY_LOGICAL: Final[dict[Logical, Dumper]] = {
 
 
 def dumper_of(column: Column) -> Dumper:
-    """The function that makes a value's bytes of a Python object (`UnsupportedType` if none can).
+    """The function that converts a Python object to a value's bytes (`UnsupportedType` if none
+    can).
 
-    It raises `ValueRefused`, and nothing else, for what the column cannot hold as it is: nothing
-    is rounded, cut or replaced. The message says what was wrong, not in which column:
+    It raises only `ValueRefused`, for a value that the column cannot hold exactly: nothing is
+    rounded, truncated or replaced. The message says what was wrong, but not in which column:
     `tailrace.rows.encode` adds that.
     """
-    width = width_of(column)  # refuses types that no row has
+    width = width_of(column)  # raises for types that no row has
     type_, metadata = column.type, column.metadata
     if type_ in INTEGER_SIZE:
         return integer_dumper(INTEGER_SIZE[type_], unsigned=column.unsigned)
@@ -106,7 +107,7 @@ def dumper_of(column: Column) -> Dumper:
 
 
 def _is_blob(type_: ColumnType) -> bool:
-    """Whether the metadata are the bytes of the length, not the longest length."""
+    """Whether the metadata is the number of length bytes, not the maximum length."""
     return type_ in BLOB_TYPES or type_ in _FIXED
 
 
@@ -129,7 +130,7 @@ def _string_dumper(column: Column) -> Dumper:
 
 
 def _exact_vector(size: int) -> Dumper:
-    """MariaDB's VECTOR, which has as many numbers as it was declared with."""
+    """MariaDB's VECTOR, which has exactly the declared number of elements."""
 
     def dump_exact_vector(value: Any) -> bytes:
         data = dump_vector(value)
@@ -151,7 +152,7 @@ def _limited(dumper: Dumper, most: int) -> Dumper:
 
 
 def _json_text(value: Any) -> str:
-    """MariaDB's JSON is text: a str as it is, objects as their JSON."""
+    """MariaDB's JSON is text: a str is kept as it is, objects become JSON."""
     if isinstance(value, str):
         return value
     try:

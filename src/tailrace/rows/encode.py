@@ -1,4 +1,4 @@
-"""Rows to the images of rows events: which columns an image holds, and their bytes.
+"""Encodes rows as the images of rows events: which columns an image holds, and their bytes.
 
 Facts sheet section 2.3; MySQL ``binlog_prepare_row_images``, ``mark_columns_per_binlog_row_image``.
 """
@@ -27,13 +27,13 @@ _END: Final = object()
 
 
 class RowImage(StrEnum):
-    """What images hold: the servers' ``binlog_row_image``.
+    """The columns that images hold: the servers' ``binlog_row_image``.
 
-    FULL: all columns. MINIMAL: before a change the primary key, after it what is given. NOBLOB: all
-    but BLOB and TEXT columns, of which before a change those in the key are kept, after it those
-    that are given. Without a primary key all columns are in the image before. Where an update
-    gives both rows whole, only what changed counts as given. (So MySQL has it; MariaDB logs all
-    columns after an update, too, where there is no key.)
+    FULL: all columns. MINIMAL: the before image has the primary key, the after image the columns
+    that are given. NOBLOB: all columns except BLOB and TEXT; of these, the before image has those
+    in the key, and the after image those that are given. Without a primary key, the before image
+    has all columns. If an update gives both rows in full, only changed columns count as given.
+    (MySQL does so; MariaDB also logs all columns in the after image, if there is no key.)
     """
 
     FULL = "full"
@@ -42,11 +42,11 @@ class RowImage(StrEnum):
 
 
 class RowGroup(NamedTuple):
-    """Consecutive rows whose images hold the same columns: what one rows event may hold.
+    """Consecutive rows whose images hold the same columns, as one rows event requires.
 
     ``present_before`` and ``present_after`` are the event's bitmaps. ``images`` has the bytes of
-    each row: its before image, then its after image. A group is of at most 4096 rows, or
-    1 MiB and a row.
+    each row: its before image, then its after image. A group is at most 4096 rows, or 1 MiB plus
+    one row.
     """
 
     kind: Kind
@@ -56,7 +56,9 @@ class RowGroup(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How images of some columns are laid out: the bitmap, and the NULL bits of no column."""
+    """The layout of images of certain columns: the bitmap, and the NULL bits if no column is
+    NULL.
+    """
 
     indexes: tuple[int, ...]
     present: bytes
@@ -64,19 +66,20 @@ class _Plan(NamedTuple):
 
 
 class RowEncoder:
-    """Makes row images of rows of one table.
+    """Makes row images for the rows of one table.
 
-    A row is a mapping of column names to values, a sequence in the table's order (`ABSENT` where it
-    says nothing), or an `Image` or `Row` that a log gave: the bytes of those are used as they are
-    where the tables are alike. Rows are taken one by one, so an iterator of any length will do.
+    A row is a mapping of column names to values, a sequence in the table's order (`ABSENT` for
+    columns that are not given), or an `Image` or `Row` from a log. The bytes of images are used as
+    they are if the tables are alike. Rows are read one by one, so an iterator of any length is
+    accepted.
 
-    A column that an image needs and a row does not give is refused, never made up: `ValueRefused`
-    names it. Only in an update what the after row leaves out is what it was before; a generated
-    column may be left out, as MariaDB does; and images out of a log may lack what they lacked in it
-    (but for FULL).
+    A column that an image needs and a row does not give is never made up: `ValueRefused` names it.
+    There are three exceptions. In an update, the after row takes missing columns from the before
+    row. A generated column may be left out, as MariaDB does. Images from a log may lack the columns
+    that they lacked in it (except for FULL).
 
-    ``filler``: set the NULL bits behind the last column, as MariaDB does and MySQL does not; no
-    reader looks at them.
+    ``filler``: set the unused NULL bits after the last column, as MariaDB does and MySQL does not;
+    readers ignore them.
     """
 
     def __init__(
@@ -95,20 +98,20 @@ class RowEncoder:
         self._plans: dict[frozenset[int], _Plan] = {}
 
     def insert(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
-        """Inserted rows; of a `Row` its after image.
+        """Inserted rows; for a `Row`, its after image.
 
-        MINIMAL logs the columns that are given, and a replica puts the others' defaults.
+        MINIMAL logs the given columns, and a replica fills in the defaults of the others.
         """
         return self._groups("insert", ((None, row) for row in rows))
 
     def delete(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
-        """Deleted rows; of a `Row` its before image."""
+        """Deleted rows; for a `Row`, its before image."""
         return self._groups("delete", ((row, None) for row in rows))
 
     def update(
         self, before: Iterable[GivenRow], after: Iterable[GivenRow] | None = None
     ) -> Iterator[RowGroup]:
-        """Updated rows: one after for each before. `Row` objects alone hold both."""
+        """Updated rows: an after row for each before row. `Row` objects hold both."""
         return self._groups("update", self._pairs(before, after))
 
     def _pairs(
@@ -132,7 +135,7 @@ class RowEncoder:
             raise ValueRefused(f"{self._writer.name}: more rows after the update than before")
 
     def _groups(self, kind: Kind, rows: Iterable[tuple[Any, Any]]) -> Iterator[RowGroup]:
-        """Rows of the same columns one after the other, in groups that stay small."""
+        """Consecutive rows with the same columns, in groups of limited size."""
         images: list[bytes] = []
         here: tuple[bytes | None, bytes | None] = None, None
         size = 0
@@ -146,7 +149,7 @@ class RowEncoder:
                 present != here
                 or size >= _GROUP_BYTES
                 or len(images) == _GROUP_ROWS
-                or not image  # a row of no columns stands alone: nothing else would count it
+                or not image  # a row without columns stands alone: it has no bytes
             ):
                 yield RowGroup(kind, *here, images)
                 images, size = [], 0
@@ -180,7 +183,9 @@ class RowEncoder:
         return key if self.image is RowImage.MINIMAL else self._every - (self._blobs - key)
 
     def _columns_after(self, old: Cells | None, new: Cells) -> frozenset[int]:
-        """The columns of an after image; what it needs and is not given is taken from before."""
+        """The columns of an after image; required ones that are not given come from the before
+        row.
+        """
         if self.image is RowImage.FULL and ABSENT not in new:
             return self._every
         given = frozenset(index for index, cell in enumerate(new) if cell is not ABSENT)
@@ -203,7 +208,7 @@ class RowEncoder:
     def _laid_out(
         self, cells: Cells, columns: frozenset[int], row: Any, side: str
     ) -> tuple[bytes, bytes]:
-        """The bitmap and the image of some columns: a bit each for NULL, then the values."""
+        """The bitmap and the image of some columns: a NULL bit for each, then the values."""
         plan = self._plans.get(columns)
         if plan is None:
             plan = self._plans[columns] = self._planned(columns)
@@ -231,10 +236,10 @@ class RowEncoder:
     def _without(
         self, cells: Cells, columns: frozenset[int], row: Any, side: str
     ) -> frozenset[int]:
-        """The columns that are there, if none is missing that has to be.
+        """The columns that are given, unless a required one is missing.
 
-        An image out of a log that is not FULL has what its server found to be enough: a key that
-        the schema does not know of.
+        A log's image that is not FULL has the columns that its server considered sufficient, by a
+        key that may be unknown to the schema.
         """
         absent = frozenset(index for index in columns if cells[index] is ABSENT)
         missing = sorted(absent - self._generated)
@@ -250,7 +255,7 @@ class RowEncoder:
         )
 
     def _image_of(self, row: Any, side: str) -> Any:
-        """A log's row stands for its image of that side."""
+        """For a log's row, its image of that side."""
         if not isinstance(row, Row):
             return row
         image: Image | None = row.before if side == "before" else row.after

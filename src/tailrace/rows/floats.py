@@ -28,18 +28,18 @@ def load_double(data: bytes) -> float:
 
 
 def float32_text(value: float) -> str:
-    """The shortest decimal text that is this 32-bit float and no other (as repr does for 64)."""
+    """The shortest decimal text that identifies this 32-bit float (as repr does for 64)."""
     packed = _FLOAT.pack(value)
     bits = int.from_bytes(packed, "little") & 0x7FFFFFFF
     if bits and (bits < 1 << 23 or bits & 0x7FFFFF == 0):
-        # Denormal: fewer than 6 digits may do. A power of two: the floats below lie nearer.
+        # Denormal: fewer than 6 digits may be enough. Power of two: floats below are nearer.
         exact = Decimal(value)
         for digits in range(1, 10):
             for rounding in (ROUND_HALF_EVEN, ROUND_UP):
                 number = float(Context(prec=digits, rounding=rounding).plus(exact))
                 if _FLOAT.pack(number) == packed:
                     return repr(number)
-    for digits in range(6, 10):  # 9 digits tell any two apart
+    for digits in range(6, 10):  # 9 digits distinguish any two floats
         text = f"{value:.{digits}g}"
         if _FLOAT.pack(float(text)) == packed:
             break
@@ -47,7 +47,7 @@ def float32_text(value: float) -> str:
 
 
 def given_float(value: Any) -> float:
-    """A finite float out of a number; `ValueRefused` for text, NaN, infinities and all else."""
+    """A finite float from a number; `ValueRefused` for text, NaN, infinities and all else."""
     try:
         if isinstance(value, (str, bytes, bytearray)):
             raise ValueRefused(f"{short_repr(value)} is not a number")
@@ -60,7 +60,7 @@ def given_float(value: Any) -> float:
 
 
 def pack_float(number: float) -> bytes:
-    """The nearest 32-bit float's bytes; `ValueRefused` beyond the largest."""
+    """The nearest 32-bit float's bytes; `ValueRefused` above the largest."""
     try:
         return _FLOAT.pack(number)
     except OverflowError:

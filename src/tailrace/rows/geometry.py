@@ -13,14 +13,14 @@ HEADER_SIZE: Final = 4 + 1 + 4
 
 
 def load_geometry(data: bytes) -> bytes:
-    """The bytes as they are: SRID and WKB. `EventDecodeError` if they cannot be that."""
+    """The bytes as they are: SRID and WKB. `EventDecodeError` if they cannot be these."""
     if not _is_geometry(data):
         raise EventDecodeError(f"a GEOMETRY of {len(data)} bytes that is no SRID and WKB")
     return data
 
 
 def dump_geometry(value: Any) -> bytes:
-    """SRID and WKB, given as bytes; `ValueRefused` if they cannot be that."""
+    """SRID and WKB, given as bytes; `ValueRefused` if they cannot be these."""
     data = given_bytes(value)
     if not _is_geometry(data):
         raise ValueRefused(
@@ -34,7 +34,7 @@ def _is_geometry(data: bytes) -> bool:
 
 
 def srid_of(value: bytes) -> int:
-    """The spatial reference system of a geometry; 0 for one without."""
+    """The spatial reference system of a geometry; 0 if it has none."""
     return int(struct.unpack_from("<I", value)[0]) if len(value) >= HEADER_SIZE else 0
 
 

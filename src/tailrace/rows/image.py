@@ -1,7 +1,7 @@
-"""Row images: a row before or after its change, each value decoded when it is looked at.
+"""Row images: a row before or after its change, each value decoded at first access.
 
-An image's columns are in one of three states: a value, NULL (None), or absent from the image
-(`ABSENT`), as FULL, MINIMAL and NOBLOB images leave out what nobody needs.
+A column has one of three states in an image: a value, NULL (None), or absent (`ABSENT`). MINIMAL
+and NOBLOB images leave out columns that are not needed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tailrace.rows.value import Value
 
 Span = tuple[int, int]
-"""Where a value's bytes begin and end in the bytes that the event has its rows in."""
+"""Where a value's bytes begin and end in the event's row data."""
 
 
 class Absent:
-    """The type of `ABSENT`: false, and itself again after pickling."""
+    """The type of `ABSENT`: false in a boolean context, and a singleton even after pickling."""
 
     __slots__ = ()
 
@@ -46,11 +46,11 @@ ABSENT: Final = Absent()
 """The value of a column that is not in the image."""
 
 _PENDING: Final = object()
-"""The place of a value that is not decoded yet."""
+"""Marks a value that is not decoded yet."""
 
 
 class ImagePlan:
-    """How images of one set of present columns are read: resolved once, used for every row.
+    """How to read images with one set of present columns: resolved once, used for every row.
 
     ``present`` is the event's bitmap over the table's columns, lowest bit first.
     """
@@ -72,7 +72,7 @@ class ImagePlan:
         self.blank = [_PENDING if index in here else ABSENT for index in range(count)]
 
     def locate(self, data: bytes, start: int) -> tuple[list[Span | None], int]:
-        """Where each present column's value is (None for NULL), and where the image ends."""
+        """The span of each present column's value (None for NULL), and where the image ends."""
         from_bytes = int.from_bytes
         at = start + self._null_bytes
         nulls = from_bytes(data[start:at], "little")
@@ -88,7 +88,7 @@ class ImagePlan:
                 begin, at = at, at + size
                 spans.append((begin, at))
             nulls >>= 1
-        if at > len(data):  # nothing was read from beyond: slices end where the data does
+        if at > len(data):  # nothing was read past the end: slices end with the data
             raise EventDecodeError(
                 f"a row of {self.table.name} at {start} ends at {at}, its event at {len(data)}"
             )
@@ -98,10 +98,10 @@ class ImagePlan:
 def check_columns(
     schema: TableSchema, wanted: Collection[str] | None = None
 ) -> tuple[list[Width], list[Loader]]:
-    """The widths of a table's columns, and the loaders of those that are wanted (None: all).
+    """The widths of a table's columns, and the loaders of the wanted ones (None: all).
 
-    Raises `SchemaError` and `EventDecodeError`, which name the column, where rows of the table
-    cannot be decoded.
+    Raises `SchemaError` and `EventDecodeError`, which name the column, if rows of the table cannot
+    be decoded.
     """
     name = f"{schema.database}.{schema.table}"
     columns = schema.columns
@@ -121,7 +121,7 @@ def check_columns(
 
 
 class ImageDecoder:
-    """The loaders of a table's columns, and the plans for the images that were met."""
+    """The loaders of a table's columns, and cached plans for the images seen."""
 
     __slots__ = ("_plans", "index", "json_columns", "loaders", "name", "schema", "widths")
 
@@ -150,7 +150,7 @@ _decoders: Final[dict[int, ImageDecoder]] = {}
 
 
 def decoder_of(schema: TableSchema) -> ImageDecoder:
-    """The decoder of a schema. Kept by the schema's identity: resolve a schema once a table map."""
+    """The decoder of a schema, cached by the schema's identity: resolve it once per table map."""
     decoder = _decoders.get(id(schema))
     if decoder is None or decoder.schema is not schema:
         if len(_decoders) >= _MAX_KEPT:
@@ -160,20 +160,20 @@ def decoder_of(schema: TableSchema) -> ImageDecoder:
 
 
 class ImageSource(NamedTuple):
-    """The event that images were found in (None for a query's result), and their bytes."""
+    """The event that contains the images (None for a query's result), and their bytes."""
 
     event: RowsEvent | None
     data: bytes
 
 
 class Image(Mapping[str, Any]):
-    """A row before or after the change: column names to values, of the columns that are in it.
+    """A row before or after the change: column names and values, of the columns in the image.
 
-    ``image["x"]`` is `ABSENT` for a column that the image leaves out (it is not in iteration, nor
-    ``in`` the image), and raises `UnknownColumn` for one that the table has not. `as_tuple` gives
-    all columns. Values are decoded at first access; one that cannot be raises `EventDecodeError`.
-    A partial update of a JSON column gives the whole document if the before image has it, else
-    `JsonDiffs`.
+    ``image["x"]`` is `ABSENT` for a column that the image leaves out (iteration skips it, and it is
+    not ``in`` the image), and raises `UnknownColumn` for one that the table does not have.
+    `as_tuple` gives all columns. Values are decoded at first access; one that cannot be decoded
+    raises `EventDecodeError`. A partial update of a JSON column gives the whole document if the
+    before image has it, else `JsonDiffs`.
     """
 
     __slots__ = ("_partial", "_source", "_spans", "_table", "_values")
@@ -214,7 +214,7 @@ class Image(Mapping[str, Any]):
         return tuple(values)
 
     def at(self, index: int) -> Any:
-        """The value of a column by its index in the table (`UnknownColumn` beyond)."""
+        """The value of a column by its index in the table (`UnknownColumn` if out of range)."""
         if not 0 <= index < len(self._values):
             raise UnknownColumn(f"{self._table.name} has no column number {index}")
         value = self._values[index]
@@ -223,7 +223,7 @@ class Image(Mapping[str, Any]):
         return value
 
     def peek(self, index: int, size: int) -> Any:
-        """As `at`; of a value of more than ``size`` bytes that was not decoded yet, those bytes."""
+        """As `at`; for a value of more than ``size`` bytes that was not decoded yet, its bytes."""
         value = self._values[index]
         if value is _PENDING:
             start, end = self._spans.get(index, (0, 0))
@@ -233,11 +233,11 @@ class Image(Mapping[str, Any]):
         return value
 
     def value(self, column: int | str) -> Value | Absent:
-        """A column's `Value`, by index or name: its bytes as they are stored, not interpreted.
+        """A column's `Value`, by index or name: its stored bytes, not interpreted.
 
-        `ABSENT` where it is not in the image; `UnknownColumn` where the table has it not. A JSON
-        column of which only changes were logged is the changed document, or `ValueRefused` where
-        the before image does not have it.
+        `ABSENT` if it is not in the image; `UnknownColumn` if the table does not have it. A JSON
+        column of which only changes were logged gives the changed document, or raises
+        `ValueRefused` if the before image does not have the document.
         """
         index = self._index(column) if isinstance(column, str) else column
         if index is None or not 0 <= index < len(self._values):
@@ -258,9 +258,9 @@ class Image(Mapping[str, Any]):
         return tuple(self.value(index) for index in range(len(self._values)))
 
     def raw(self, index: int) -> bytes | None:
-        """The bytes of a present value as they are logged, without their length; None for NULL.
+        """The bytes of a present value as logged, without the length prefix; None for NULL.
 
-        Also None where the image was unpickled: it keeps values only.
+        Also None if the image was unpickled: it keeps values only.
         """
         span = self._spans.get(index)
         if span is None or self._source is None:
@@ -268,33 +268,33 @@ class Image(Mapping[str, Any]):
         return self._source.data[span[0] : span[1]]
 
     def logged(self, index: int, size: int) -> bytes | memoryview | None:
-        """As `raw`; more than ``size`` bytes are not copied."""
+        """As `raw`, but more than ``size`` bytes are not copied."""
         start, end = self._spans.get(index, (0, 0))
         if end - start > size and self._source is not None:
             return memoryview(self._source.data)[start:end]
         return self.raw(index)
 
     def view(self, index: int) -> memoryview | None:
-        """As `raw`, without a copy; None also where only a document's change was logged."""
+        """As `raw`, without a copy; also None if only a document's changes were logged."""
         span = self._spans.get(index)
         if span is None or self._source is None or index in self._partial:
             return None
         return memoryview(self._source.data)[span[0] : span[1]]
 
     def is_large(self, size: int) -> bool:
-        """Whether a value of more than ``size`` bytes may be in it."""
+        """Whether it may contain a value of more than ``size`` bytes."""
         return self._source is not None and len(self._source.data) > size
 
     def diffs(self, index: int) -> JsonDiffs | None:
-        """What a JSON column is changed by, where it is logged so; None where it is whole."""
+        """The logged changes of a JSON column; None if it was logged as a whole."""
         return parse_diffs(self.raw(index) or b"") if index in self._partial else None
 
     def stored(self) -> list[Any] | None:
-        """Every column's bytes as they are logged, without their length, to be written again.
+        """Every column's bytes as logged, without the length prefix, for writing them again.
 
         None stands for NULL, `ABSENT` for a column that is not in the image. A document of which
-        only the change was logged is made whole (`SchemaError` where the one before is unknown).
-        The whole is None where the image was unpickled: it keeps values only.
+        only the changes were logged is rebuilt (`SchemaError` if the previous one is unknown). The
+        result is None if the image was unpickled: it keeps values only.
         """
         if self._source is None:
             return None
@@ -329,7 +329,7 @@ class Image(Mapping[str, Any]):
             raise self._placed(error, index) from None
 
     def _placed(self, error: LogError, index: int) -> LogError:
-        """The error, saying in which column of which event."""
+        """The error, with the column and the event added."""
         error.message = (
             f"{self._table.name}.{self._table.schema.columns[index].name}: {error.message}"
         )
@@ -387,5 +387,5 @@ def _restored(schema: TableSchema, values: tuple[Any, ...]) -> Image:
 
 
 def placed(error: LogError, event: RowsEvent) -> LogError:
-    """The error, saying in which event."""
+    """The error, with the event added."""
     return error.at(event.file, event.offset, event.name)

@@ -23,7 +23,7 @@ INTEGER_SIZE: Final = {
 
 
 def integer_loader(*, unsigned: bool) -> Callable[[bytes], int]:
-    """The loader of an integer column of any width: the bytes of one value to int."""
+    """The loader of an integer column of any width: converts the bytes of one value to int."""
     from_bytes = int.from_bytes
     if unsigned:
         return lambda data: from_bytes(data, "little")
@@ -54,7 +54,7 @@ def integer_dumper(size: int, *, unsigned: bool) -> Callable[[Any], bytes]:
 
 
 def dump_year(value: Any) -> bytes:
-    """YEAR: 0, or 1901 to 2155; `ValueRefused` for all else."""
+    """YEAR: 0, or 1901 to 2155; `ValueRefused` for anything else."""
     number = whole_number(value)
     if number and not 1901 <= number <= 2155:
         raise ValueRefused(f"{short_repr(number)} is no YEAR: 0, or 1901 to 2155")

@@ -1,7 +1,7 @@
-"""MySQL's binary JSON (JSONB) to text, character for character as MySQL prints it.
+"""Converts MySQL's binary JSON (JSONB) to text, character for character as MySQL prints it.
 
-Facts sheet section 3.2. Every offset is checked before it is used, and the bytes that a document
-makes us read are counted: a malformed one whose values share bytes cannot blow up.
+Facts sheet section 3.2. Every offset is checked before it is used. The total of bytes read for a
+document is limited, so a malformed one whose values share bytes cannot exhaust the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_DEPTH: Final = 100
-"""Containers within containers: MySQL's own limit."""
+"""Maximum nesting of containers: MySQL's own limit."""
 
 _ARRAYS: Final = {JsonType.ARRAY, JsonType.LARGE_ARRAY}
 _LARGE: Final = {JsonType.LARGE_OBJECT, JsonType.LARGE_ARRAY}
@@ -40,29 +40,29 @@ T = TypeVar("T")
 
 
 class JsonText(str):
-    """A JSON document as text; a str that remembers that it is one."""
+    """A JSON document as text: a str that is marked as JSON."""
 
     __slots__ = ()
 
 
 class JsonBuilder(Protocol[T]):
-    """What is made of a document's parts, innermost first."""
+    """Builds a result from a document's parts, innermost first."""
 
     def leaf(self, text: str) -> T:
         """A scalar, as JSON text."""
 
     def opaque(self, field: int, data: bytes) -> T:
-        """A value of a type that JSON has not: its column type and its bytes (`opaque_text`)."""
+        """A value of a type that JSON lacks: its column type and its bytes (`opaque_text`)."""
 
     def array(self, values: list[T]) -> T:
         """An array."""
 
     def object(self, members: list[tuple[str, T]]) -> T:
-        """An object, its keys in stored order."""
+        """An object, with its keys in stored order."""
 
 
 class _TextBuilder:
-    """Text as MySQL spaces it."""
+    """Text with MySQL's spacing."""
 
     def leaf(self, text: str) -> str:
         return text
@@ -81,40 +81,40 @@ TEXT: Final[JsonBuilder[str]] = _TextBuilder()
 
 
 def load_json(data: bytes) -> JsonText:
-    """A JSON column's value. No bytes at all mean JSON null.
+    """A JSON column's value. Zero bytes mean JSON null.
 
-    Raises `EventDecodeError` for bytes that are no JSONB.
+    Raises `EventDecodeError` for bytes that are not JSONB.
     """
     return JsonText(read_jsonb(data, TEXT))
 
 
 def read_jsonb(data: bytes, builder: JsonBuilder[T]) -> T:
-    """Read a document with a builder of one's own."""
+    """Read a document with a given builder."""
     if not data:
         return builder.leaf("null")
     return _Reader(data, builder).value(data[0], 1, len(data), 1)
 
 
 quoted: Final[Callable[[str], str]] = encode_basestring
-"""A JSON string as MySQL writes it, which is as Python does: only what must be escaped is."""
+"""A JSON string as MySQL and Python write it: only characters that must be escaped are."""
 
 
 def double_text(value: float) -> str:
-    """A double as MySQL writes it into JSON: the shortest digits that tell it from all others.
+    """A double as MySQL writes it into JSON: the shortest digits that identify it.
 
-    With an exponent below 1e-15, and from 1e15 on where no digit stands behind the point.
-    Raises `EventDecodeError` for infinities and NaN, which JSON has not.
+    It has an exponent below 1e-15, and from 1e15 on if there is no digit after the point. Raises
+    `EventDecodeError` for infinities and NaN, which JSON lacks.
     """
     if not isfinite(value):
-        raise EventDecodeError(f"JSON: {value} is no number that JSON has")
+        raise EventDecodeError(f"JSON: {value} is no number in JSON")
     text = repr(value)
     if "e" not in text and (abs(value) < 1e15 or not text.endswith(".0")):
         return text
     sign = "-" if text[0] == "-" else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
-    point = len(whole) + int(exponent or 0)  # the decimal point, from the first digit on
-    digits = (whole + fraction).rstrip("0")  # repr gives no leading zero where this is reached
+    point = len(whole) + int(exponent or 0)  # the decimal point, counted from the first digit
+    digits = (whole + fraction).rstrip("0")  # repr gives no leading zero in this case
     if -14 <= point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
     rest = f".{digits[1:]}" if len(digits) > 1 else ""
@@ -137,7 +137,7 @@ _LARGE_LAYOUT: Final = _Layout(Struct("<II"), Struct("<IH"), Struct("<BI"), _LAR
 
 
 class _Reader(Generic[T]):
-    """A walk over one document."""
+    """Reads one document."""
 
     __slots__ = ("_budget", "_builder", "_data")
 
@@ -147,7 +147,7 @@ class _Reader(Generic[T]):
         self._budget = len(data)
 
     def value(self, kind: int, start: int, end: int, depth: int) -> T:
-        """The value of type ``kind`` whose bytes begin at ``start`` and stay before ``end``."""
+        """The value of type ``kind`` whose bytes begin at ``start`` and end before ``end``."""
         if kind <= 3:
             return self._container(kind, start, end, depth)
         if kind == JsonType.OPAQUE:
@@ -155,7 +155,7 @@ class _Reader(Generic[T]):
         return self._builder.leaf(self._scalar(kind, start, end))
 
     def _spend(self, start: int, size: int, end: int) -> None:
-        """``size`` bytes are about to be read: are they there, and not read too often?"""
+        """Check that ``size`` bytes exist, and that not too many bytes are read in total."""
         if start + size > end:
             raise EventDecodeError(f"JSON: {size} bytes at {start} end beyond {end}")
         self._budget -= size
@@ -163,7 +163,7 @@ class _Reader(Generic[T]):
             raise EventDecodeError("JSON: values overlap")
 
     def _container(self, kind: int, base: int, limit: int, depth: int) -> T:
-        """An array or object; offsets in it count from its own first byte, ``base``."""
+        """An array or object; its offsets count from its own first byte, ``base``."""
         if depth > MAX_DEPTH:
             raise EventDecodeError(f"JSON: nested deeper than {MAX_DEPTH}")
         head, key, value, inlined = _LARGE_LAYOUT if kind in _LARGE else _SMALL_LAYOUT
@@ -220,7 +220,7 @@ class _Reader(Generic[T]):
         return field, self._data[start : start + size]
 
     def _varlen(self, start: int, end: int) -> tuple[int, int]:
-        """A length of 7 bits a byte, and that many bytes behind it: where they are, how many."""
+        """A length with 7 bits per byte, and that many bytes after it: their offset and number."""
         size = 0
         for index in range(5):
             self._spend(start + index, 1, end)
@@ -231,7 +231,7 @@ class _Reader(Generic[T]):
                     break
                 self._spend(start + index + 1, size, end)
                 return start + index + 1, size
-        raise EventDecodeError("JSON: a length that is longer than any")
+        raise EventDecodeError("JSON: a length of more than 32 bits")
 
     def _text(self, start: int, size: int) -> str:
         raw = self._data[start : start + size]
@@ -242,7 +242,7 @@ class _Reader(Generic[T]):
 
 
 def _inlined(kind: int, field: int) -> str:
-    """A literal or an integer out of the field that holds it, in its lowest bytes."""
+    """A literal or an integer from the field that holds it, in its lowest bytes."""
     if kind == JsonType.LITERAL:
         number = field & 0xFF
         if number >= len(_LITERALS):
@@ -291,11 +291,11 @@ _OPAQUE_TEXT: Final[dict[int, Callable[[bytes], str]]] = {
 
 
 def opaque_text(field: int, data: bytes) -> str:
-    """A value of a type that JSON has not: numbers and times as such, others in base64.
+    """A value of a type that JSON lacks: numbers and times as such, others in base64.
 
-    VAR_STRING is what MySQL makes of text in utf16, utf16le, ucs2 and utf32: it keeps its bytes
-    without the set's name, and prints them as if they were utf8mb4. Those that are not are in
-    base64 here, as the server gives text that is cut there, or broken.
+    MySQL makes VAR_STRING from text in utf16, utf16le, ucs2 and utf32: it keeps the bytes without
+    the set's name, and prints them as if they were utf8mb4. Bytes that are not valid utf8mb4 are
+    given in base64 here, as the server gives text that is truncated there, or invalid.
     """
     if field in _OPAQUE_TEXT:
         return _OPAQUE_TEXT[field](data)

@@ -1,6 +1,6 @@
 """Partial JSON updates: a sequence of diffs, applied to the document of the before image.
 
-Facts sheet section 2.4: op u8, path, and for what is not a removal the new value as JSONB.
+Facts sheet section 2.4: op u8, path, and, except for a removal, the new value as JSONB.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEG: Final = re.compile(
 
 
 class Operation(IntEnum):
-    """What a diff does."""
+    """The operation of a diff."""
 
     REPLACE = 0
     INSERT = 1
@@ -61,30 +61,30 @@ class JsonDiff(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The SQL function that does the same: it takes the document, ``path``, and the value."""
+        """The equivalent SQL function: it takes the document, ``path``, and the value."""
         if self.operation is Operation.INSERT and self.path.endswith("]"):
             return "JSON_ARRAY_INSERT"
         return f"JSON_{self.operation.name}"
 
 
 class JsonDiffs(tuple[JsonDiff, ...]):
-    """The value of a column of which only the change was logged, not the document before.
+    """The value of a column of which only the changes were logged, not the previous document.
 
-    That is so with binlog_row_value_options=PARTIAL_JSON where the row image leaves the before
-    image's document out (MINIMAL). Who has the document can `apply` them.
+    This happens with binlog_row_value_options=PARTIAL_JSON if the before image does not have the
+    document (MINIMAL). With the document from elsewhere, `apply` applies them.
     """
 
     __slots__ = ()
 
     def apply(self, document: str) -> JsonText:
-        """The document after, from the document before as MySQL prints it.
+        """The document after the changes, from the previous document as MySQL prints it.
 
-        Raises `EventDecodeError` for a diff that does not fit it, or for what is no JSON.
+        Raises `EventDecodeError` for a diff that does not fit it, or for invalid JSON.
         """
         return _applied(_tree_of_text(document), self)
 
     def shown(self, document: str) -> str:
-        """What they do to a document, as mysqlbinlog shows it; ``document`` is its name."""
+        """The changes as mysqlbinlog shows them; ``document`` is the document's name."""
         text = document
         for function, diffs in groupby(self, lambda diff: diff.function):
             parts = [text]
@@ -103,12 +103,14 @@ def _sql_value(document: str) -> str:
 
 
 def _in_quotes(text: str) -> str:
-    """As mysqlbinlog prints it. (`tailrace.sql` makes literals that mean it in every sql_mode.)"""
+    """As mysqlbinlog prints it. (`tailrace.sql` makes literals that are valid in every
+    sql_mode.)
+    """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 class _TreeBuilder:
-    """A document as a tree that can be changed."""
+    """Builds a document as a tree that can be changed."""
 
     def leaf(self, text: str) -> Node:
         return Leaf(text)
@@ -127,7 +129,7 @@ _TREE: Final = _TreeBuilder()
 
 
 def parse_diffs(data: bytes) -> JsonDiffs:
-    """All diffs of one column's value (none at all is legal: nothing changed)."""
+    """All diffs of one column's value (an empty list is legal: nothing changed)."""
     diffs, at = [], 0
     while at < len(data):
         if data[at] > Operation.REMOVE:
@@ -147,14 +149,14 @@ def parse_diffs(data: bytes) -> JsonDiffs:
 def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
     """The document after the diffs, as text; ``before`` is JSONB.
 
-    Raises `EventDecodeError` for a diff that does not fit the document, as a replica would refuse
+    Raises `EventDecodeError` for a diff that does not fit the document, as a replica would reject
     it.
     """
     return _applied(read_jsonb(before, _TREE), parse_diffs(diffs))
 
 
 def changed_tree(before: bytes, diffs: bytes) -> Node:
-    """The document after the diffs as a tree; else as `apply_diffs`."""
+    """The document after the diffs as a tree; otherwise as `apply_diffs`."""
     root = read_jsonb(before, _TREE)
     for diff in parse_diffs(diffs):
         root = _apply(root, diff)
@@ -176,7 +178,7 @@ def _tree_of_text(document: str) -> Node:
 
 
 def _tree_of(value: Any) -> Node:
-    """What Python's json makes of a document, numbers kept as their text."""
+    """A tree from the result of Python's json, with numbers kept as text."""
     if isinstance(value, Leaf):
         return value
     if isinstance(value, dict):
@@ -187,7 +189,7 @@ def _tree_of(value: Any) -> Node:
 
 
 def parse_path(path: str) -> tuple[Leg, ...]:
-    """``$.a[0]."b c"[last-1]`` to its legs; `EventDecodeError` for what is no such path."""
+    """The legs of ``$.a[0]."b c"[last-1]``; `EventDecodeError` for an invalid path."""
     legs: list[Leg] = []
     at = 1
     if not path.startswith("$"):
@@ -276,7 +278,7 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 
 def _lenenc_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes behind a length-encoded length, and where they end."""
+    """The bytes after a length-encoded length, and where they end."""
     first = data[at] if at < len(data) else 0xFF
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
     start = at + 1 + size

@@ -1,9 +1,9 @@
-"""JSON documents to MySQL's binary JSON (JSONB), byte for byte as MySQL writes them.
+"""Converts JSON documents to MySQL's binary JSON (JSONB), byte for byte as MySQL writes them.
 
-Facts sheet section 3.2; MySQL ``sql-common/json_binary.cc``. What a document's text can say is
-written as MySQL writes that text. Values of SQL types within documents (opaque ones) come only of
-Python objects: Decimal, date, datetime, time, timedelta. Their text is a number's or a string's,
-and is written as that.
+Facts sheet section 3.2; MySQL ``sql-common/json_binary.cc``. A document's text is written as MySQL
+writes that text. Values of SQL types within documents (opaque ones) come only from Python objects:
+Decimal, date, datetime, time, timedelta. In text they are a number or a string, and are written as
+such.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LITERALS: Final = {None: b"\0", True: b"\1", False: b"\2"}
 _SMALL_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16})
 _LARGE_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16, JsonType.INT32})
 _MOST: Final = 0xFFFF
-"""The bytes or values of a small container at most, and the bytes of a key."""
+"""Maximum bytes or values of a small container, and maximum bytes of a key."""
 _MOST_LARGE: Final = 0xFFFFFFFF
 _F64: Final = Struct("<d")
 _I64: Final = Struct("<q")
@@ -38,11 +38,12 @@ Value = tuple[int, bytes]
 
 
 def dump_json(value: Any) -> bytes:
-    """A JSON column's value: a str is a document's text, all else is made of Python objects.
+    """A JSON column's value: a str is a document's text, anything else is built from Python
+    objects.
 
-    Objects: dict (names are str), list and tuple, str, int, float, bool, None; Decimal, date,
-    datetime (without a zone), time and timedelta become what MySQL makes of such SQL values.
-    `ValueRefused` for all else, for text that MySQL does not take as JSON, and for documents
+    Objects: dict (names are str), list and tuple, str, int, float, bool, None. Decimal, date,
+    datetime (without a zone), time and timedelta become what MySQL makes from such SQL values.
+    `ValueRefused` for anything else, for text that MySQL does not accept as JSON, and for documents
     beyond its limits: 100 levels, names of 65535 bytes, numbers that no double holds.
     """
     return _whole_document(parse_json(value) if isinstance(value, str) else value)
@@ -51,7 +52,7 @@ def dump_json(value: Any) -> bytes:
 def changed_json(before: bytes, diffs: bytes) -> bytes:
     """The document after a partial update, from JSONB to JSONB.
 
-    Opaque values stay what they are; holes that MySQL leaves in updated documents are gone. Raises
+    Opaque values are kept; the gaps that MySQL leaves in updated documents are removed. Raises
     `EventDecodeError` for diffs that do not fit.
     """
     return _whole_document(changed_tree(before, diffs))
@@ -63,7 +64,7 @@ def _whole_document(value: Any) -> bytes:
 
 
 def parse_json(text: str) -> Any:
-    """A document's text to Python objects, numbers as MySQL takes them; `ValueRefused`."""
+    """A document's text to Python objects, with numbers as MySQL reads them; `ValueRefused`."""
     try:
         return json.loads(text, parse_int=_integer, parse_constant=_refuse)
     except RecursionError:
@@ -73,7 +74,7 @@ def parse_json(text: str) -> Any:
 
 
 def _integer(text: str) -> int | float:
-    """A number without point and exponent: a double where 64 bits do not hold it."""
+    """A number without point and exponent: a double if it does not fit in 64 bits."""
     if len(text) > 20:
         return float(text)
     number = int(text)
@@ -114,7 +115,7 @@ def _of_container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth:
 
 
 def _name(key: Any) -> tuple[int, bytes]:
-    """A member's name as they are sorted: by its length in bytes, then by its bytes."""
+    """A member's name as a sort key: by its length in bytes, then by its bytes."""
     if not isinstance(key, str):
         raise ValueRefused(f"JSON: the name {short_repr(key)} is not text")
     data = _utf8(key)
@@ -131,7 +132,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _varlen(number: int) -> bytes:
-    """A length, 7 bits a byte, lowest first."""
+    """A length with 7 bits per byte, lowest first."""
     if number > _MOST_LARGE:
         raise ValueRefused(f"JSON: a value of {number} bytes")
     data = bytearray()
@@ -143,7 +144,7 @@ def _varlen(number: int) -> bytes:
 
 
 def _whole(number: int) -> Value:
-    """As MySQL's parser has it, a number beyond 32 bits without a sign is an unsigned one."""
+    """As in MySQL's parser, a number above 32 bits without a sign is unsigned."""
     if not -(1 << 63) <= number < 1 << 64:
         raise ValueRefused(f"JSON: {short_repr(number)} does not fit into 64 bits")
     if number > _MOST_LARGE:
@@ -156,7 +157,7 @@ def _whole(number: int) -> Value:
 
 
 def _container(keys: list[bytes] | None, values: list[Value]) -> Value:
-    """An array (no keys) or an object, small if it may be."""
+    """An array (no keys) or an object, small if possible."""
     kind = JsonType.ARRAY if keys is None else JsonType.OBJECT
     data = _laid_out(keys, values, 2, _SMALL_INLINED, _MOST)
     if data is None:
@@ -170,9 +171,9 @@ def _container(keys: list[bytes] | None, values: list[Value]) -> Value:
 def _laid_out(
     keys: list[bytes] | None, values: list[Value], width: int, inlined: frozenset[int], most: int
 ) -> bytes | None:
-    """Count, size, key entries, value entries, keys, values; None where it takes more than most.
+    """Count, size, key entries, value entries, keys, values; None if it exceeds the maximum.
 
-    Offsets are of ``width`` bytes and count from the container's first.
+    Offsets have ``width`` bytes and count from the container's first byte.
     """
     size = 2 * width + len(values) * (1 + width)
     size += sum(len(data) for kind, data in values if kind not in inlined)
@@ -200,7 +201,7 @@ def _laid_out(
 
 
 def _inlined(kind: int, data: bytes, width: int) -> bytes:
-    """A literal or an integer in the place of its offset."""
+    """A literal or an integer, stored in place of its offset."""
     negative = kind != JsonType.LITERAL and data[-1] & 0x80
     return data.ljust(width, b"\xff" if negative else b"\0")
 
@@ -226,7 +227,9 @@ def _raw(opaque: tuple[int, bytes]) -> Value:
 
 
 def _decimal(value: Decimal) -> bytes:
-    """Precision, scale, packed digits; as of a literal, with a digit before the point at least."""
+    """Precision, scale, packed digits; like a literal's, with at least one digit before the
+    point.
+    """
     number = given_decimal(value)
     _, digits, exponent = number.as_tuple()
     scale = max(0, -int(exponent))

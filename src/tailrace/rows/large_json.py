@@ -1,4 +1,4 @@
-"""Large values as JSON, a piece at a time: their JSON is never whole in memory."""
+"""Large values as JSON, piece by piece: their JSON is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import Column
 
 LARGE: Final = 4 << 20
-"""Bytes of a value from which on it is written so."""
+"""Values of at least this many bytes are written in pieces."""
 _PIECE: Final = 3 << 18
-"""Bytes that become JSON together: a multiple of 3, as base64 wants it."""
+"""Bytes that are converted together: a multiple of 3, for base64."""
 
 PieceWriter = Callable[[memoryview], Iterator[str]]
-"""A value's bytes, to its JSON in pieces. Raises EventDecodeError at once, before the first piece.
-"""
+"""Converts a value's bytes to JSON in pieces. Raises EventDecodeError before the first piece."""
 
 
 def piece_writer_of(column: Column) -> PieceWriter | None:
-    """How large values of a column are written in pieces; None where they have to be whole."""
+    """The writer for large values of a column in pieces; None if they must be written as a
+    whole.
+    """
     if column.type not in BLOB_TYPES or column.type is ColumnType.BLOB_COMPRESSED:
         return None
     if column.logical is Logical.BINARY:
@@ -56,14 +57,14 @@ def _text_writer(charset: str) -> PieceWriter | None:
 
 
 def can_be_cut(charset: str) -> bool:
-    """Whether the bytes of a character set tell where a character ends."""
+    """Whether the bytes of a character set show where a character ends."""
     return charset in UTF8 or single_byte_table(charset) is not None
 
 
 def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]]]:
-    """What gives a text in pieces, as bytes and as text; whole where it cannot be cut.
+    """The function that splits a text into pieces, as bytes and as text; whole if it cannot be cut.
 
-    Raises EventDecodeError for what is no text of the character set.
+    Raises EventDecodeError for bytes that are not text of the character set.
     """
     decode = decoder(charset)
     utf8, whole = charset in UTF8, not can_be_cut(charset)
@@ -72,7 +73,7 @@ def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]
         at = 0
         while at < len(data):
             end = len(data) if whole else min(at + _PIECE, len(data))
-            if utf8:  # not inside a character, which has four bytes at most
+            if utf8:  # do not cut inside a character, which has at most four bytes
                 end = next((e for e in range(end, end - 4, -1) if _begins(data, e)), end)
             piece = bytes(data[at:end])
             yield piece, decode(piece)
@@ -82,12 +83,12 @@ def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]
 
 
 def _begins(data: memoryview, at: int) -> bool:
-    """Whether a character of UTF-8 may begin here."""
+    """Whether a UTF-8 character may begin here."""
     return at == len(data) or data[at] & 0xC0 != 0x80
 
 
 def quoted(texts: Iterator[str]) -> Iterator[str]:
-    """A JSON string of several texts, in pieces."""
+    """A JSON string from several texts, in pieces."""
     yield '"'
     for text in texts:
         yield encode_basestring(text)[1:-1]

@@ -1,4 +1,4 @@
-"""Which loader decodes a column, and how many bytes its values take: chosen once a column."""
+"""Chooses the loader that decodes a column, and the width of its values, once per column."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ from tailrace.rows.vector import load_vector
 
 _T = ColumnType
 Loader = Callable[[bytes], Any]
-"""The bytes of one value, without a length before it, to a Python object."""
+"""The bytes of one value, without a length prefix, to a Python object."""
 
 
 class Width(NamedTuple):
-    """How a value's bytes are found: ``size`` of them, or after a length of ``prefix`` bytes."""
+    """The width of a value: ``size`` bytes, or a length of ``prefix`` bytes followed by the
+    value.
+    """
 
     size: int
     prefix: int
@@ -84,8 +86,8 @@ _PREFIXED: Final[dict[ColumnType, Loader]] = {
 def width_of(column: Column) -> Width:
     """The width of a column's values in a row image.
 
-    Raises `UnsupportedType` for types that no row image has, and for metadata that its type has
-    not.
+    Raises `UnsupportedType` for types that no row image has, and for metadata that is invalid for
+    its type.
     """
     type_, metadata = column.type, column.metadata
     if type_ in INTEGER_SIZE:
@@ -110,9 +112,10 @@ def width_of(column: Column) -> Width:
 
 
 def loader_of(column: Column) -> Loader:
-    """The function that makes a Python object of a value's bytes (`UnsupportedType` if none can).
+    """The function that converts a value's bytes to a Python object (`UnsupportedType` if none
+    can).
 
-    It may count on the bytes being as many as `width_of` says. It raises only errors of our tree.
+    It may rely on the number of bytes matching `width_of`. It raises only Tailrace's errors.
     """
     type_, metadata = column.type, column.metadata
     if type_ in INTEGER_SIZE:
@@ -158,7 +161,7 @@ COMPRESSED_TYPES: Final = frozenset({_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED})
 
 
 def longest_uncompressed(column: Column) -> int:
-    """The bytes that a value of one of MariaDB's compressed columns may have."""
+    """Maximum bytes of a value in a MariaDB compressed column."""
     if column.type is _T.BLOB_COMPRESSED:
         return (1 << 8 * column.metadata) - 1
     return column.metadata
@@ -171,5 +174,5 @@ def _no_value(_data: bytes) -> None:
 def _unsupported(column: Column) -> UnsupportedType:
     return UnsupportedType(
         f"column {column.name} is of type {column.type.name} with metadata {column.metadata}, "
-        "which no row image has; leave its table out to read on"
+        "which no row image has; leave its table out to continue"
     )

@@ -1,8 +1,8 @@
-"""Dates and times as a user gives them: the text that loaders give, or Python's own objects.
+"""Dates and times from a user: the text that loaders give, or Python's own objects.
 
-Whatever the servers hold may be given as text, zero dates and times of 838 hours included. Of
-Python's objects none may lose anything: a datetime with a time zone is no DATETIME, microseconds
-are not rounded.
+Everything that the servers can hold may be given as text, including zero dates and times of 838
+hours. A Python object must not lose anything: a datetime with a time zone is rejected for a
+DATETIME, and microseconds are not rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Day = tuple[int, int, int]
 
 
 class DateAndTime(NamedTuple):
-    """A day and the time in it."""
+    """A date and a time of day."""
 
     day: Day
     hour: int
@@ -51,7 +51,7 @@ def _day_of_text(text: str) -> Day:
 
 
 def _fraction(text: str | None, digits: int, given: Any) -> int:
-    """Microseconds of a fraction's digits, of which only zeros may stand beyond ``digits``."""
+    """Microseconds of a fraction's digits; those beyond ``digits`` must be zeros."""
     if not text:
         return 0
     if text[digits:].strip("0"):
@@ -61,8 +61,7 @@ def _fraction(text: str | None, digits: int, given: Any) -> int:
 
 def _too_fine(given: Any, digits: int) -> ValueRefused:
     return ValueRefused(
-        f"{short_repr(given)} has a fraction finer than the column's {digits} digits: round it"
-        " first"
+        f"{short_repr(given)} has more fraction digits than the column's {digits}: round it first"
     )
 
 
@@ -89,15 +88,15 @@ def given_day(value: Any) -> Day:
 def given_moment(value: Any, digits: int) -> DateAndTime:
     """A DATETIME: text, a datetime without a zone, or a date (at midnight).
 
-    `ValueRefused` for all else, and for a fraction of more than ``digits`` digits.
+    `ValueRefused` for anything else, and for a fraction of more than ``digits`` digits.
     """
     if isinstance(value, str):
         return _moment_of_text(value, digits)
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             raise ValueRefused(
-                f"{short_repr(value)} has a time zone, which a DATETIME cannot say: "
-                "give what its clock should show, without a zone"
+                f"{short_repr(value)} has a time zone, which a DATETIME cannot hold: "
+                "give the local date and time without a zone"
             )
         return _moment_of(value, digits)
     if isinstance(value, date):
@@ -133,9 +132,9 @@ def given_seconds(value: Any, digits: int) -> tuple[int, int]:
     """A TIMESTAMP: seconds since 1970 UTC, and microseconds.
 
     Text is UTC, and so is a datetime without a zone; one with a zone is that moment. The zero
-    timestamp, ``0000-00-00 00:00:00``, is (0, 0); the epoch itself cannot be told from it and is
-    refused. `ValueRefused` for all else, and beyond 32 bits (2106-02-07; up to 2038-01-19 is what
-    MySQL, and MariaDB before 11.5, know).
+    timestamp, ``0000-00-00 00:00:00``, is (0, 0). The epoch itself cannot be distinguished from it
+    and is rejected. `ValueRefused` for anything else, and beyond 32 bits (2106-02-07; the limit of
+    MySQL, and of MariaDB before 11.5, is 2038-01-19).
     """
     if isinstance(value, datetime) and value.tzinfo is not None:
         try:
@@ -160,10 +159,10 @@ def given_seconds(value: Any, digits: int) -> tuple[int, int]:
 
 
 def given_time(value: Any, digits: int) -> int:
-    """A TIME in microseconds, below zero if it is: text, a timedelta, or a time without a zone.
+    """A TIME in microseconds, possibly negative: text, a timedelta, or a time without a zone.
 
-    `ValueRefused` for all else, beyond 838:59:59.999999 either way, and for a fraction of more
-    than ``digits`` digits.
+    `ValueRefused` for anything else, beyond 838:59:59.999999 in either direction, and for a
+    fraction of more than ``digits`` digits.
     """
     if isinstance(value, str):
         return _time_of_text(value, digits)

@@ -1,4 +1,4 @@
-"""MariaDB's UUID, INET4 and INET6: fixed bytes, to the text that MariaDB prints, and back.
+"""MariaDB's UUID, INET4 and INET6: fixed bytes to the text that MariaDB prints, and back.
 
 The log leaves out trailing zero bytes, as it does for BINARY. Facts sheet section 3.1, "Padding".
 """
@@ -21,7 +21,7 @@ INET6_SIZE: Final = 16
 
 
 def padded(data: bytes, size: int) -> bytes:
-    """Put back the zeros that the log leaves out; `EventDecodeError` if there is too much."""
+    """Restore the zeros that the log leaves out; `EventDecodeError` if there are too many bytes."""
     if len(data) > size:
         raise EventDecodeError(f"a value of {size} bytes has {len(data)}")
     return data.ljust(size, b"\0")
@@ -39,9 +39,10 @@ def load_inet4(data: bytes) -> str:
 
 
 def load_inet6(data: bytes) -> str:
-    """INET6 with its longest (then first) run of zero groups left out.
+    """INET6 with its longest (the first of equal ones) run of zero groups left out.
 
-    The last 32 bits are an IPv4 address where the rest says so (``::ffff:1.2.3.4``, ``::1.2.3.4``).
+    The last 32 bits are an IPv4 address if the rest indicates one (``::ffff:1.2.3.4``,
+    ``::1.2.3.4``).
     """
     raw = padded(data, INET6_SIZE)
     groups = [int.from_bytes(raw[i : i + 2], "big") for i in range(0, INET6_SIZE, 2)]
@@ -66,12 +67,14 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 
 def dump_uuid(value: Any) -> bytes:
-    """UUID: a `uuid.UUID`, or its text with hyphens or without. `ValueRefused` for all else."""
+    """UUID: a `uuid.UUID`, or its text with or without hyphens. `ValueRefused` for anything
+    else.
+    """
     return _of(UUID, value, "UUID").bytes.rstrip(b"\0")
 
 
 def dump_inet4(value: Any) -> bytes:
-    """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRefused` for all else."""
+    """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRefused` for anything else."""
     return _of(IPv4Address, value, "IPv4 address").packed.rstrip(b"\0")
 
 
@@ -84,7 +87,7 @@ def dump_inet6(value: Any) -> bytes:
 
 
 def _of(kind: type[_T], value: Any, what: str) -> _T:
-    """The value itself, or what its text says."""
+    """The value itself, or the value of its text."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str):

@@ -1,7 +1,8 @@
-"""TIME, DATETIME and TIMESTAMP as they were before MySQL 5.6, and as MariaDB may still log them.
+"""TIME, DATETIME and TIMESTAMP in the format before MySQL 5.6, which MariaDB may still log.
 
-MariaDB does so for tables made under ``mysql56_temporal_format=OFF``. The log does not say how many
-digits a fraction has there: only a schema does. Facts sheet section 3.1; MariaDB ``sql/field.cc``.
+MariaDB does so for tables created under ``mysql56_temporal_format=OFF``. The log does not have
+their number of fraction digits; only a schema does. Facts sheet section 3.1; MariaDB
+``sql/field.cc``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def old_timestamp_size(digits: int) -> int:
 
 
 def old_time_loader(digits: int) -> Callable[[bytes], str]:
-    """MariaDB's old TIME(digits): with a fraction, big-endian units of it from -839 hours on."""
+    """MariaDB's old TIME(digits): with a fraction, big-endian units of it, from -839 hours on."""
     if not digits:
         return _load_old_time
     unit = 10 ** (6 - digits)
@@ -58,7 +59,7 @@ def old_time_loader(digits: int) -> Callable[[bytes], str]:
 def old_datetime_loader(digits: int) -> Callable[[bytes], str]:
     """MariaDB's old DATETIME(digits): with a fraction, big-endian units of it.
 
-    They count from year 0 on, with 13 months a year, 32 days a month.
+    They count from year 0, with 13 months per year and 32 days per month.
     """
     if not digits:
         return _load_old_datetime
@@ -76,7 +77,9 @@ def old_datetime_loader(digits: int) -> Callable[[bytes], str]:
 
 
 def old_timestamp_loader(digits: int) -> Callable[[bytes], str]:
-    """MariaDB's old TIMESTAMP(digits): with a fraction, all is big-endian, in its own units."""
+    """MariaDB's old TIMESTAMP(digits): with a fraction, all is big-endian, in units of the
+    fraction.
+    """
     if not digits:
         return _load_old_timestamp
     unit = 10 ** (6 - digits)

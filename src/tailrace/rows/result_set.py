@@ -22,29 +22,29 @@ _BATCH: Final = 1000
 
 
 class DbCursor(Protocol):
-    """What is asked of a DB-API cursor (PEP 249)."""
+    """The interface that a DB-API cursor must have (PEP 249)."""
 
     @property
     def description(self) -> Sequence[Described] | None:
-        """The result's columns; None where there is no result."""
+        """The result's columns; None if there is no result."""
 
     def fetchmany(self, size: int = ...) -> Sequence[Any]:
         """The next rows: sequences, or mappings by name; empty at the end."""
 
 
 class ResultSet:
-    """The rows of a query that a DB-API cursor has run (the worklog's ``Result_set``).
+    """The rows of a query that was executed by a DB-API cursor (the worklog's ``Result_set``).
 
-    They are the very same `Row`s that `RowSet` gives, of ``kind`` "select", made by storing each
-    value as its column does. ``table`` (a `Table`, or a `TableSchema`) tells what the cursor's
-    description cannot: sign, character set, names of ENUM and SET, sizes; columns are found in it
-    by name. With it, a value equals the one in the log. Iterable once, as the cursor is.
+    They are `Row`s as `RowSet` gives them, with ``kind`` "select". Each value is encoded as its
+    column stores it. ``table`` (a `Table`, or a `TableSchema`) adds what the cursor's description
+    lacks: sign, character set, names of ENUM and SET, sizes. Columns are found in it by name. With
+    it, a value equals the one in the log. Like the cursor, it can be iterated only once.
 
-    TIMESTAMPs are taken as UTC: ``SET time_zone = '+00:00'`` before the query. Of a FLOAT, servers
-    print six digits; ``SELECT f + 0e0 AS f`` gives all of it.
+    TIMESTAMPs are interpreted as UTC: execute ``SET time_zone = '+00:00'`` before the query.
+    Servers print only six digits of a FLOAT; ``SELECT f + 0e0 AS f`` gives all of them.
 
-    Raises `UsageError` for a cursor without a result, `UnsupportedType` where only the table can
-    tell a column's type, and `ValueRefused` for a value that the column cannot hold.
+    Raises `UsageError` for a cursor without a result, `UnsupportedType` if only the table can
+    determine a column's type, and `ValueRefused` for a value that the column cannot hold.
     """
 
     def __init__(self, cursor: DbCursor, table: TableSchema | HasSchema | None = None) -> None:
@@ -60,7 +60,7 @@ class ResultSet:
             for place in range(len(self._names))
         ]
         self.schema = schema_of(cursor.description, known, sample)
-        """The result's columns, as a table of their own."""
+        """The result's columns, as a separate table."""
 
     def __iter__(self) -> Iterator[Row]:
         count = len(self.schema.columns)
@@ -93,15 +93,15 @@ class ResultSet:
         ]
 
     def _placed(self, error: LogError, index: int, number: int) -> LogError:
-        """The error, saying which value of the result it is."""
-        told = "" if self._has_table else "; give the table that the columns are of, it tells more"
+        """The error, with the value's position in the result added."""
+        told = "" if self._has_table else "; give the table of these columns for their types"
         column = self.schema.columns[index].name
         error.message = f"row {number + 1} of the result, {column}: {error.message}{told}"
         return error
 
 
 def _dumper(column: Column) -> Callable[[Any], bytes]:
-    """A column's dumper, of what drivers give: bytes of a BIT, names of a SET as a Python set."""
+    """A column's dumper, for drivers' values: bytes of a BIT, names of a SET as a Python set."""
     dump = dumper_of(column)
     if column.type is ColumnType.BIT:
         return lambda value: dump(

@@ -1,4 +1,4 @@
-"""Rows of a rows event: one thing at a time, decoded when it is looked at."""
+"""Rows of a rows event, decoded at first access."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ Kind = Literal["insert", "update", "delete", "select"]
 class Row:
     """One change of one row: ``before`` (update, delete) and ``after`` (insert, update) images.
 
-    ``number`` counts the rows of the event from 0. A row of a query's result (``kind`` "select")
-    has an after image.
+    ``number`` is the row's number in the event, from 0. A row of a query's result (``kind``
+    "select") has an after image.
 
-    A row is also a sequence and a mapping of its `Value`s (the worklog's ``Row_of_fields``): those
-    of ``image``, the row as it is now, or, for a delete, as it was. As a sequence it has all of the
-    table's columns, `ABSENT` for those that are not in the image; as a mapping those that are.
+    A row is also a sequence and a mapping of its `Value`s (the worklog's ``Row_of_fields``). They
+    are those of ``image``: the row after the change, or, for a delete, before it. As a sequence it
+    has all of the table's columns, with `ABSENT` for those that are not in the image; as a mapping
+    it has only those in the image.
     """
 
     __slots__ = ("after", "before", "kind", "number")
@@ -44,7 +45,7 @@ class Row:
 
     @property
     def image(self) -> Image:
-        """The row as it is now, or, for a delete, as it was."""
+        """The row after the change, or, for a delete, before it."""
         image = self.after if self.after is not None else self.before
         if image is None:
             raise UnknownColumn("the row has no image, so no column either")
@@ -52,7 +53,7 @@ class Row:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The row's values as Python objects: `image`'s."""
+        """The row's values as Python objects, from `image`."""
         image = self.after if self.after is not None else self.before
         return () if image is None else image.as_tuple()
 
@@ -73,7 +74,7 @@ class Row:
         image = self.image
         if isinstance(key, str):
             return image.value(key)
-        indexes = range(len(self))[key]  # IndexError beyond them ends a sequence
+        indexes = range(len(self))[key]  # an IndexError past the end ends iteration
         if isinstance(indexes, int):
             return image.value(indexes)
         return tuple(image.value(index) for index in indexes)
@@ -82,15 +83,15 @@ class Row:
         return what in self.image if isinstance(what, str) else what in self.image.fields()
 
     def keys(self) -> list[str]:
-        """The names of the columns that are in the image, in the table's order."""
+        """The names of the columns in the image, in the table's order."""
         return list(self.image)
 
     def items(self) -> list[tuple[str, Value | Absent]]:
-        """The columns that are in the image: names and `Value`s."""
+        """The columns in the image: names and `Value`s."""
         return [(name, self.image.value(name)) for name in self.image]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The `Value` of a column; ``default`` where the image has none of that name."""
+        """The `Value` of a column; ``default`` if the image has no column of that name."""
         return self.image.value(name) if name in self.image else default
 
     def __eq__(self, other: object) -> bool:
@@ -108,10 +109,11 @@ class Row:
 class RowSet:
     """The rows of a rows event (the worklog's ``Row_event_set``).
 
-    ``table`` is the event's table map, or the schema that it and a definition resolve to. Iterable
-    any number of times; its length counts the rows. Raises `EventDecodeError`, with the event's
-    place, for row data that does not follow the format, bytes left over included; `SchemaError` for
-    a schema of another table; `UnsupportedType` for columns nobody can decode.
+    ``table`` is the event's table map, or the schema that it and a definition resolve to. It can be
+    iterated any number of times; its length is the number of rows. Raises `EventDecodeError`, with
+    the event's position, for row data that does not follow the format, including bytes left over;
+    `SchemaError` for a schema of another table; `UnsupportedType` for columns that cannot be
+    decoded.
     """
 
     def __init__(self, event: RowsEvent, table: TableSchema | TableMapEvent) -> None:
@@ -144,9 +146,9 @@ class RowSet:
         )
         plans = [plan for plan in (before_plan, after_plan) if plan is not None]
         if not any(plan.indexes for plan in plans):
-            # INSERT INTO t () VALUES () with a MINIMAL image: MySQL logs one such row, of no bytes.
+            # INSERT INTO t () VALUES () with a MINIMAL image: MySQL logs one row of zero bytes.
             if at < len(data) or not plans:
-                raise EventDecodeError(f"{len(data) - at} bytes of rows that have no columns")
+                raise EventDecodeError(f"{len(data) - at} bytes of rows with no columns")
             images = [
                 Image(plan.table, plan.blank.copy()) if plan else None
                 for plan in (before_plan, after_plan)
@@ -170,7 +172,7 @@ class RowSet:
 
 @lru_cache(maxsize=256)
 def _resolved(layout: TableLayout, flavour: Flavour) -> TableSchema:
-    """What a table map alone says; the same object for the same table, as its decoder is kept."""
+    """The schema from a table map alone; cached per table, as its decoder is."""
     return TableSchema.resolve(layout, flavour)
 
 
@@ -191,14 +193,15 @@ def _image(
 def _partial_columns(
     table: ImageDecoder, data: bytes, at: int, before: Image
 ) -> tuple[dict[int, Image] | None, int]:
-    """What precedes an after image of PARTIAL_UPDATE_ROWS: options, and a bit a JSON column.
+    """Reads what precedes an after image of PARTIAL_UPDATE_ROWS: options, and a bit per JSON
+    column.
 
-    Gives the columns that are logged as diffs, with the image that they apply to.
+    Returns the columns that are logged as diffs, with the image that they apply to.
     """
     if at >= len(data):
         raise EventDecodeError("the row's options are missing")
     options = data[at]
-    if options > 1:  # a length-encoded integer of which only bit 0 means anything
+    if options > 1:  # a length-encoded integer in which only bit 0 is defined
         raise EventDecodeError(f"row options {options:#x} are unknown")
     if not options:
         return None, at + 1

@@ -1,7 +1,7 @@
-"""What is known of a table's columns: names, signs, character sets and what their bytes mean.
+"""The known attributes of a table's columns: names, signs, character sets and logical types.
 
-A log's table map says the types, and, by ``binlog_row_metadata``, more or less of the rest. What
-it leaves out comes from a `TableDefinition`: the user's schema, or DDL found in the same logs.
+A log's table map has the types and, depending on ``binlog_row_metadata``, more or less of the rest.
+What it lacks comes from a `TableDefinition`: the user's schema, or DDL found in the same logs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NamesFrom = Literal["log", "given", "ddl", "server", "none"]
 DefinedBy = Literal["given", "ddl", "server"]
-"""Who gave a definition: the user, a statement in the log, or the server when it was asked."""
+"""The source of a definition: the user, a statement in the log, or a query to the server."""
 _CALLED: Final[dict[DefinedBy, str]] = {
     "given": "the schema given",
     "ddl": "the DDL in the log",
@@ -33,10 +33,10 @@ _CALLED: Final[dict[DefinedBy, str]] = {
 
 
 class Logical(StrEnum):
-    """What a column's bytes mean where their type alone cannot tell."""
+    """The meaning of a column's bytes if their type alone does not determine it."""
 
     PLAIN = "plain"
-    """The type says all: numbers, dates, BIT, ENUM, SET."""
+    """The type determines the meaning: numbers, dates, BIT, ENUM, SET."""
     BINARY = "binary"
     TEXT = "text"
     JSON = "json"
@@ -68,7 +68,7 @@ STRING_TYPES: Final = BLOB_TYPES | {
     ColumnType.VAR_STRING,
     ColumnType.VARCHAR_COMPRESSED,
 }
-"""The types whose bytes are text, binary or something a definition tells; blobs among them."""
+"""The types whose bytes may be text, binary or a type from a definition; including blobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ class Column:
     """One column, as its values are decoded.
 
     ``type`` and ``metadata`` are those of the table map's `ColumnSpec` (real type; metadata
-    normalised), but for the digits of the fraction of MariaDB's old TIME, DATETIME and TIMESTAMP,
-    which only a definition tells. ``unsigned`` is False where nobody says. ``collation`` is None
-    where nobody says, and 63 for binary. ``members`` are ENUM's or SET's names where known.
-    ``generated`` is True for a column that a definition says no INSERT may give.
+    normalised). The exception is the number of fraction digits of MariaDB's old TIME, DATETIME and
+    TIMESTAMP, which only a definition has. ``unsigned`` is False if unknown. ``collation`` is None
+    if unknown, and 63 for binary. ``members`` are the names of an ENUM or SET, if known.
+    ``generated`` is True for a column that, by its definition, no INSERT may give.
     """
 
     index: int
@@ -95,22 +95,22 @@ class Column:
 
     @property
     def charset(self) -> str:
-        """The server's name of the column's character set; utf8mb4 where nobody says.
+        """The server's name of the column's character set; utf8mb4 if it is unknown.
 
-        Raises `SchemaError` for a collation id that no server we know has.
+        Raises `SchemaError` for a collation id that no known server has.
         """
         return "utf8mb4" if self.collation is None else charset_of(self.collation)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """What a schema says of one column.
+    """A schema's definition of one column.
 
-    ``declared`` is the type as a person would write it (``varchar(20)``, ``decimal(10,2)``): it is
-    checked against the log and shown in errors; empty means unknown. ``collation`` is 63 for
-    binary types and None where it does not apply or is unknown. ``visible`` is False for a column
-    that ``SELECT *`` leaves out, ``generated`` True for one that no INSERT may give, ``compressed``
-    for MariaDB's compressed columns.
+    ``declared`` is the type as in SQL (``varchar(20)``, ``decimal(10,2)``). It is checked against
+    the log and shown in errors; empty means unknown. ``collation`` is 63 for binary types and None
+    where it does not apply or is unknown. ``visible`` is False for a column that ``SELECT *``
+    leaves out, ``generated`` is True for one that no INSERT may give, ``compressed`` is for
+    MariaDB's compressed columns.
     """
 
     name: str
@@ -127,10 +127,10 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a user's schema, or DDL, says of a table.
+    """A table's definition, from a user's schema or from DDL.
 
-    ``primary_key`` holds column names, ``key_prefixes`` how many characters of each count (0: all);
-    it is empty where all of each does.
+    ``primary_key`` holds column names. ``key_prefixes`` holds how many characters of each column
+    count (0: all); it is empty if every column counts in full.
     """
 
     database: str
@@ -144,11 +144,11 @@ class TableDefinition:
 class TableSchema:
     """A table as its rows are decoded: hashable, picklable, the same for all equal table maps.
 
-    ``primary_key`` holds column indexes, in key order; it is empty where it is unknown.
-    ``names_from`` says where the column names come from. ``key_is_whole`` is False where only the
-    beginning of some key column counts: two rows differ in the bytes of the whole columns, but
-    those may compare as equal. ``undeclared`` is a column of MariaDB's old temporal types whose
-    digits of a second nothing tells: no row can be decoded (None: there is none).
+    ``primary_key`` holds column indexes, in key order; it is empty if it is unknown. ``names_from``
+    is the source of the column names. ``key_is_whole`` is False if only a prefix of some key column
+    counts. Two rows then differ in the bytes of the whole columns, but the columns may still
+    compare as equal. ``undeclared`` is a column of one of MariaDB's old temporal types whose number
+    of fraction digits is unknown; then no row can be decoded (None: there is none).
     """
 
     database: str
@@ -167,9 +167,9 @@ class TableSchema:
         definition: TableDefinition | None = None,
         definition_source: DefinedBy = "given",
     ) -> TableSchema:
-        """Put together what the log says and, where it is silent, what the definition says.
+        """Combine the log's table map with a definition, which adds what the log lacks.
 
-        Raises `SchemaError` where the definition cannot be that of the logged table.
+        Raises `SchemaError` if the definition cannot be that of the logged table.
         """
         specs = table_map.columns
         where = f"{table_map.database}.{table_map.table}"
@@ -190,7 +190,7 @@ class TableSchema:
             key = _key_of(definition.primary_key, columns, where)
             prefixes = definition.key_prefixes
         if key is not None and any(not 0 <= index < len(columns) for index in key):
-            raise SchemaError(f"{where}: the primary key names a column that the table has not")
+            raise SchemaError(f"{where}: the primary key names a column that does not exist")
         return cls(
             table_map.database,
             table_map.table,
@@ -202,7 +202,7 @@ class TableSchema:
         )
 
     def index_of(self, name: str) -> int | None:
-        """The index of a column, as written or else in any case; None where there is none."""
+        """The index of a column, as written or else in any case; None if it does not exist."""
         for column in self.columns:
             if column.name == name:
                 return column.index
@@ -220,7 +220,7 @@ def _match(
     where: str,
     source: str,
 ) -> list[ColumnDefinition]:
-    """The definition's columns in the log's order; refused where they cannot be the same table."""
+    """The definition's columns in the log's order; an error if it cannot be the same table."""
     known = definition.columns
     if len(known) != len(specs):
         raise SchemaError(
@@ -236,7 +236,7 @@ def _match(
         for spec, column in zip(specs, known, strict=True):
             if (spec.name or "").casefold() != column.name.casefold():
                 raise SchemaError(
-                    f"{where}: the log has a column {spec.name!r} that {source} does not name"
+                    f"{where}: the log has a column {spec.name!r} that is not in {source}"
                 )
     for spec, column in zip(specs, known, strict=True):
         if trouble := check_declared(spec, column.declared, column.members, flavour):
@@ -250,8 +250,8 @@ def _match(
 def _undeclared(
     columns: Sequence[Column], known: Sequence[ColumnDefinition | None], flavour: Flavour
 ) -> str | None:
-    """The first column that only a definition describes and that has none; MySQL's old temporal
-    types have no fraction.
+    """The first column whose number of fraction digits only a definition has, if it is missing;
+    MySQL's old temporal types have no fraction.
     """
     if flavour is not Flavour.MARIADB:
         return None
@@ -307,7 +307,7 @@ def _logical(type_: ColumnType, collation: int | None, known: ColumnDefinition |
 
 
 def _member(text: bytes, collation: int | None, where: str) -> str:
-    """An ENUM's or SET's name out of the log; the collation tells its character set."""
+    """An ENUM's or SET's name from the log; the collation determines its character set."""
     charset = "utf8mb4" if collation is None else charset_of(collation)
     try:
         return decode(charset, text)

@@ -13,7 +13,7 @@ from tailrace.rows.user_values import given_bytes, given_text, whole_number
 
 
 def text_loader(charset: str) -> Callable[[bytes], str]:
-    """Text of a character set; CHAR comes without the spaces that ``SELECT`` drops too."""
+    """Text of a character set; CHAR is without trailing spaces, as in ``SELECT``."""
     return decoder(charset)
 
 
@@ -23,7 +23,7 @@ def load_bytes(data: bytes) -> bytes:
 
 
 def binary_loader(size: int) -> Callable[[bytes], bytes]:
-    """BINARY(size): with the trailing zero bytes that the log leaves out."""
+    """BINARY(size): with the trailing zero bytes restored that the log leaves out."""
     return lambda data: padded(data, size)
 
 
@@ -33,7 +33,7 @@ def load_bit(data: bytes) -> int:
 
 
 def enum_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
-    """ENUM: the name, or the number where the names are unknown; 0 is the error value ''."""
+    """ENUM: the name, or the number if the names are unknown; 0 is the error value ''."""
     if members is None:
         return lambda data: int.from_bytes(data, "little")
     names = ("", *members)
@@ -48,9 +48,9 @@ def enum_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]
 
 
 def set_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
-    """SET: the names with commas, in the declared order, or the bits where they are unknown.
+    """SET: the names with commas, in the declared order, or the bits if the names are unknown.
 
-    As ``SELECT`` has it, no comma is at the beginning: an empty name that comes first is not seen.
+    As in ``SELECT``, there is no comma at the beginning: an empty first name is not visible.
     """
     if members is None:
         return lambda data: int.from_bytes(data, "little")
@@ -68,8 +68,8 @@ def set_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
 def text_dumper(charset: str, *, longest: int | None, trims: bool) -> Callable[[Any], bytes]:
     """The dumper of text, of at most ``longest`` characters.
 
-    ``trims``: of CHAR, whose trailing spaces are not logged. `ValueRefused` for what is no str, is
-    too long, or has a character that the column's set has not.
+    ``trims``: for CHAR, whose trailing spaces are not logged. `ValueRefused` if it is not a str, is
+    too long, or has a character that is not in the column's character set.
     """
     encode = encoder(charset)
 
@@ -112,10 +112,10 @@ def bit_dumper(bits: int) -> Callable[[Any], bytes]:
 
 
 def enum_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], bytes]:
-    """The dumper of an ENUM column of ``size`` bytes: a name as it is declared, or its number.
+    """The dumper of an ENUM column of ``size`` bytes: a name as declared, or its number.
 
-    Numbers count from 1; 0, and an empty text that is no name, is the error value. Where the names
-    are unknown only numbers do.
+    Numbers count from 1. The error value is 0, or an empty text if that is not a name. If the names
+    are unknown, only numbers are accepted.
     """
     most = (1 << 8 * size) - 1 if members is None else len(members)
     numbers = {name: number for number, name in reversed([*enumerate(members or (), 1)])}
@@ -137,8 +137,8 @@ def enum_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], b
 
 
 def set_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], bytes]:
-    """The dumper of a SET column of ``size`` bytes: names with commas, an iterable of names, or
-    the number whose bits they are. Where the names are unknown only numbers do.
+    """The dumper of a SET column of ``size`` bytes: names with commas, an iterable of names, or the
+    number made of their bits. If the names are unknown, only numbers are accepted.
     """
     most = (1 << (8 * size if members is None else len(members))) - 1
     bits = {name: 1 << place for place, name in reversed([*enumerate(members or ())])}

@@ -1,8 +1,8 @@
-r"""Text that UTF-8 cannot hold: surrogates, which some servers store as characters of their own.
+r"""Text that UTF-8 cannot hold: surrogates, which some servers store as separate characters.
 
-In a str they are characters as any other. Where text has to be UTF-8 they stand escaped, as JSON
-escapes them: ``\ud83d``. Two of them that would be a pair in UTF-16 are two escapes, which a reader
-of JSON takes for one character; what is one character on the server is never escaped.
+In a str they are ordinary characters. In UTF-8 output they are escaped, as in JSON: ``\ud83d``. Two
+of them that would be a pair in UTF-16 are two escapes, which a JSON reader decodes as one
+character; what is one character on the server is never escaped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 _PIECE: Final = 1 << 20
-"""Characters that are looked at together: what is encoded for it is thrown away."""
+"""Characters that are checked together: their encoded form is discarded."""
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether there are any."""
+    """Whether a text has surrogates."""
     if text.isascii():
         return False
     try:
@@ -37,7 +37,7 @@ def has_surrogates(text: str) -> bool:
 
 
 def in_json(text: str) -> str:
-    """JSON text with its surrogates, which are in strings, escaped: the same object without any."""
+    """JSON text with the surrogates in its strings escaped; the same object if it has none."""
     if not has_surrogates(text):
         return text
     return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -55,7 +55,7 @@ class Escapes:
         return plain
 
     def pieces(self, text: Iterator[str]) -> Iterator[str]:
-        """The same of a text that comes in pieces."""
+        """The same for a text in pieces."""
         found = False
         for piece in text:
             plain = in_json(piece)
@@ -65,14 +65,14 @@ class Escapes:
 
 
 def escaped(text: str) -> str:
-    """Text as it stands in ``_raw``: the inside of a JSON string."""
+    """Text as in ``_raw``: the inside of a JSON string."""
     return in_json(encode_basestring(text)[1:-1])
 
 
 def unescaped(text: str) -> str:
-    """The text of what `escaped` gives. Each escape is one character: pairs stay two.
+    """The original text of a result of `escaped`. Each escape is one character: pairs stay two.
 
-    Raises ValueError for what is not the inside of a JSON string.
+    Raises ValueError for text that is not the inside of a JSON string.
     """
     json.loads(f'"{text}"')
     return _ESCAPED.sub(_character, text)

@@ -1,7 +1,7 @@
-"""DATE, TIME, DATETIME, TIMESTAMP: to the text that ``SELECT`` prints in a UTC session, and back.
+"""DATE, TIME, DATETIME, TIMESTAMP to the text that ``SELECT`` prints in a UTC session, and back.
 
-Text, as zero dates ('0000-00-00'), partial dates ('2024-00-10') and times of 838 hours are legal
-and no Python object holds them. Facts sheet section 3.1.
+They are text because zero dates ('0000-00-00'), partial dates ('2024-00-10') and times of 838 hours
+are legal, and no Python object can hold them. Facts sheet section 3.1.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 FRACTION_SIZE: Final = (0, 1, 1, 2, 2, 3, 3)
 """Bytes of the fraction for 0 to 6 digits."""
 _FRACTION_UNIT: Final = (1, 10_000, 10_000, 100, 100, 1, 1)
-"""Microseconds that one unit of the stored fraction is worth."""
+"""Microseconds per unit of the stored fraction."""
 
 _DIGIT: Final = (1, 100_000, 10_000, 1_000, 100, 10, 1)
-"""Microseconds that the last of 0 to 6 digits is worth; without a fraction none is stored."""
+"""Microseconds of the last of 0 to 6 digits; without digits no fraction is stored."""
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DATETIME_BIAS: Final = 0x8000000000
@@ -31,11 +31,11 @@ _LONG_TIME_BIAS: Final = 0x800000000000
 
 
 _HOURS: Final = tuple(f"{hour:02}" for hour in range(839))
-"""Numbers of two digits or more: looked up, as formatting each would take most of the time."""
+"""Numbers of two or more digits: looked up, as formatting each would take most of the time."""
 
 
 def fraction_size(digits: int) -> int:
-    """Bytes that a fraction of so many digits takes; `EventDecodeError` beyond 6."""
+    """Bytes of a fraction with this many digits; `EventDecodeError` beyond 6."""
     if not 0 <= digits <= 6:
         raise EventDecodeError(f"fractional seconds of {digits} digits do not exist")
     return FRACTION_SIZE[digits]
@@ -43,9 +43,9 @@ def fraction_size(digits: int) -> int:
 
 @lru_cache(maxsize=8192)
 def date_text(year: int, month: int, day: int) -> str:
-    """``YYYY-MM-DD``; zeros are legal. `EventDecodeError` for what no calendar field can be.
+    """``YYYY-MM-DD``; zeros are legal. `EventDecodeError` for values out of a field's range.
 
-    Kept, as the dates of a log lie close together.
+    Cached, as the dates of a log are close together.
     """
     if year > 9999 or month > 12 or day > 31:
         raise EventDecodeError(f"there is no date of year {year}, month {month}, day {day}")
@@ -60,7 +60,7 @@ def clock_text(hour: int, minute: int, second: int, microsecond: int, digits: in
             f"microsecond {microsecond}"
         )
     if microsecond % _DIGIT[digits]:
-        raise EventDecodeError(f"{microsecond} microseconds are finer than {digits} digits")
+        raise EventDecodeError(f"{microsecond} microseconds do not fit into {digits} digits")
     text = f"{_HOURS[hour]}:{_HOURS[minute]}:{_HOURS[second]}"
     return f"{text}.{str(1_000_000 + microsecond)[1 : 1 + digits]}" if digits else text
 
@@ -127,12 +127,14 @@ def timestamp_text(seconds: int, microsecond: int, digits: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _day_text(days: int) -> str:
-    """The date so many days after 1970-01-01: rows of a log lie close together."""
+    """The date this many days after 1970-01-01; cached, as a log's dates are close together."""
     return date.fromordinal(_EPOCH + days).isoformat()
 
 
 def time2_loader(digits: int) -> Callable[[bytes], str]:
-    """TIME(digits): 3 bytes big-endian, biased, and the fraction; one 6-byte number from 5 on."""
+    """TIME(digits): 3 bytes big-endian, biased, and the fraction; from 5 digits on, one 6-byte
+    number.
+    """
     size = fraction_size(digits)
     unit = _FRACTION_UNIT[digits]
 
@@ -156,14 +158,14 @@ def dump_date(value: Any) -> bytes:
 
 
 def packed_datetime(value: Any, digits: int) -> tuple[int, int]:
-    """DATETIME2's whole number and the microseconds, of what `given_moment` takes."""
+    """DATETIME2's whole number and the microseconds, from what `given_moment` takes."""
     (year, month, day), hour, minute, second, microsecond = given_moment(value, digits)
     date = (year * 13 + month) << 5 | day
     return date << 17 | hour << 12 | minute << 6 | second, microsecond
 
 
 def packed_time(value: Any, digits: int) -> int:
-    """A TIME as `time_text` takes it, of what `given_time` takes."""
+    """A TIME as `time_text` takes it, from what `given_time` takes."""
     number = given_time(value, digits)
     seconds, microsecond = divmod(abs(number), 1_000_000)
     minutes, second = divmod(seconds, 60)

@@ -1,4 +1,4 @@
-"""Does a declared column type (``decimal(10,2)``) fit the type that the log says?"""
+"""Checks whether a declared column type (``decimal(10,2)``) fits the logged type."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _FITS: Final[dict[str, frozenset[ColumnType]]] = {
 
 
 OLD_TEMPORAL_TYPES: Final = frozenset({_T.TIME, _T.DATETIME, _T.TIMESTAMP})
-"""The types whose fraction the log does not tell."""
+"""The types whose number of fraction digits is not in the log."""
 
 
 def declared_digits(declared: str) -> int:
-    """The digits of the fraction that ``datetime(3)`` and the like declare."""
+    """The number of fraction digits that ``datetime(3)`` and similar types declare."""
     found = _DECLARED.match(declared)
     return int(found[2]) if found and found[2] and found[2].strip().isdigit() else 0
 
@@ -67,10 +67,10 @@ def check_declared(
     members: tuple[str, ...] | None,
     flavour: Flavour,
 ) -> str | None:
-    """What of the log contradicts the declaration, as the end of a sentence; None if nothing.
+    """How the log contradicts the declaration, as the end of a sentence; None if it does not.
 
-    An empty declaration contradicts nothing. A type name that no server of the flavour has is
-    a contradiction too.
+    An empty declaration contradicts nothing. A type name that no server of the flavour has is also
+    a contradiction.
     """
     if not declared:
         return None
@@ -97,7 +97,7 @@ def check_declared(
 
 
 def _check_members(spec: ColumnSpec, members: tuple[str, ...] | None) -> str | None:
-    """ENUM takes a byte up to 255 names, then two; SET a byte for each 8 names: 1, 2, 3, 4, 8."""
+    """Storage sizes: ENUM 1 byte up to 255 names, then 2; SET 1, 2, 3, 4 or 8, a bit per name."""
     if members is None:
         return None
     if spec.type is _T.ENUM:

@@ -1,4 +1,4 @@
-"""What a user gives to be written, before it is known to be a value of its column."""
+"""Values from a user, before they are checked against their column."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
 
 _MOST_DIGITS: Final = 20
-"""Digits of the largest number of 64 bits."""
+"""Digits of the largest 64-bit number."""
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def whole_number(value: Any) -> int:
-    """An int out of anything that is a whole number by type, or a Decimal that is one.
+    """An int from anything that is a whole number by type, or a Decimal with a whole value.
 
-    (Arrow has unsigned 64-bit columns as decimals.) `ValueRefused` for floats, text and all else.
+    (Arrow has unsigned 64-bit columns as decimals.) `ValueRefused` for floats, text and others.
     """
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _MOST_DIGITS:
         whole = value.to_integral_value()
@@ -30,7 +30,7 @@ def whole_number(value: Any) -> int:
 
 
 def given_bytes(value: Any) -> bytes:
-    """Bytes out of anything that holds bytes; `ValueRefused` for text and all else."""
+    """Bytes from any object that holds bytes; `ValueRefused` for text and anything else."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, _BYTES):
@@ -39,7 +39,7 @@ def given_bytes(value: Any) -> bytes:
 
 
 def given_text(value: Any) -> str:
-    """A str; `ValueRefused` for bytes and all else."""
+    """A str; `ValueRefused` for bytes and anything else."""
     if isinstance(value, str):
         return value
     raise ValueRefused(f"{short_repr(value)} is not text")

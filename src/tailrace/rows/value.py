@@ -1,4 +1,4 @@
-"""One value of a row as it is stored: type, metadata, bytes.
+"""One stored value of a row: type, metadata, bytes.
 
 WL#3283, "Row set and value interface". A `Value` interprets nothing; a `Converter` does.
 """
@@ -33,12 +33,11 @@ _LOGICAL: Final = {
 class Value:
     """A value of a column: ``type`` and ``metadata`` are the column's, as in `ColumnSpec`.
 
-    ``storage`` holds its bytes as a row image does, without the length before them; None for NULL.
-    A value of one of MariaDB's compressed columns is the plain VARCHAR or BLOB that it holds.
-    ``column`` is the column it came from, where that is known: a `Converter` asks it for sign,
-    character set and names.
+    ``storage`` holds its bytes as in a row image, without the length prefix; None for NULL. A value
+    of a MariaDB compressed column is the uncompressed VARCHAR or BLOB. ``column`` is the column
+    that it came from, if known: a `Converter` takes sign, character set and names from it.
 
-    Values compare, hash and pickle by type, metadata and storage, as WL#3283 has it: a signed -1
+    Values compare, hash and pickle by type, metadata and storage, as WL#3283 specifies: a signed -1
     and an unsigned 255 of a TINYINT are the same value.
     """
 
@@ -53,13 +52,13 @@ class Value:
         return self.storage is None
 
     def length(self) -> int:
-        """The bytes that it takes in a row image, the length before them included; 0 for NULL."""
+        """Its bytes in a row image, including the length prefix; 0 for NULL."""
         if self.storage is None:
             return 0
         return width_of(self.described()).prefix + len(self.storage)
 
     def described(self) -> Column:
-        """The column of the value; made of type and metadata where none is known."""
+        """The value's column; created from type and metadata if it is unknown."""
         known = self.column
         if known is not None and (known.type, known.metadata) == (self.type, self.metadata):
             return known
@@ -121,7 +120,7 @@ class Value:
         return self.as_blob()
 
     def as_blob(self) -> bytes:
-        """The storage as it is."""
+        """The storage, unchanged."""
         if self.storage is None:
             raise self._refused("NULL, which has no storage")
         return self.storage
@@ -144,7 +143,7 @@ class Value:
 def stored(column: Column, raw: bytes | None) -> Value:
     """The value whose bytes in a row image are ``raw`` (None: NULL).
 
-    Raises `EventDecodeError` where a compressed value does not uncompress.
+    Raises `EventDecodeError` if a compressed value cannot be uncompressed.
     """
     type_, metadata = column.type, column.metadata
     if type_ is _T.VARCHAR_COMPRESSED:
@@ -157,12 +156,12 @@ def stored(column: Column, raw: bytes | None) -> Value:
 
 
 def made(column: Column, value: Any) -> Value:
-    """The value that a column stores of a Python object; `ValueRefused` where it cannot."""
+    """The value that a column stores for a Python object; `ValueRefused` if it cannot."""
     return stored(column, None if value is None else dumper_of(column)(value))
 
 
 def interpreted(value: Value) -> Any:
-    """The Python object that an `Image` gives of it; None for NULL. Raises `EventDecodeError`."""
+    """The Python object that an `Image` gives for it; None for NULL. Raises `EventDecodeError`."""
     if value.storage is None:
         return None
     load: Callable[[bytes], Any] = loader_of(value.described())

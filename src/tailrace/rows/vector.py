@@ -15,14 +15,14 @@ from tailrace.rows.user_values import given_bytes
 def load_vector(data: bytes) -> tuple[float, ...]:
     """The vector's numbers; `EventDecodeError` if the bytes are not whole floats."""
     if len(data) % 4:
-        raise EventDecodeError(f"a VECTOR of {len(data)} bytes, which is no multiple of 4")
+        raise EventDecodeError(f"a VECTOR of {len(data)} bytes, which is not a multiple of 4")
     return struct.unpack(f"<{len(data) // 4}f", data)
 
 
 def dump_vector(value: Any) -> bytes:
-    """A vector's bytes, out of numbers (each to the nearest 32-bit float) or of such bytes.
+    """A vector's bytes, from numbers (each to the nearest 32-bit float) or from such bytes.
 
-    `ValueRefused` for what is neither, for NaN and infinities, and for bytes that are no floats.
+    `ValueRefused` for anything else, for NaN and infinities, and for bytes that are not floats.
     """
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, str)):
         return b"".join([pack_float(given_float(number)) for number in value])
