@@ -83,7 +83,7 @@ def test_names_must_be_known(run, corpus, tmp_path):
     ran = run("log", cut, "--as", "sql")
     assert ran.status == 2
     table = f"{first['_db']}.{first['_table']}"
-    assert f"(WRITE_ROWS_V1): {table}: nobody tells the names of its columns" in ran.err
+    assert f"(WRITE_ROWS_V1): {table}: the names of its columns are unknown" in ran.err
     assert "--schema FILE" in ran.err
     assert not rows(ran)
 
@@ -93,7 +93,7 @@ def test_only_some_tables(run, shop, corpus):
     assert {line.split("`")[3] for line in rows(ran)} == {"orders"}
     assert sum(line.startswith("CREATE TABLE") for line in ran.lines) == 1
     assert any(
-        line.startswith("-- left out, not of the tables asked for: CREATE TABLE shop.customers")
+        line.startswith("-- left out, not of the requested tables: CREATE TABLE shop.customers")
         for line in ran.lines
     )
     mixed = ("log", corpus / "mysql-9.7.mixed-format", "--as", "sql", "--tables", "corpus.*")

@@ -107,9 +107,9 @@ def check_columns(
     columns = schema.columns
     if schema.undeclared is not None:
         raise EventDecodeError(
-            f"{name}: the log does not say how many digits of a second column {schema.undeclared}"
-            " has (TIME, DATETIME or TIMESTAMP of MariaDB's old format): --schema FILE, with the"
-            " table's CREATE TABLE, does"
+            f"{name}: the log does not have the number of fraction digits of column"
+            f" {schema.undeclared} (TIME, DATETIME or TIMESTAMP in MariaDB's old format): give the"
+            " table's CREATE TABLE with --schema FILE"
         )
     asked = [each for each in columns if wanted is None or each.name in wanted]
     try:

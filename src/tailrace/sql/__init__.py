@@ -1,11 +1,11 @@
-"""Changes as SQL statements: those that make them again, and those that take them back.
+"""Changes as SQL statements: statements that repeat them, and statements that undo them.
 
     changes = Changes(Reader(find("binlog.000001")[0]))
     for command in commands(statements(changes)):
         cursor.execute(command)
 
-`statements` and `undo` give `Statement` objects; `commands` makes of them what a driver runs one
-by one (bytes), `script` a file for the servers' own clients.
+`statements` and `undo` give `Statement` objects. `commands` converts them to commands that a driver
+executes one by one (bytes), `script` to a file for the servers' own clients.
 """
 
 from tailrace.sql.forward import Wants, statements

@@ -1,4 +1,4 @@
-"""Statements kept on disk, to be read from the last to the first."""
+"""Statements stored on disk, to be read from the last to the first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tailrace.sql.statement import RowStatements, Statement
 
 _BLOCK: Final = 1 << 20
-"""Characters of SQL that are held before they are written."""
+"""Characters of SQL that are held in memory before they are written."""
 
 
 class Backwards(Closing):
-    """A pile of statements: what is put on it last comes off first.
+    """A stack of statements: the last one pushed is the first one returned.
 
-    A megabyte of it is in memory, the rest in a temporary file, which goes when it is closed.
+    A megabyte of it is in memory. The rest is in a temporary file, which is deleted at close.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -38,7 +38,7 @@ class Backwards(Closing):
             self._write()
 
     def extend(self, statements: Iterable[Statement | RowStatements]) -> None:
-        """Put statements on top, one after the other."""
+        """Put several statements on top, in order."""
         for statement in statements:
             self.push(statement)
 
@@ -49,7 +49,7 @@ class Backwards(Closing):
         self._size = 0
 
     def __iter__(self) -> Iterator[Statement | RowStatements]:
-        """From the top; each is taken off."""
+        """From the top; each statement is removed."""
         while True:
             while self._held:
                 yield self._held.pop()
@@ -61,5 +61,5 @@ class Backwards(Closing):
             self._file.seek(start)
 
     def close(self) -> None:
-        """Let go of the file, and of what is in it."""
+        """Release the file and its content."""
         self._file.close()

@@ -1,8 +1,8 @@
-"""Rows of record batches as SQL statements, by a kernel: what `tailrace.sql.rows` makes of images.
+"""Rows of record batches as SQL statements, by a kernel: the same as `tailrace.sql.rows` gives.
 
-The batches are those of `tailrace.columns.types.stored_plan_of`. What the kernel does not write as
-the objects do raises EventDecodeError: an ENUM's error value, images that lack what a statement
-needs, sequences and system-versioned tables.
+The batches are those of `tailrace.columns.types.stored_plan_of`. EventDecodeError is raised for
+whatever the kernel cannot write as the objects do: an ENUM's error value, images that lack what a
+statement needs, sequences and system-versioned tables.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ _AS_BYTES: Final = frozenset({Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR})
 
 
 class BatchSql:
-    """Writes the rows of one table. With ``undo``, statements that take them back.
+    """Writes the rows of one table. With ``undo``, statements that undo them.
 
-    Raises SchemaError as `TableSql`, and EventDecodeError.
+    Raises SchemaError like `TableSql`, and EventDecodeError.
     """
 
     def __init__(self, schema: TableSchema, *, undo: bool) -> None:
         table = TableSql(schema)
         if table.is_sequence or table.period is not None:
-            raise EventDecodeError(f"{table.name}: a table that kernels do not write")
+            raise EventDecodeError(f"{table.name}: a table that kernels cannot write")
         self._schema = schema
         self._held: list[Array] = []
         self._documents = [
@@ -108,7 +108,7 @@ class BatchSql:
         return kept.ctypes.data, len(data)
 
     def _describe(self, words: Array, column: Column) -> None:
-        """How a column is written (`tailrace.sql.values.column_sql`)."""
+        """Describe how a column is written (`tailrace.sql.values.column_sql`)."""
         quoted = name(column.name)
         bytes_of = f"CAST({quoted} AS BINARY) = "
         words[s.Q_NAME : s.Q_NAME + 2] = self._text(quoted)
@@ -159,7 +159,7 @@ class BatchSql:
         words[s.Q_MEMBERS : s.Q_MEMBERS + 2] = table.ctypes.data, len(names)
 
     def lines(self, batch: pa.RecordBatch, start: int) -> Lines:
-        """A statement a row, some of them empty; ``start`` is that of `Lines.of_rows`."""
+        """A statement for each row, some of them empty; ``start`` is that of `Lines.of_rows`."""
         frame = self._frame
         operations = batch.column("_op").indices
         frame[s.S_OP] = operations.buffers()[1].address + operations.offset
@@ -190,7 +190,7 @@ class BatchSql:
         return Lines.of_rows(rows, batch, start)
 
     def rows_begin(self, batch: pa.RecordBatch) -> Array:
-        """Where the row begins in each INSERT of all columns; 0 for other statements."""
+        """The offset of the row in each INSERT of all columns; 0 for other statements."""
         operations = batch.column("_op").indices
         ops = np.frombuffer(operations.buffers()[1], np.int8, len(batch), operations.offset)
         whole = ops == self._insert
@@ -204,8 +204,8 @@ class BatchSql:
     def _documents_of(
         self, images: pa.StructArray
     ) -> tuple[Array, list[pa.StringArray], list[Any]]:
-        """JSON documents as text, and those that text does not say as expressions: the words that
-        the kernel reads, and what they point to.
+        """JSON documents as text, or as expressions where text is not exact: the words that the
+        kernel reads, and the data that they refer to.
         """
         words = np.zeros((len(self._columns), s.J_WORDS), np.int64)
         texts, flags = [], []
@@ -227,7 +227,7 @@ class BatchSql:
 
 
 class BatchWriters:
-    """The writers of the tables that were met."""
+    """The writers of the tables seen so far."""
 
     def __init__(self, *, undo: bool) -> None:
         self._undo = undo
@@ -243,7 +243,7 @@ class BatchWriters:
 
 @cache
 def _ascii_of(charset: str) -> Array:
-    """For each byte below 128 whether it is the same character in a set, and fit for quotes."""
+    """For each byte below 128, whether it is the same character in a set, and safe in quotes."""
     decode = decoder(charset)
 
     def stays(byte: int) -> bool:

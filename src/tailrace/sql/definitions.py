@@ -1,4 +1,4 @@
-"""Which tables a logged statement defines, drops or renames."""
+"""The tables that a logged statement defines, drops or renames."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Table = tuple[str, str]
 
 
 def effects_of(event: QueryEvent) -> list[Effect]:
-    """What a statement does to tables and databases, in the session that it was run in."""
+    """The effects of a statement on tables and databases, in the session in which it ran."""
     session, sql = StatementSession.of_event(event, event.form.flavour)
     return [] if session is None else effects(sql, event.database, session)
 
 
 def pair(table: Name) -> Table:
-    """A table's name as a pair; the database is empty where it is not known."""
+    """A table's name as a pair; the database is empty if it is unknown."""
     return table.database or "", table.table
 
 
 def renaming(effect: Effect) -> tuple[Table, Table] | None:
-    """The old and the new name where an effect renames a table."""
+    """The old and the new name, if an effect renames a table."""
     if isinstance(effect, RenameTo):
         return pair(effect.old), pair(effect.new)
     if isinstance(effect, AlterTable):
@@ -50,9 +50,9 @@ def renaming(effect: Effect) -> tuple[Table, Table] | None:
 
 
 def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
-    """Whether a statement defines a table that is asked for, or its database as a whole.
+    """Whether a statement defines a requested table, or its database as a whole.
 
-    One that is not understood is taken for one of all tables of its database.
+    A statement that is not understood is treated as one for all tables of its database.
     """
     return any(
         wants(*table) for effect in effects_of(event) for table in _tables(effect, event.database)

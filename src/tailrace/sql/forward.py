@@ -1,4 +1,4 @@
-"""The statements that give a log's data again: `statements`."""
+"""The statements that repeat a log's changes: `statements`."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from tailrace.sql.stretches import StretchSql
 
 Wants = Callable[[str, str], bool]
-"""Whether a table, by its database and name, is asked for."""
+"""Whether a table, by its database and name, is requested."""
 
 _MOST_KEPT: Final = 1024
 END: Final = Statement("", (), None, alone=True)
-"""Nothing to run: a transaction ends here, so that it is committed before the next one comes."""
+"""Nothing to execute: a transaction ends here, so it is committed before the next one starts."""
 
 
 class TableWriters:
-    """The writers of the tables that were met; kept by the schema's identity."""
+    """The writers of the tables seen so far, cached by the schema's identity."""
 
     def __init__(self) -> None:
         self._known: dict[int, TableSql] = {}
 
     def of(self, schema: TableSchema) -> TableSql:
-        """The writer of a table. Raises SchemaError where nobody tells its columns' names."""
+        """The writer of a table. Raises SchemaError if its columns' names are unknown."""
         table = self._known.get(id(schema))
         if table is None or table.schema is not schema:
             if len(self._known) >= _MOST_KEPT:
@@ -53,19 +53,20 @@ class TableWriters:
 
 
 def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Statement]:
-    """The statements that give the same data on a copy of the schema, in the log's order.
+    """The statements that produce the same data on a copy of the schema, in the log's order.
 
-    A row that was changed is a statement; what the log holds as statements stands between as it
-    was run. ``wants`` is given where only some tables are asked for, as the reader was: statements
-    that define others are left out then, with a note, and those that change rows are refused
-    (StatementChange; with ``changes.statements == "skip"`` left out, and counted).
+    Each changed row is one statement. Statements of the log are included in their order, as they
+    were executed. ``wants`` is given if only some tables are requested, the same as for the reader.
+    Then statements that define other tables are left out, with a note, and statements that change
+    rows are rejected (StatementChange; with ``changes.statements == "skip"`` they are left out, and
+    counted).
 
-    Triggers that the log makes are made at the end, so that they do not fire for rows that they
-    made already (`tailrace.sql.triggers`). At those that the copy has, the statements stop before
-    the first row of their table (`tailrace.sql.guard`).
+    Triggers that the log creates are created at the end, so that they do not fire for rows whose
+    effects are in the log already (`tailrace.sql.triggers`). If the copy has triggers, the
+    statements stop before the first row of their table (`tailrace.sql.guard`).
 
-    Raises SchemaError where the log does not tell what is needed: a table's column names, or the
-    key of a row; and what reading raises.
+    Raises SchemaError if the log lacks something: a table's column names, or the key of a row.
+    Errors of reading are raised as they are.
     """
     for each in with_stretches(changes, changes.with_statements(), None, wants=wants):
         if isinstance(each, Statement):
@@ -79,12 +80,12 @@ def with_stretches(
     *,
     wants: Wants | None,
 ) -> Iterator[Statement | RowStatements]:
-    """The same, of items as `Changes.with_others` gives them.
+    """The same, for items as `Changes.with_others` gives them.
 
-    ``kernels`` make the statements of the stretches among them.
+    ``kernels`` make the statements of the stretches.
     """
     tables, triggers, guard = TableWriters(), Triggers(), Guard()
-    done = 0  # statements of rows that come now, and were given already
+    done = 0  # statements of the following rows that were already given
     for item in items:
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
@@ -98,7 +99,7 @@ def with_stretches(
             yield END
         elif not isinstance(item, Logged):
             if kernels is None:
-                raise TypeError("a stretch, and nothing that makes statements of it")
+                raise TypeError("a stretch needs kernels that make its statements")
             if triggers.in_place:
                 item.rejected = True
                 continue
@@ -143,13 +144,13 @@ def current_rows(change: Change, tables: TableWriters) -> Iterator[tuple[Row, Ta
 
 
 def placed(error: LogError, change: Change) -> LogError:
-    """The error, saying at which event."""
+    """The error, with the event's position added."""
     event = change.event
     return error.at(event.file, event.offset, event.name)
 
 
 def row_statement(change: Change, sql: RowSql, *, restores: bool = False) -> Statement:
-    """A row's statement, with what its event says of the session; `of_rows` for ``restores``."""
+    """A row's statement, with its event's session settings; for ``restores`` see `of_rows`."""
     event = change.event
     settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient, restores=restores)
     joins = (event.offset or 0, event.inner_index or 0, sql.row) if sql.row else None
@@ -171,15 +172,15 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
         changes.refuse_statement(item.event)
     elif concerns(item.event, wants):
         return statement_of(item)
-    return left_out(item, "not of the tables asked for")
+    return left_out(item, "not of the requested tables")
 
 
 def left_out(item: Logged, why: str) -> Statement:
-    """Nothing to run, and a note of what was left out."""
+    """A statement with nothing to execute, and a note of what was left out."""
     return Statement("", (), item.group, note=f"left out, {why}: {start_of(item.event)}")
 
 
 def start_of(event: QueryEvent) -> str:
-    """A statement on one line, its beginning if it is long."""
+    """A statement on one line; only its beginning if it is long."""
     text = " ".join(event.sql.split())
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,10 +1,10 @@
-"""Triggers of the tables that statements run on: the statements stop before they can fire.
+"""Guards against triggers of the tables that statements change: they stop before one can fire.
 
-What a trigger did for a logged row is in the log, too, so it must not do it again. No session of a
-server can switch triggers off (MariaDB's ``slave_run_triggers_for_rbr`` and MySQL's rules for
-replicas are for events of rows, not for statements). So a statement goes before the first row of
-each table that fails where the table has a trigger: clients stop at it, and the transaction that it
-stands in is rolled back when they go.
+What a trigger did for a logged row is in the log, too, so it must not do it again. A session cannot
+switch triggers off (MariaDB's ``slave_run_triggers_for_rbr`` and MySQL's rules for replicas apply
+to row events, not to statements). So before the first row of each table there is a statement that
+fails if the table has a trigger. Clients stop at it, and its transaction is rolled back when they
+disconnect.
 """
 
 from __future__ import annotations
@@ -24,26 +24,28 @@ if TYPE_CHECKING:
     from tailrace.sql.settings import Settings
 
 OVERRIDE: Final = "@tailrace_without_triggers"
-"""The user variable by which the user vouches that no trigger will fire, where MySQL hides them."""
+"""The user variable that confirms that no trigger will fire, if MySQL does not show them."""
 _GRANTEE: Final = "REPLACE(grantee, '''', '') = CURRENT_USER()"
 _GRANTED: Final = "privilege_type = 'TRIGGER'"
 
 
 class Guard:
-    """Gives the guards of the tables that are met."""
+    """Gives the guards of the tables seen so far."""
 
     def __init__(self) -> None:
         self._guarded: dict[Table, tuple[Flavour, Settings]] = {}
 
     def before_rows(self, change: Change) -> Iterator[Statement]:
-        """What goes before rows of a table, in their transaction; nothing where it went before."""
+        """The guard before rows of a table, in their transaction; nothing if it was given
+        before.
+        """
         if self.meet(change):
             table = change.schema.database, change.schema.table
             flavour, settings = self._guarded[table]
             yield Statement(guard(table, flavour), settings, change.group)
 
     def meet(self, change: Change) -> bool:
-        """Take in the table of a change; whether it is a new one."""
+        """Add the table of a change; returns whether it is new."""
         table = change.schema.database, change.schema.table
         if table in self._guarded:
             return False
@@ -51,33 +53,33 @@ class Guard:
         return True
 
     def add(self, table: Table, flavour: Flavour) -> None:
-        """Take in a table whose guard stands in place already, or that needs one."""
+        """Add a table whose guard is in place already, or that needs one."""
         self._guarded[table] = flavour, of_rows(flavour, 0, lenient=False)
 
     @property
     def tables(self) -> Collection[Table]:
-        """Those that were met."""
+        """The tables that were added."""
         return self._guarded.keys()
 
     def all(self) -> Iterator[Statement]:
-        """The guards of all tables that were met, outside of transactions."""
+        """The guards of all tables that were added, outside of transactions."""
         for table, (flavour, settings) in self._guarded.items():
             yield Statement(guard(table, flavour), settings, None, alone=True)
 
     def forget(self) -> None:
-        """A statement may have given tables triggers, or other names: all are looked at again."""
+        """Forget all tables: a statement may have created triggers or renamed tables."""
         self._guarded.clear()
 
 
 def guard(table: Table, flavour: Flavour) -> str:
-    """A statement that fails, and says why, where a table has a trigger; else it changes nothing.
+    """A statement that fails with a reason if a table has a trigger; else it changes nothing.
 
-    It gives ``sql_mode`` the value that it has, or a text that is none. MariaDB shows a table's
-    triggers to all who may use the table, MySQL to those with the privilege TRIGGER: without it
-    the statement fails as well, unless the user vouches for it (`OVERRIDE`).
+    It sets ``sql_mode`` to its current value, or to an invalid text. MariaDB shows a table's
+    triggers to all who may use the table, MySQL only to those with the TRIGGER privilege. Without
+    it the statement also fails, unless the user confirms that there are none (`OVERRIDE`).
     """
     database, name = table
-    # No comma: the servers quote a wrong mode up to the first one.
+    # No comma: the servers quote an invalid mode only up to a comma.
     found = f"drop the triggers of {database}.{name} first: what they did is in the log"
     seen = (
         "EXISTS (SELECT 1 FROM information_schema.triggers "  # noqa: S608 - literals of our own
@@ -94,7 +96,9 @@ def guard(table: Table, flavour: Flavour) -> str:
 
 
 def _may_see(table: Table) -> str:
-    """Whether the session's own account has TRIGGER on a table (what roles give is not shown)."""
+    """Whether the session's account has TRIGGER on a table (privileges from roles are not
+    shown).
+    """
     database, name = map(string, table)
     on_table = f"table_schema = {database} AND table_name = {name}"
     places = {

@@ -1,4 +1,4 @@
-"""INSERTs of several rows: consecutive ones of one rows event as one statement."""
+"""Multi-row INSERTs: consecutive INSERTs of one rows event as one statement."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from tailrace.sql.statement import RowStatements
 
 MOST_BYTES: Final = 1 << 20
-"""Bytes of a statement of several rows, at most: any server's ``max_allowed_packet`` takes it."""
+"""Maximum bytes of a multi-row statement: fits every server's ``max_allowed_packet``."""
 LONGEST: Final = LARGE
-"""A row of which the INSERT has more bytes stands alone."""
+"""A row whose INSERT has more bytes than this is not joined."""
 END: Final = 2
-"""Bytes of a statement's mark and its line's end."""
+"""Bytes of a statement's terminator and its line end."""
 
 
 def joined(
     found: Iterable[Statement | RowStatements], rows: int
 ) -> Iterator[Statement | RowStatements]:
-    """The statements, up to ``rows`` INSERTs of a rows event as one of up to `MOST_BYTES`.
+    """The statements, with up to ``rows`` INSERTs of a rows event joined, up to `MOST_BYTES`.
 
-    So a statement never holds rows of several events, and what kernels write, a piece of a log at a
-    time, is the same (`tailrace.sql.stretches`).
+    So a statement never holds rows of several events. Kernels, which write a log piece by piece,
+    give the same result (`tailrace.sql.stretches`).
     """
     first: Statement | None = None
     texts: list[str] = []

@@ -1,7 +1,7 @@
-"""A MySQL JSON document as an expression that gives it again, values of other types included.
+"""A MySQL JSON document as an SQL expression, including values of types that JSON lacks.
 
-JSON text has no dates, no decimals and no bytes, but a document in MySQL may hold them. Such a
-document is put together by functions, as it once was.
+JSON text has no dates, no decimals and no bytes, but a document in MySQL may hold them. The
+expression creates such a document by functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_DIGITS, _MOST_SCALE = 65, 30
 
 
 class _Part(NamedTuple):
-    """A part of a document: its JSON text, and its expression where the text does not say all."""
+    """A part of a document: its JSON text, and its expression if the text is not exact."""
 
     text: str
     sql: str | None = None
@@ -42,7 +42,7 @@ def _whole(part: _Part) -> str:
 
 
 class _Expressions:
-    """Builds expressions where something in them needs one."""
+    """Builds expressions where a part needs one."""
 
     def leaf(self, text: str) -> _Part:
         return _Part(text)
@@ -71,20 +71,20 @@ _BYTES: Final[dict[int, str]] = {
     ColumnType.BLOB: "BLOB",
     ColumnType.STRING: "BINARY",
 }
-"""Types of bytes that only a column has."""
+"""Types of binary strings that only a column can have."""
 _SAFE_YEARS: Final = range(1971, 2038)
 
 
 def _opaque(field: int, data: bytes) -> str:
-    """A value that is no JSON, as SQL that a JSON function takes as such.
+    """A value that JSON lacks, as SQL that a JSON function stores as that value.
 
-    What only a column can hold is taken out of one of JSON_TABLE's. Raises UnsupportedType for what
-    no server makes.
+    A value of a type that only columns have is read from a column of JSON_TABLE. Raises
+    UnsupportedType for values that no server creates.
     """
     if field == ColumnType.NEWDECIMAL:
         text, precision, scale = opaque_text(field, data), data[0], data[1]
         if precision > _MOST_DIGITS or scale > _MOST_SCALE:
-            return text  # a literal may have more digits than any type
+            return text  # a literal may have more digits than a type
         return f"CAST({text} AS DECIMAL({precision},{scale}))"
     if field == ColumnType.TIMESTAMP:
         text = opaque_text(field, data).strip('"')
@@ -105,13 +105,13 @@ def _opaque(field: int, data: bytes) -> str:
     known = {int(code): code.name for code in ColumnType}
     raise UnsupportedType(
         f"a JSON document holds {len(data)} bytes of the type {known.get(field, field)}, which no "
-        "server puts into one, so no statement can make it; leave the table out with --exclude, or "
+        "server stores in one, so no statement can make it; leave the table out with --exclude, or "
         "write the log with --as raw"
     )
 
 
 def _of_column(literal: str, declared: str) -> str:
-    """A value as that of a column of a type, which JSON then keeps; an error where it cannot be."""
+    """A value read from a column of a type, which JSON then keeps; an error if it does not fit."""
     column = f"v {declared} PATH '$' ERROR ON ERROR"
     rows = f"JSON_TABLE(JSON_ARRAY({literal}), '$[*]' COLUMNS ({column}))"
     return f"(SELECT CAST(v AS JSON) FROM {rows} AS t)"  # noqa: S608 - literals of our own
@@ -127,11 +127,11 @@ def document(data: bytes) -> Sql:
         return string_literal(part.text)
     if part.text[:1] in {"[", "{"}:
         return part.sql
-    return f"JSON_EXTRACT(JSON_ARRAY({part.sql}), '$[0]')"  # a column takes text as JSON's text
+    return f"JSON_EXTRACT(JSON_ARRAY({part.sql}), '$[0]')"  # a column parses text as JSON
 
 
 class _WideText:
-    """Finds out whether a document holds text of ucs2, utf16 or utf32."""
+    """Determines whether a document holds text of ucs2, utf16 or utf32."""
 
     def leaf(self, _text: str) -> bool:
         return False
@@ -150,15 +150,15 @@ _WIDE_TEXT: Final = _WideText()
 
 
 def is_printed(data: bytes) -> bool:
-    """Whether a server can print a document: bytes of ucs2, utf16 and utf32 it prints as they are.
+    """Whether a server can print a document: it prints bytes of ucs2, utf16, utf32 unconverted.
 
-    Raises what `read_jsonb` does.
+    Raises the errors of `read_jsonb`.
     """
     return ColumnType.VAR_STRING not in data or not read_jsonb(data, _WIDE_TEXT)
 
 
 def changed(column: str, diffs: JsonDiffs) -> str:
-    """The expression of a column's document after a partial update, from the column itself."""
+    """The expression of a column's document after a partial update, based on the column."""
     sql = column
     for diff in diffs:
         parts = [sql, string(diff.path)]

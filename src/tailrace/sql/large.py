@@ -1,7 +1,7 @@
-"""SQL with large literals in it: its text is made a piece at a time, never whole.
+"""SQL with large literals: its text is made piece by piece, never as a whole.
 
-Half of a gigabyte as a literal in hexadecimal is one in text; a statement's literals stand as bytes
-of the log (`Literal`) between its other parts until they are written.
+Half a gigabyte is a gigabyte as a hexadecimal literal. So until they are written, a statement's
+literals are kept as bytes of the log (`Literal`) between its other parts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LARGE: Final = 1 << 16
-"""Bytes of a value beyond which it stands as a `Literal`."""
+"""Values of more bytes than this become a `Literal`."""
 _PIECE: Final = 1 << 19
 _utf8: Final = pieces_of("utf8mb4")
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Bytes as a literal behind a prefix (``_latin1``): in hexadecimal, or UTF-8 in quotes."""
+    """Bytes as a literal with a prefix (``_latin1``): in hexadecimal, or UTF-8 in quotes."""
 
     prefix: str
     data: bytes | memoryview
@@ -32,7 +32,7 @@ class Literal:
 
     @property
     def size(self) -> int:
-        """How many bytes its text has."""
+        """The number of bytes of its text."""
         size = len(self.data)
         if self.in_quotes:
             size += sum(bytes(piece).count(b"'") for piece in _cut(self.data))
@@ -61,16 +61,16 @@ def _cut(data: bytes | memoryview) -> Iterator[bytes | memoryview]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LargeSql:
-    """A part of a statement, or all of it, with large literals; `str` makes its text whole.
+    """A statement or a part of it, with large literals; `str` gives its whole text.
 
-    Holds the bytes that the literals are of: of a log those of the whole event.
+    Keeps the literals' bytes in memory: for a log, those of the whole event.
     """
 
     parts: tuple[str | Literal, ...]
 
     @property
     def size(self) -> int:
-        """How many bytes its text has, at least: characters outside of large literals count one."""
+        """The minimum bytes of its text: characters outside of large literals count as one."""
         return sum(len(each) if isinstance(each, str) else each.size for each in self.parts)
 
     def pieces(self) -> Iterator[str]:
@@ -100,7 +100,7 @@ def joined(separator: str, parts: Iterable[Sql]) -> Sql:
     found = list(parts)
     try:
         return separator.join(cast("list[str]", found))
-    except TypeError:  # there are large ones: rarely
+    except TypeError:  # some are large: rare
         between: list[str | Literal] = []
         for part in found:
             between += [separator, *((part,) if isinstance(part, str) else part.parts)]

@@ -1,4 +1,4 @@
-"""Statements of the log as statements to run: their session comes with them."""
+"""Statements of the log as statements to execute, with their session settings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _V: Final = StatusVariable
 _AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
 _HALF_ALTERS: Final = 0x02 | 0x08
-"""MariaDB's flags of an ALTER that began, or was rolled back: COMMIT ALTER repeats it."""
+"""MariaDB's flags of an ALTER that started, or was rolled back: COMMIT ALTER repeats it."""
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
-"""Character sets whose characters may hold a byte that is a quote or a backslash in ASCII."""
+"""Character sets whose characters may contain a byte that is a quote or a backslash in ASCII."""
 _NAME: Final = re.compile(r"\s*(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
@@ -40,11 +40,11 @@ def is_half(event: QueryEvent) -> bool:
 
 
 def statement_of(item: Logged) -> Statement:
-    """The statement, as its server ran it.
+    """The statement, as its server executed it.
 
-    ``CREATE TABLE ... START TRANSACTION``, which only a replica may run, loses its last words: the
-    rows follow in a transaction of their own. Raises UnsupportedType for a user variable of a type
-    that is not known.
+    ``CREATE TABLE ... START TRANSACTION``, which only a replica may execute, loses its last words:
+    the rows follow in a separate transaction. Raises UnsupportedType for a user variable of an
+    unknown type.
     """
     event = item.event
     shorter = without_start_transaction(event.sql_bytes)
@@ -71,7 +71,7 @@ def _client_charset(event: QueryEvent) -> str | None:
 
 
 def _settings(event: QueryEvent) -> Settings:
-    """The session variables that the status variables of the event say."""
+    """The session variables that are set by the event's status variables."""
     status = event.status_value
     flags = status(_V.FLAGS2) or 0
     settings = {

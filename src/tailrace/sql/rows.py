@@ -31,14 +31,14 @@ _SEQUENCE: Final = (
 )
 
 _MOST: Final = 1 << 30
-"""The largest max_allowed_packet, in bytes: a statement and one more fit into it."""
+"""The largest max_allowed_packet, in bytes: it fits one statement plus one."""
 
 
 class RowSql(NamedTuple):
     """A statement that changes one row.
 
-    ``lenient``: it gives an ENUM its error value, which a strict ``sql_mode`` refuses. ``row`` is
-    where the row begins in the text of an INSERT of all columns; 0 for other statements.
+    ``lenient``: it sets an ENUM to its error value, which a strict ``sql_mode`` rejects. ``row`` is
+    the row's offset in the text of an INSERT of all columns; 0 for other statements.
     """
 
     text: Sql
@@ -47,13 +47,13 @@ class RowSql(NamedTuple):
 
 
 class TableSql:
-    """Writes the statements of one table. Generated columns are never given a value.
+    """Writes the statements of one table. Generated columns are never set.
 
-    A row is found by its primary key where the table has one; by the bytes of its columns, too,
-    where only the beginning of one counts. Else it is found by all columns that the image has, byte
-    by byte, and the statement is limited to one row: of rows that are alike, any may be taken.
+    A row is found by its primary key if the table has one, and also by the bytes of its key columns
+    if only a prefix of one counts. Otherwise it is found by all columns of the image, compared byte
+    by byte, and the statement is limited to one row: of identical rows, any may be used.
 
-    Raises SchemaError for a table whose column names nobody tells; its methods, UnsupportedType
+    Raises SchemaError for a table whose column names are unknown; its methods raise UnsupportedType
     for a row whose statement would be too long for any server.
     """
 
@@ -63,7 +63,7 @@ class TableSql:
         self.target = table_name(schema.database, schema.table)
         if schema.names_from == "none" and schema.columns:
             raise SchemaError(
-                f"{self.name}: nobody tells the names of its columns; give its CREATE TABLE with "
+                f"{self.name}: the names of its columns are unknown; give its CREATE TABLE with "
                 "--schema FILE, or leave it out with --exclude"
             )
         columns = schema.columns
@@ -74,7 +74,7 @@ class TableSql:
         self.writable = [column.index for column in columns if column.index not in hidden]
         self.key = list(schema.primary_key)
         if self.period is not None:
-            if self.period.start in self.key:  # rows of now may differ in nothing else of the key
+            if self.period.start in self.key:  # current rows may differ in no other key column
                 self.key = []
             self.key = [index for index in self.key if index != self.period.end]
         self.whole_key = schema.key_is_whole
@@ -82,7 +82,7 @@ class TableSql:
         self.is_sequence = tuple(column.name for column in columns) == _SEQUENCE
 
     def insert(self, image: Image, *, whole: bool = False) -> RowSql:
-        """The row of an image; with ``whole`` all of its columns must be in it (SchemaError)."""
+        """Insert the row of an image; with ``whole`` it must have all columns (SchemaError)."""
         given = [index for index in self.writable if image.peek(index, LARGE) is not ABSENT]
         if whole and len(given) < len(self.writable):
             self._lacks(set(self.writable) - set(given), "the row as it was")
@@ -97,7 +97,9 @@ class TableSql:
         return RowSql(self._checked(text, image), lenient, len(head) if whole_row else 0)
 
     def _sequence(self, image: Image) -> RowSql:
-        """A sequence's row: what the image lacks stays as it is, for no column has a default."""
+        """Insert a sequence's row: values that the image lacks are kept, as no column has a
+        default.
+        """
         columns = [self._columns[index] for index in self.writable]
         names = ", ".join(column.name for column in columns)
         values = joined(
@@ -112,12 +114,12 @@ class TableSql:
         return RowSql(text)
 
     def delete(self, image: Image, *, whole: bool = False) -> RowSql:
-        """The row of an image goes; with ``whole`` the image must tell it from all others."""
+        """Delete the row of an image; with ``whole`` the image must identify the row."""
         text = f"DELETE FROM {self.target} WHERE " + self._where((image,), whole=whole)  # noqa: S608 - quoted
         return RowSql(self._checked(text, image))
 
     def update(self, before: Image, after: Image) -> RowSql | None:
-        """From before to after; None where nothing changes but generated columns."""
+        """From before to after; None if only generated columns change."""
         changed = [index for index in self.writable if _differs(before, after, index)]
         if not changed:
             return None
@@ -127,7 +129,7 @@ class TableSql:
     def revert(self, before: Image, after: Image) -> RowSql | None:
         """From after back to before.
 
-        Raises SchemaError where the before image lacks a column that was changed.
+        Raises SchemaError if the before image lacks a column that was changed.
         """
         changed = [index for index in self.writable if _differs(before, after, index)]
         missing = {index for index in changed if before.peek(index, LARGE) is ABSENT}
@@ -151,7 +153,7 @@ class TableSql:
         return RowSql(text + " WHERE " + where, lenient)
 
     def _checked(self, text: Sql, *images: Image) -> Sql:
-        """A statement that a server may take; looked at before its text is made."""
+        """A statement that a server may accept; checked before its text is made."""
         if not isinstance(text, LargeSql) or (size := text.size) < _MOST:
             return text
         _, column = max(
@@ -160,16 +162,16 @@ class TableSql:
             for column in self.schema.columns
         )
         raise UnsupportedType(
-            f"{self.name}.{column}: its row makes a statement of {size:,} bytes, and servers take "
+            f"{self.name}.{column}: its row makes a statement of {size:,} bytes; servers take "
             "less than 1 GiB (max_allowed_packet); leave the table out with --exclude, or write "
             "the log with --as raw"
         )
 
     def _where(self, images: Sequence[Image], *, whole: bool = False) -> Sql:
-        """The condition that finds a row: a column's value is that of the first image with it.
+        """The condition that finds a row; a column's value is from the first image that has it.
 
-        Without a primary key a before image has what the server itself needed to find the row; an
-        after image may have less: with ``whole`` all columns must be there.
+        Without a primary key, a before image has the columns that the server itself needed to find
+        the row. An after image may have fewer: with ``whole`` all columns must be there.
         """
         if self.key:
             found = [(index, _first(images, index)) for index in self.key]
@@ -177,7 +179,7 @@ class TableSql:
             if missing:
                 self._lacks(missing, "the primary key")
             parts = [self._columns[index].key(image) for index, image in found if image is not None]
-            if not self.whole_key:  # the whole columns may compare as equal, not their bytes
+            if not self.whole_key:  # columns may compare as equal though their bytes differ
                 parts += [
                     self._columns[index].exact(image) for index, image in found if image is not None
                 ]
@@ -189,7 +191,7 @@ class TableSql:
         ]
         if not known or (whole and len(known) < len(self.writable)):
             missing = set(self.writable) - {index for index, _ in known}
-            self._lacks(missing, "what tells the row from others")
+            self._lacks(missing, "the columns that identify the row")
         parts = [self._columns[index].exact(image) for index, image in known]
         return joined(" AND ", parts) + " LIMIT 1"
 
@@ -207,7 +209,7 @@ def _first(images: Sequence[Image], index: int) -> Image | None:
 
 
 def _differs(before: Image, after: Image, index: int) -> bool:
-    """Whether an update changes a column; one that the after image lacks it does not."""
+    """Whether an update changes a column; a column missing in the after image is unchanged."""
     new, old = after.peek(index, LARGE), before.peek(index, LARGE)
     if new is ABSENT:
         return False

@@ -1,4 +1,4 @@
-"""Statements as a text for the servers' own clients, or as commands one by one."""
+"""Statements as a text for the servers' own clients, or as single commands."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")
 
 
 class Line(NamedTuple):
-    """A command, or where ``is_comment`` a comment, of a script; ``logged`` is one of the log, and
-    ``rows`` are many in one text.
+    """A command, or, with ``is_comment``, a comment of a script. ``logged`` is a statement of the
+    log, and ``rows`` are many statements in one text.
     """
 
     sql: Sql
@@ -34,17 +34,18 @@ class Line(NamedTuple):
 
 
 def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
-    """What to run, one after the other, through any driver: no comments, no marks at the end.
+    """Commands to execute one by one through any driver: no comments, no terminators.
 
-    Transactions begin and commit as they did, session variables are set before what needs them and
-    put back at the end. Bytes, as a statement of the log may be in any character set, which the
-    session is then set to; all else is UTF-8. Drivers send bytes as they are.
+    Transactions begin and commit as they did. Session variables are set before the statements that
+    need them, and restored at the end. The commands are bytes, as a statement of the log may be in
+    any character set; the session is then set to that one. All others are UTF-8. Drivers send bytes
+    unchanged.
     """
     return (encoded(line.sql) for line in _lines(statements) if not line.is_comment)
 
 
 def encoded(sql: Sql) -> bytes:
-    """A statement's text as it is sent or written: what is not UTF-8 as it was logged."""
+    """A statement's text as it is sent or written; bytes that are not UTF-8 stay as logged."""
     if isinstance(sql, str):
         return sql.encode("utf-8", "surrogateescape")
     whole = BytesIO()
@@ -56,8 +57,8 @@ def encoded(sql: Sql) -> bytes:
 def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iterator[str]:
     """The lines of a file for ``mysql --binary-mode`` or ``mariadb --binary-mode``.
 
-    Written in UTF-8 with ``surrogateescape``. ``heading`` is put above, as comments; it is asked
-    for once the first statement is there.
+    Written in UTF-8 with ``surrogateescape``. ``heading`` is written first, as comments; it is
+    requested once the first statement is available.
     """
     for line in script_lines(statements, heading):
         if not isinstance(line, memoryview):
@@ -67,11 +68,11 @@ def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iter
 def script_lines(
     statements: Iterable[Statement | RowStatements], heading: Iterable[str] = ()
 ) -> Iterator[str | Iterator[str] | memoryview]:
-    """The same, with large statements in pieces, which are to be taken before the next line, and
-    many lines with their ends as bytes.
+    """The same, with large statements in pieces, which must be consumed before the next line, and
+    texts of many lines with their line ends as bytes.
     """
     lines = _lines(statements)
-    first = next(lines, None)  # what cannot be had at all fails before anything is written
+    first = next(lines, None)  # an early error is raised before anything is written
     yield from map(comment, heading)
     yield ""
     for line in lines if first is None else chain((first,), lines):
@@ -92,7 +93,7 @@ def script_lines(
 
 
 def _logged(text: str, statement: Statement) -> Iterator[str]:
-    """A statement of the log: it may hold the mark that ends statements, or end in a comment."""
+    """A statement of the log: it may contain the terminator, or end in a comment."""
     if statement.charset is not None:
         yield f"/*!\\C {statement.charset} */;"
     if ";" in text:
@@ -108,7 +109,7 @@ def _logged(text: str, statement: Statement) -> Iterator[str]:
 
 
 def delimiter(text: str) -> str:
-    """A mark for DELIMITER that is nowhere in a text; clients take 15 characters at most."""
+    """A delimiter that does not occur in a text; clients accept at most 15 characters."""
     for mark in _MARKS:
         if mark not in text:
             return mark

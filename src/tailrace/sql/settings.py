@@ -1,4 +1,4 @@
-"""What statements need of their session, and the SQL that sets it and puts it back."""
+"""The session settings that statements need, and the SQL that sets and restores them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _COMMON: Final = (
 _STRICT: Final = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 _LENIENT: Final = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 _WITHOUT_OLD: Final = {"timestamp": "DEFAULT"}
-"""Variables whose value is not to be put back as it was: the clock goes on."""
+"""Variables that are not restored to their old value: the clock continues."""
 
 
 @cache
 def of_rows(flavour: Flavour, flags: int, *, lenient: bool, restores: bool = False) -> Settings:
-    """What rows need: modes that take every value as it is, and the checks that were on.
+    """The settings for rows: modes that accept every value unchanged, and the checks that were on.
 
-    The checks of foreign keys are off where the log itself has what they do to other tables, and
-    with ``restores``, for a row that was there before and may have come without checks; an insert
-    makes them do nothing else. CHECK constraints are off for the same reason, where a session can
-    have that (MariaDB).
+    Foreign key checks are off if the log itself has the keys' effects on other tables. With
+    ``restores`` they are also off: the row existed before and may have been inserted without
+    checks; for an insert, checks have no other effect. CHECK constraints are off for the same
+    reason, where a session can switch them off (MariaDB).
     """
     unchecked = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
     settings = (
@@ -51,13 +51,13 @@ def _changed(now: Mapping[str, str], settings: Settings) -> Iterator[tuple[str, 
 
 
 def difference(now: Mapping[str, str], settings: Settings) -> str:
-    """The statement that sets what is not so now."""
+    """The statement that sets the variables that differ."""
     changed = _changed(now, settings)
     return "SET " + ", ".join(f"@@session.{key} = {value}" for key, value in changed)
 
 
 class SessionState:
-    """A session that statements are run in: what it was set to, and what it was before."""
+    """A session in which statements are executed: its current and its original settings."""
 
     def __init__(self) -> None:
         self._now: dict[str, str] = {}
@@ -65,7 +65,7 @@ class SessionState:
         self._database: str | None = None
 
     def change(self, settings: Settings, database: str | None) -> Iterator[str]:
-        """The statements that make the session so, from what it is; None: in any database."""
+        """The statements that change the session to these settings; ``database`` None: any."""
         if database is not None and database != self._database:
             self._database = database
             yield f"USE {name(database)}"
@@ -81,16 +81,16 @@ class SessionState:
         self._now |= new
 
     def was_changed(self, settings: Settings) -> None:
-        """Statements that were run made the session so."""
+        """Statements that were executed changed the session to these settings."""
         self._last = settings
         self._now |= dict(settings)
 
     def forget_database(self) -> None:
-        """A statement may have dropped the database that is used, and made it anew."""
+        """A statement may have dropped and recreated the current database."""
         self._database = None
 
     def restore(self) -> Iterator[str]:
-        """The statements that give the session back what it had."""
+        """The statements that restore the session's original settings."""
         if self._now:
             old = (
                 f"@@session.{key} = {_WITHOUT_OLD.get(key, f'@tailrace_{key}')}"

@@ -1,4 +1,4 @@
-"""A statement to run, and what it needs around it."""
+"""A statement to execute, and the settings it needs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement without a mark at its end.
+    """A statement without a terminator.
 
-    ``sql`` is its text, with large literals apart (`tailrace.sql.large`); ``text`` makes it whole.
-    It holds bytes that are not UTF-8 as surrogates (``surrogateescape``): a logged statement
-    may be in another character set. ``settings`` are the session variables that it needs,
-    ``database`` the one to be in (None: any), ``before`` what to run right before it. ``group`` is
-    the logged transaction that it comes from. One that is ``alone`` stands outside of transactions.
-    ``charset`` is set for the text of the log where the client that is fed with it must know the
-    character set to find the text's end.
+    ``sql`` is its text, with large literals kept separately (`tailrace.sql.large`); ``text`` is the
+    whole text. Bytes that are not UTF-8 are surrogates in it (``surrogateescape``): a logged
+    statement may be in another character set. ``settings`` are the session variables that it needs,
+    ``database`` is the current database that it needs (None: any), ``before`` are statements to
+    execute directly before it. ``group`` is the logged transaction that it comes from. With
+    ``alone`` it is outside of transactions. ``charset`` is set for a statement of the log if the
+    client that reads it must know the character set to find its end.
 
     ``joins`` is set for the INSERT of a row that others may join (`tailrace.sql.joined`): the rows
-    event's offset, its number in a payload, and where the row begins in the text.
+    event's offset, its number in a payload, and the row's offset in the text.
 
-    An empty one is nothing to run; ``note`` then says, for a reader, what was left out.
+    An empty one has nothing to execute; ``note`` then tells a reader what was left out.
     """
 
     sql: Sql
@@ -42,24 +42,24 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """The statement itself."""
+        """The whole text of the statement."""
         return str(self.sql)
 
     @property
     def size(self) -> int:
-        """How long its text is, about."""
+        """The approximate length of its text."""
         return len(self.sql) if isinstance(self.sql, str) else self.sql.size
 
 
 @dataclass(frozen=True, slots=True)
 class RowStatements:
-    """Statements for the rows of transactions that follow each other, as one text.
+    """Statements for the rows of consecutive transactions, as one text.
 
     ``data`` (arrays of uint8, pieces of it) begins with the first statement of the transaction
-    ``group`` and ends with the last one of the transaction ``last``, each with its mark and a
-    line's end. All that stands between them is in it, as a script has it. ``settings`` are those
-    that the first one needs, ``left`` those that the last one leaves. ``held`` keeps the memory
-    that the pieces lie in.
+    ``group`` and ends with the last one of the transaction ``last``, each with its terminator and
+    line end. It contains everything between them, as in a script. ``settings`` are those that the
+    first statement needs, ``left`` are those after the last one. ``held`` keeps the pieces' memory
+    alive.
     """
 
     data: list[Any]
@@ -71,5 +71,5 @@ class RowStatements:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its number of bytes."""
         return sum(map(len, self.data))

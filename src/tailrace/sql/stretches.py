@@ -1,9 +1,9 @@
 """Stretches of a log (`tailrace.columns.text.stretches`) as SQL: many statements as one text.
 
-A piece's rows are written by a kernel, table by table (`tailrace.sql.batches`), and put in the
-log's order, or in the reverse one, with the lines between them: where a transaction ends and
-the next one begins, and where the session's settings change. What comes before and behind them
-is the script's (`tailrace.sql.script`), as for single statements.
+A piece's rows are written by a kernel, table by table (`tailrace.sql.batches`). They are then put
+in the log's order, or in reverse, with the lines between them: where a transaction ends and the
+next one begins, and where the session's settings change. The script writes what is before and after
+them (`tailrace.sql.script`), as for single statements.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ Array = np.ndarray[Any, Any]
 
 _LINE: Final = 130
 _OLD_HEADER: Final = b"\x06"
-"""Where a table's number has four bytes, a rows event's own header has so many."""
+"""Bytes of a rows event's own header if the table's number has four bytes."""
 _TABLE_ID: Final = 6
 _COMMIT: Final = b"COMMIT;\n"
 _BEFORE: Final = _COMMIT + b"-- "
 _BEHIND: Final = b"START TRANSACTION;\n"
 _UNCHECKED: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
 _FEW: Final = 64
-"""Pieces that are written one by one."""
+"""Pieces that are written separately."""
 _COMMA: Final = 0x2C
 _FIRST: Final = np.zeros(1, np.int64)
 _LAST_ROW: Final = 0xFFFFFFFF
 
 
 class _Events(NamedTuple):
-    """The rows events of a piece in the order of the output: an array for each."""
+    """The rows events of a piece in the order of the output: an array for each attribute."""
 
     place: Array
     """Offset in the piece."""
     transaction: Array
     settings: Array
-    """1 where foreign keys are not checked, and 2 where unique keys are not."""
+    """1 if foreign keys are not checked, plus 2 if unique keys are not."""
 
     def where(self, which: Array | slice) -> _Events:
         return _Events(*(each[which] for each in self))
@@ -75,13 +75,13 @@ class _Texts(NamedTuple):
     starts: Array
     sizes: Array
     rows: Array
-    """Where the row begins in each INSERT that others may join; 0 for other texts."""
+    """The row's offset in each INSERT that others may join; 0 for other texts."""
 
 
 class StretchSql:
-    """Makes the statements of stretches; with ``undo``, the last first, to take rows back.
+    """Makes the statements of stretches; with ``undo``, in reverse order, to undo rows.
 
-    ``rows`` INSERTs of a rows event may be one statement (`tailrace.sql.joined`).
+    Up to ``rows`` INSERTs of a rows event may become one statement (`tailrace.sql.joined`).
     """
 
     def __init__(self, reader: Reader, *, undo: bool, rows: int = 1) -> None:
@@ -95,11 +95,11 @@ class StretchSql:
     def statements(
         self, stretch: Stretch, guarded: Collection[Table]
     ) -> Iterator[tuple[list[Table], list[RowStatements | Statement]]]:
-        """Those of its pieces, and the tables that are met first in each.
+        """The statements of its pieces, and the tables that first occur in each.
 
-        Before rows of a table that is not yet ``guarded`` goes its guard (not with ``undo``). A
-        stretch that cannot be had is rejected: its statements come as steps, also the first
-        ``given`` ones.
+        Before rows of a table that is not yet ``guarded``, its guard is inserted (not with
+        ``undo``). A stretch that cannot be converted is rejected: its statements are then made step
+        by step, including the first ``given`` ones.
         """
         self.given = 0
         pieces = iter(stretch)
@@ -119,7 +119,7 @@ class StretchSql:
         self, piece: DecodedRows, file: str, guarded: Collection[Table]
     ) -> tuple[list[Table], list[RowStatements | Statement], int]:
         if not file.isprintable():
-            raise EventDecodeError("a name that a comment cannot have")
+            raise EventDecodeError("a name that is not allowed in a comment")
         transactions, entries = piece.transactions.copy(), piece.entries
         live = (entries[:, k.E_ROWS] < entries[:, k.E_END]) | (entries[:, k.E_OP] & k.BARE > 0)
         events = self._events(piece, entries[live])
@@ -164,7 +164,7 @@ class StretchSql:
         flags = piece.data[at].astype(np.int64) | piece.data[at + 1].astype(np.int64) << 8
         unchecked = flags & int(_UNCHECKED) != 0
         if self._undo:
-            unchecked |= entries[:, k.E_OP] & 3 == 2  # the row was there before
+            unchecked |= entries[:, k.E_OP] & 3 == 2  # the row existed before
         relaxed = flags & int(RowsFlag.RELAXED_UNIQUE_CHECKS) != 0
         return _Events(place, entries[:, k.E_TRANSACTION], unchecked + 2 * relaxed)
 
@@ -177,9 +177,9 @@ class StretchSql:
         cuts: Sequence[tuple[int, Table]],
         file: str,
     ) -> list[RowStatements | Statement]:
-        """The statements in order: texts that hold many, and between them the guards.
+        """The statements in order: texts of many statements, and between them the guards.
 
-        ``events`` are all, ``shown`` those that have statements.
+        ``events`` are all, ``shown`` are those that have statements.
         """
         places = [int(np.searchsorted(shown.place, place)) for place, _ in cuts]
         begins = sorted({0, *places} - {len(shown.place)})
@@ -249,7 +249,7 @@ class StretchSql:
     def _between(
         self, shown: _Events, keys: Array, between: Array, changed: Array, groups: _Groups
     ) -> list[_Texts]:
-        """The ends and begins of transactions, and what sets the session in between."""
+        """Transaction ends and starts, and the settings between them."""
         starts, sizes = groups.texts(shown.transaction[between])
         heads = keys[between]
         split = changed[between]
@@ -280,7 +280,7 @@ class StretchSql:
 
 
 class _Groups:
-    """Transactions, of which those that are wanted were written."""
+    """Transactions; the requested ones are written."""
 
     def __init__(self, transactions: Array, file: str) -> None:
         self._transactions = transactions
@@ -290,7 +290,7 @@ class _Groups:
         self._data = np.zeros(0, np.uint8)
 
     def write(self, wanted: Array) -> None:
-        """Write what stands between those that are wanted and the ones before."""
+        """Write the lines between the requested transactions and those before them."""
         if not wanted.any():
             return
         count = len(wanted)
@@ -310,12 +310,12 @@ class _Groups:
         self._data = np.frombuffer(data, np.uint8)
 
     def texts(self, numbers: Array) -> tuple[Array, Array]:
-        """Addresses and sizes of what was written for transactions."""
+        """Addresses and sizes of the lines written for transactions."""
         starts = self._bounds[numbers]
         return starts + self._data.ctypes.data, self._bounds[numbers + 1] - starts
 
     def of(self, number: int) -> TransactionHead:
-        """A transaction that was written."""
+        """A transaction whose lines were written."""
         words = self._transactions[number]
         start, end = self._bounds[number : number + 2].tolist()
         text = self._data[start + len(_BEFORE) : end - len(_BEHIND) - 1].tobytes().decode()
@@ -330,9 +330,9 @@ class _Groups:
 
 
 class _Ordered:
-    """Texts in the order of their keys, to be taken part by part.
+    """Texts in the order of their keys, taken part by part.
 
-    With ``in_place`` those that lie one behind the other may be given where they are.
+    With ``in_place``, contiguous texts may be given without a copy.
     """
 
     def __init__(self, texts: Sequence[_Texts], *, in_place: bool) -> None:
@@ -349,9 +349,10 @@ class _Ordered:
         self._at = 0
 
     def join(self, most: int, memory: Sequence[Array]) -> None:
-        """Let up to so many INSERTs of an event be one statement (`tailrace.sql.joined`).
+        """Join up to this many INSERTs of an event to one statement (`tailrace.sql.joined`).
 
-        ``memory`` is what the rows' texts lie in: the marks at their ends become commas in there.
+        ``memory`` holds the rows' texts: the terminators at their ends are replaced by commas
+        there.
         """
         order = self._order
         sizes, heads = self._sizes[order], self._rows[order]
@@ -367,7 +368,7 @@ class _Ordered:
         total = np.cumsum(sizes - heads)
         first = np.maximum.accumulate(np.where(follows, 0, numbers))
         if (follows & (total - total[first] + sizes[first] > MOST_BYTES)).any():
-            raise EventDecodeError("INSERTs that are cut by their bytes")
+            raise EventDecodeError("INSERTs that are limited by their bytes")
         joins = order[follows]
         before = order[np.flatnonzero(follows) - 1]
         marks = self._starts[before] + self._sizes[before] - END
@@ -401,7 +402,7 @@ class _Ordered:
 
 
 def _view(start: int, end: int) -> Array:
-    """Bytes in memory that another holds."""
+    """Bytes in memory that another object holds."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
 
 
@@ -414,6 +415,6 @@ def _settings(flavour: Flavour, state: int) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _literal(flavour: Flavour, old: int, new: int) -> Array:
-    """What sets a session from one state to the other."""
+    """The SQL that changes a session from one state to the other."""
     text = difference(dict(_settings(flavour, old)), _settings(flavour, new))
     return np.frombuffer(f"{text};\n".encode(), np.uint8)

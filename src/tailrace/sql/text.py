@@ -1,4 +1,4 @@
-"""Names and texts as they stand in a statement, whatever ``sql_mode`` says."""
+"""Names and texts in a statement, valid in every ``sql_mode``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def table_name(database: str, table: str) -> str:
 
 
 def plain(text: str) -> bool:
-    """Whether a text can be seen in quotes: nothing in it is escaped, lost or changed on its way.
+    """Whether a text can be put in quotes: nothing in it is escaped, lost or changed on the way.
 
-    A backslash means one thing or another by NO_BACKSLASH_ESCAPES, clients change line ends and
-    stop at zero bytes.
+    The meaning of a backslash depends on NO_BACKSLASH_ESCAPES. Clients change line ends and stop at
+    zero bytes.
     """
     if text.isprintable():
         return "\\" not in text

@@ -1,8 +1,8 @@
-"""Triggers of the log: held back, as the log's rows are those that they made.
+"""Triggers of the log: delayed, as the log already has the rows that they changed.
 
-A trigger that is made in the log must not fire for rows that come out of the log: what it did then
-is in the log, too. So it is made where it is needed: before statements that the log has in place
-of rows, and at the end; and dropped before rows of its table.
+A trigger that is created in the log must not fire for rows from the log: what it did then is in the
+log, too. So it exists only when it is needed. It is created before statements that the log has
+instead of rows, and at the end. It is dropped before rows of its table.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tailrace.events import QueryEvent
     from tailrace.schema.ddl import Effect
 
-_WHY = "held back until here: it must not fire for rows that the log has itself"
+_WHY = "delayed until here: it must not fire for rows that are in the log"
 
 
 @dataclass(slots=True)
 class _Trigger:
-    """A trigger; ``start`` and ``end`` are where its table's name stands in the text."""
+    """A trigger; ``start`` and ``end`` delimit its table's name in the text."""
 
     statement: Statement
     table: Table
@@ -37,7 +37,7 @@ class _Trigger:
     in_place: bool = False
 
     def moved(self, table: Table) -> None:
-        """Its table has another name now."""
+        """Its table was renamed."""
         text = self.statement.text
         name = table_name(*table)
         self.statement = replace(
@@ -48,13 +48,13 @@ class _Trigger:
 
 
 class Triggers:
-    """The triggers that the log made so far, by database and name, in their order."""
+    """The triggers that the log created so far, by database and name, in their order."""
 
     def __init__(self) -> None:
         self._known: dict[Table, _Trigger] = {}
 
     def take(self, statement: Statement, event: QueryEvent) -> Iterator[Statement]:
-        """A statement of the log; gives what is to be run in its place."""
+        """Process a statement of the log; gives what to execute instead of it."""
         words = event.sql.split(None, 1)
         first = words[0].upper() if words else ""
         if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
@@ -64,14 +64,14 @@ class Triggers:
                 if taken(cursor, statement, event.database):
                     return
             except NotUnderstoodError:
-                pass  # it is run where it stands
+                pass  # it is executed in its place
         yield statement
         if self._known:
             for effect in effects_of(event):
                 self._follow(effect)
 
     def _create(self, cursor: TokenCursor, statement: Statement, database: str) -> bool:
-        """Hold a CREATE TRIGGER back; False where it is something else."""
+        """Delay a CREATE TRIGGER; False if it is something else."""
         if not _behind_trigger(cursor):
             return False
         cursor.accept("IF", "NOT", "EXISTS")
@@ -89,7 +89,7 @@ class Triggers:
         return True
 
     def _drop(self, cursor: TokenCursor, _statement: Statement, database: str) -> bool:
-        """Forget a trigger that was not made yet; False where it is to be dropped in earnest."""
+        """Forget a trigger that was not created yet; False if it must really be dropped."""
         if not _behind_trigger(cursor):
             return False
         cursor.accept("IF", "EXISTS")
@@ -98,7 +98,7 @@ class Triggers:
         return known is not None and not known.in_place
 
     def _follow(self, effect: Effect) -> None:
-        """Tables that are renamed keep their triggers, those that go lose them."""
+        """Renamed tables keep their triggers, dropped tables lose them."""
         moved = renaming(effect)
         gone: list[Table] = []
         if moved is not None:
@@ -121,15 +121,15 @@ class Triggers:
         return any(trigger.in_place for trigger in self._known.values())
 
     def before_rows(self, table: Table) -> Iterator[Statement]:
-        """Rows of a table come: its triggers must not be in place."""
+        """Rows of a table follow: its triggers must not exist."""
         for (database, name), trigger in self._known.items():
             if trigger.in_place and trigger.table == table:
                 trigger.in_place = False
                 text = f"DROP TRIGGER {table_name(database, name)}"
-                yield Statement(text, (), None, alone=True, note="rows that it made follow")
+                yield Statement(text, (), None, alone=True, note="rows that it changed follow")
 
     def before_statement(self) -> Iterator[Statement]:
-        """A statement that changes rows comes, or the end: all triggers must be in place."""
+        """A statement that changes rows follows, or the end: all triggers must exist."""
         for trigger in self._known.values():
             if not trigger.in_place:
                 trigger.in_place = True
@@ -137,7 +137,7 @@ class Triggers:
 
 
 def _behind_trigger(cursor: TokenCursor) -> bool:
-    """Go behind the word TRIGGER of ``CREATE ... TRIGGER``; False where it is not that."""
+    """Move past the word TRIGGER of ``CREATE ... TRIGGER``; False if it is something else."""
     cursor.next()
     while cursor.token.kind is not Kind.END:
         key = cursor.next().key
@@ -149,6 +149,6 @@ def _behind_trigger(cursor: TokenCursor) -> bool:
 
 
 def _mode(statement: Statement) -> SqlMode:
-    """The bits of the statement's ``sql_mode`` that say how it is read."""
+    """The bits of the statement's ``sql_mode`` that affect its parsing."""
     value = dict(statement.settings).get("sql_mode", "0")
     return SqlMode(int(value) & sum(SqlMode)) if value.isdecimal() else SqlMode.NONE

@@ -1,4 +1,4 @@
-"""The statements that take a log's changes back: `undo`."""
+"""The statements that undo a log's changes: `undo`."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 _HARMLESS: Final = re.compile(
     r"\s*(?:ANALYZE|CHECK|CHECKSUM|FLUSH|OPTIMIZE|REPAIR)\b", re.IGNORECASE
 )
-"""Statements that change nothing of the data: there is nothing to take back."""
+"""Statements that change no data: there is nothing to undo."""
 
 
 def undo(
     changes: Changes, *, wants: Wants | None = None, folder: Path | None = None
 ) -> Iterator[Statement]:
-    """The statements that take the changes back, the last change first.
+    """The statements that undo the changes, the last change first.
 
-    All of the log is read before the first statement comes; what is found is kept in a temporary
-    file (in ``folder``), not in memory. First come statements that fail where one of the tables has
-    triggers (`tailrace.sql.guard`). Rows are looked at as `statements` does; a statement of the
-    log cannot be taken back: it raises UndoError, or, with ``changes.statements == "skip"``, is
-    left out with a note. ``wants`` as for `statements`: definitions of other tables do not matter.
+    The whole log is read before the first statement is given. Statements are kept in a temporary
+    file (in ``folder``), not in memory. The first statements fail if one of the tables has triggers
+    (`tailrace.sql.guard`). Rows are processed as in `statements`. A statement of the log cannot be
+    undone: it raises UndoError, or, with ``changes.statements == "skip"``, is left out with a note.
+    ``wants`` is as for `statements`: definitions of other tables do not matter.
 
-    Not taken back, as a server does not in a ROLLBACK: the values of MariaDB's sequences; nor what
-    is in no log: changes that a foreign key's action made to other tables, on servers that leave
-    them to the storage engine (MySQL before 9.6, MariaDB).
+    The values of MariaDB's sequences are not undone, as in a server's ROLLBACK. Changes that are in
+    no log are not undone either: those that a foreign key's action made to other tables, on servers
+    that leave them to the storage engine (MySQL before 9.6, MariaDB).
 
-    Raises SchemaError where a row image lacks what was there before.
+    Raises SchemaError if a row image lacks previous values.
     """
     for each in undo_stretches(
         changes, changes.with_statements(), None, wants=wants, folder=folder
@@ -72,12 +72,12 @@ def undo_stretches(
     wants: Wants | None,
     folder: Path | None = None,
 ) -> Iterator[Statement | RowStatements]:
-    """The same, of items as `Changes.with_others` gives them.
+    """The same, for items as `Changes.with_others` gives them.
 
-    ``kernels`` make the statements of the stretches among them.
+    ``kernels`` make the statements of the stretches.
     """
     tables, guard = TableWriters(), Guard()
-    done = 0  # statements of rows that come now, and are on the pile already
+    done = 0  # statements of the following rows that are on the stack already
     with Backwards(folder) as pile:
         for item in items:
             if isinstance(item, Change):
@@ -128,9 +128,9 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | 
         return None
     if changes.statements == "skip":
         changes.skipped_statements += 1
-        return left_out(item, "as it cannot be taken back")
+        return left_out(item, "as it cannot be undone")
     raise event.error(
-        f"the statement «{start_of(event)}» cannot be taken back; choose a part of the log "
-        "without it (--from, --until, --exclude), or pass over it with --statements skip",
+        f"the statement «{start_of(event)}» cannot be undone; choose a part of the log "
+        "without it (--from, --until, --exclude), or skip it with --statements skip",
         UndoError,
     )

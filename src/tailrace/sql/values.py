@@ -1,8 +1,8 @@
-"""A column's values as literals, and as conditions that find the row again.
+"""A column's values as literals, and as conditions that find the row.
 
-Every literal means the same whatever the session's character sets and modes are, but for what
-`tailrace.sql.session` sets: the time zone UTC, and an ``sql_mode`` that takes all dates. Bytes are
-taken as they were logged, with the column's own character set, and never converted.
+Every literal has the same meaning in every character set and mode of the session, except for the
+settings that `tailrace.sql.session` makes: the time zone UTC, and an ``sql_mode`` that accepts all
+dates. Bytes are kept as logged, with the column's own character set, and never converted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
 
 Literal = Callable[["Image"], Sql]
-"""The value of one column of an image, which is in it, as SQL."""
+"""The value of one column that is in an image, as SQL."""
 _Pieces = Callable[[memoryview], Iterator[tuple[bytes, str]]]
 _utf8: Final = decoder("utf8mb4")
 _utf8_pieces: Final = pieces_of("utf8mb4")
@@ -54,8 +54,8 @@ CLOCKS: Final = frozenset(
 class ColumnSql(NamedTuple):
     """How one column is written.
 
-    ``literal`` gives a value, ``exact`` a condition that holds for this very value and no other
-    (not for one that the column's collation takes for equal), ``key`` one that an index can find.
+    ``literal`` gives a value. ``exact`` gives a condition that holds for exactly this value (not
+    for others that are equal in the column's collation). ``key`` gives one that can use an index.
     """
 
     name: str
@@ -63,7 +63,7 @@ class ColumnSql(NamedTuple):
     exact: Literal
     key: Literal
     set_by_clock: bool
-    """Whether the server may set it by itself in an UPDATE (ON UPDATE CURRENT_TIMESTAMP)."""
+    """Whether the server may set it automatically in an UPDATE (ON UPDATE CURRENT_TIMESTAMP)."""
 
 
 def column_sql(column: Column) -> ColumnSql:
@@ -117,26 +117,26 @@ def _simple(value: Any) -> str:
 
 
 def _single(value: float) -> str:
-    """A FLOAT's shortest text; the largest in all digits, as rounded up they are out of range."""
+    """A FLOAT's shortest text; the largest in all digits, as rounded up it is out of range."""
     text = float32_text(value)
     return text if abs(float(text)) <= _LARGEST_FLOAT else repr(value)
 
 
 def _number(value: float, shortest: Callable[[float], str]) -> str:
-    """A float; a minus zero keeps its sign only with an exponent."""
+    """A float; a negative zero keeps its sign only with an exponent."""
     text = shortest(value)
     return "-0e0" if text == "-0.0" else text
 
 
 def _stored(image: Image, index: int) -> bytes | memoryview:
-    """A value's bytes as the table has them; large ones where they stand in the event.
+    """A value's bytes as in the table; large ones are not copied out of the event.
 
-    Raises UnsupportedType where the image has none.
+    Raises UnsupportedType if the image does not have the bytes.
     """
     raw = image.logged(index, LARGE)
     if raw is None:
         column = image.schema.columns[index]
-        raise UnsupportedType(f"column {column.name}: the row is not one of a log")
+        raise UnsupportedType(f"column {column.name}: the row is not from a log")
     column = image.schema.columns[index]
     if column.type not in _COMPRESSED:
         return raw
@@ -145,7 +145,7 @@ def _stored(image: Image, index: int) -> bytes | memoryview:
 
 
 def _text(column: Column) -> Literal:
-    """Text: in quotes where that is safe, else in the column's character set and hexadecimal."""
+    """Text: in quotes where that is safe, else in hexadecimal with the column's character set."""
     index = column.index
     if column.collation is None:
         return lambda image: _bytes_as_text(_stored(image, index))
@@ -164,7 +164,7 @@ def _text(column: Column) -> Literal:
         try:
             seen = _is_seen(raw, pieces, ascii_only=not utf8)
         except LogError:
-            image.at(index)  # which says where it is wrong
+            image.at(index)  # it raises the error with its position
             raise
         return text_literal(raw) if seen else bytes_literal(raw, f"_{charset} ")
 
@@ -172,7 +172,7 @@ def _text(column: Column) -> Literal:
 
 
 def _seen(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
-    """Text that can stand in quotes, and that is these bytes in UTF-8; None for any other."""
+    """Text that is safe in quotes, and that is the same bytes in UTF-8; None for any other."""
     try:
         text = decode(raw)
     except LogError:
@@ -181,7 +181,7 @@ def _seen(raw: bytes, decode: Callable[[bytes], str]) -> str | None:
 
 
 def _is_seen(raw: bytes | memoryview, pieces: _Pieces, *, ascii_only: bool) -> bool:
-    """The same question of large text. Raises EventDecodeError for what is none: all is read."""
+    """The same for large text. Raises EventDecodeError for invalid text: all is read."""
     seen = True
     for data, text in pieces(memoryview(raw)):
         seen = seen and (data.isascii() or not ascii_only) and plain(text) and text.encode() == data
@@ -189,12 +189,12 @@ def _is_seen(raw: bytes | memoryview, pieces: _Pieces, *, ascii_only: bool) -> b
 
 
 def _bytes_as_text(raw: bytes | memoryview) -> Sql:
-    """Text of an unknown character set: the column takes bytes as they are."""
+    """Text of an unknown character set: the column accepts bytes unchanged."""
     return _utf8_as_seen(raw, "", ascii_only=True)
 
 
 def _utf8_as_seen(raw: bytes | memoryview, prefix: str, *, ascii_only: bool = False) -> Sql:
-    """Bytes of a text, in quotes where they are seen so in UTF-8."""
+    """The bytes of a text, in quotes if that is safe in UTF-8."""
     if len(raw) <= LARGE:
         data = bytes(raw)
         seen = _seen(data, _utf8) if data.isascii() or not ascii_only else None
@@ -207,7 +207,7 @@ def _utf8_as_seen(raw: bytes | memoryview, prefix: str, *, ascii_only: bool = Fa
 
 
 def _json(column: Column) -> Literal:
-    """A JSON column of MySQL's: the document, or what a partial update makes of it."""
+    """A MySQL JSON column: the document, or the result of a partial update."""
     index = column.index
 
     def json(image: Image) -> Sql:
@@ -226,12 +226,12 @@ def _document(image: Image, index: int, raw: bytes) -> Sql:
     except UnsupportedType:
         raise
     except LogError:
-        image.at(index)  # which says where it is wrong
+        image.at(index)  # it raises the error with its position
         raise
 
 
 def _member(column: Column) -> Literal:
-    """ENUM and SET: by name where that can mean one thing only, else by number."""
+    """ENUM and SET: by name if that is unambiguous, else by number."""
     index, single = column.index, column.type is ColumnType.ENUM
     names = [member_name(text) for text in column.members or ()]
 
@@ -250,27 +250,27 @@ def _member(column: Column) -> Literal:
 
 
 def member_name(text: str) -> str | None:
-    """A member's name, None where a number says better what is meant."""
+    """A member's name, None if its number is safer."""
     good = plain(text) and text.strip() == text and text[:1].isalpha() and "?" not in text
     return text if good else None
 
 
 def _compared(column: Column, literal: Literal) -> Literal:
-    """What a column is compared with: all digits of floats, whole bytes, members by number."""
+    """The value that a column is compared with: floats in full, whole bytes, members by number."""
     index, kind = column.index, column.type
     if kind is ColumnType.FLOAT:
         return lambda image: _number(image.at(index), repr)
-    if column.logical is Logical.BINARY:  # with the zeros at the end that the log leaves out
+    if column.logical is Logical.BINARY:  # with the trailing zeros that the log leaves out
         return _bytes_of(column)
     if kind is ColumnType.ENUM or kind is ColumnType.SET:
-        # Servers compare them with numbers as signed ones.
+        # Servers compare them with numbers as signed numbers.
         signed = column.metadata == 8
         return lambda image: str(int.from_bytes(_stored(image, index), "little", signed=signed))
     return literal
 
 
 def _by_bytes(column: Column) -> Literal | None:
-    """A comparison byte by byte, for columns whose equality is another one."""
+    """A comparison byte by byte, for columns whose equality differs from that."""
     index, kind, logical = column.index, column.type, column.logical
     bytes_of = f"CAST({name(column.name)} AS BINARY)"
     if kind is ColumnType.JSON:
@@ -286,7 +286,7 @@ def _by_bytes(column: Column) -> Literal | None:
 
 
 def _bytes_of(column: Column) -> Literal:
-    """Bytes as the column has them: BINARY with the zeros at its end, which are not logged."""
+    """Bytes as in the column: BINARY with its trailing zeros, which are not logged."""
     index = column.index
     if column.type in BLOB_TYPES:
         return lambda image: bytes_literal(_stored(image, index))
@@ -294,7 +294,7 @@ def _bytes_of(column: Column) -> Literal:
 
 
 def _json_by_text(column: Column) -> Literal:
-    """A comparison of a document as it is printed; as JSON where no server can print it."""
+    """A comparison of a document as printed; as JSON if no server can print it."""
     index, name_ = column.index, name(column.name)
     printed = f"CAST(CAST({name_} AS CHAR) AS BINARY)"
 
@@ -313,7 +313,7 @@ def _printed(image: Image, index: int) -> bytes:
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(
             f"column {image.schema.columns[index].name}: the log holds a partial update without "
-            "the document before; log with binlog_row_image=FULL, or leave the table out with "
+            "the previous document; log with binlog_row_image=FULL, or leave the table out with "
             "--exclude"
         )
     text: str = value
@@ -321,5 +321,5 @@ def _printed(image: Image, index: int) -> bytes:
 
 
 def _binary(raw: bytes | memoryview) -> Sql:
-    """Bytes of a text, as such."""
+    """Bytes of a text, as binary."""
     return _utf8_as_seen(raw, "_binary")

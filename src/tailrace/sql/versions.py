@@ -1,8 +1,8 @@
-"""MariaDB's system-versioned tables: of their logged rows, those that are not history.
+"""MariaDB's system-versioned tables: selects the logged rows that are not history.
 
-A log has the history as rows, too: an UPDATE is logged as an update and the insert of the row as
-it was, a DELETE as an update of the row's end. The table that statements are run on makes a
-history of its own, of the time when they run.
+A log has the history as rows, too. An UPDATE is logged as an update and the insert of the old row,
+a DELETE as an update of the row's end. The table that statements are executed on creates its own
+history, with its own times.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Period(NamedTuple):
 
     @classmethod
     def of(cls, schema: TableSchema) -> Self | None:
-        """A table's period; None where it has none."""
+        """A table's period; None if it has none."""
         found = [column.index for column in schema.columns if _is_period(column)]
         return cls(*found) if len(found) == 2 else None
 
     @property
     def columns(self) -> tuple[int, int]:
-        """Both columns."""
+        """The indexes of both columns."""
         return self.start, self.end
 
     def current(self, row: Row) -> Row | None:
-        """What a change does to the rows of now; None where it only writes history."""
+        """The effect of a change on current rows; None if it only writes history."""
         before = row.before if self._is_current(row.before) else None
         after = row.after if self._is_current(row.after) else None
         if before is None:
