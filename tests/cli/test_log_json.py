@@ -201,7 +201,7 @@ def test_statement_format(run, corpus):
     assert "--statements skip" in ran.err
     ran = run("log", folder, "--as", "json", "--statements", "skip")
     assert ran.status == 0
-    assert "changes that were logged as statements skipped" in ran.err
+    assert "changes that were logged as statements were skipped" in ran.err
 
 
 @pytest.mark.parametrize("case", ["xa", "savepoints"])

@@ -26,7 +26,7 @@ def test_transactions_statements_and_rows(run, shop):
     ran = run("log", shop / "mysql")
     assert ran.status == 0
     assert re.fullmatch(
-        r"-- binlog\.000001: mysql 9\.7\.\S+, begun 20\d\d-\d\d-\d\d [\d:]+", ran.lines[0]
+        r"-- binlog\.000001: mysql 9\.7\.\S+, created 20\d\d-\d\d-\d\d [\d:]+", ran.lines[0]
     )
     assert re.fullmatch(
         r"binlog\.000001:\d+  [0-9a-f-]{36}:1  20\d\d-\d\d-\d\d [\d:.]+", ran.lines[1]
@@ -42,7 +42,7 @@ def test_transactions_statements_and_rows(run, shop):
     assert re.fullmatch(
         r"  update shop\.orders  id=\d+  \w+: '\w+' → '\w+', updated_at: '.*' → '.*'", update
     )
-    assert sum(line.startswith("-- goes on in ") for line in ran.lines) == 3
+    assert sum(line.startswith("-- continues in ") for line in ran.lines) == 3
     assert ran.lines[-1] == "-- the server was shut down"
 
 

@@ -124,7 +124,10 @@ def test_the_command_counts_them(logged, capsys) -> None:
     app(["log", file.path, "--as", "json"], exit_on_error=False, result_action="return_value")
     printed = capsys.readouterr()
     assert r'"v":"a\ud83d\ude00b"' in printed.out
-    assert r"2 records hold surrogates, which are no UTF-8 text: escaped, as \ud83d" in printed.err
+    assert (
+        r"2 records hold surrogates, which are not valid UTF-8: they are escaped, as \ud83d"
+        in printed.err
+    )
     app(["log", file.path], exit_on_error=False, result_action="return_value")
     assert r" v='a\ud83d\ude00b'" in capsys.readouterr().out
 

@@ -44,7 +44,7 @@ KINDS = {
         (
             "equal differs aside",
             2,
-            "differs from the server; of other tables it could not be found out",
+            "differs from the server; for other tables this could not be determined",
         ),
         (
             "differs incomplete busy",

@@ -1,4 +1,4 @@
-"""The ``tailrace`` command; each of its commands is a file of this folder, imported when run."""
+"""The ``tailrace`` command; each of its commands is a module of this package, imported when run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _version() -> str:
 
 app = App(
     name="tailrace",
-    help="MySQL's and MariaDB's binary logs: what is in them, and into a lake with it.",
+    help="Read MySQL's and MariaDB's binary logs, and load them into a lake.",
     version=_version,
     version_format="plaintext",
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(show_default=False),
 )
-app.command("tailrace.cli.log:log", name="log", help="Print what is in logs.")
-app.command("tailrace.cli.stat:stat", name="stat", help="Count what is in logs.")
+app.command("tailrace.cli.log:log", name="log", help="Print the content of logs.")
+app.command("tailrace.cli.stat:stat", name="stat", help="Count the content of logs.")
 app.command(
     "tailrace.cli.mirror.command:mirror",
     name="mirror",
@@ -51,12 +51,12 @@ app.command(
 
 
 def main() -> None:
-    """Run the command line; the process ends with its status.
+    """Run the command line; the process exits with its status.
 
-    0 is done, 1 what was compared differs (or stands still, where an option asks for that), 2 an
-    error, also one of ours, and 130 Ctrl-C. An error of the tree is a line on stderr, so is a
-    command that is not understood; a fault of ours is a traceback. A reader that goes away
-    (``| head``) and Ctrl-C end it without a word.
+    0 is success. 1 means that a comparison found a difference (or a table is set aside, with the
+    option for that). 2 is an error, including internal ones, and 130 is Ctrl-C. Tailrace's errors
+    and unknown commands are one line on stderr; an internal fault is a traceback. A closed reader
+    (``| head``) and Ctrl-C end it silently.
     """
     try:
         with warnings_said():
@@ -83,7 +83,7 @@ def main() -> None:
     except KeyboardInterrupt:
         flush_quietly()
         status = INTERRUPTED
-    except Exception:  # noqa: BLE001 - Python's own status for it is 1, which says "differs"
+    except Exception:  # noqa: BLE001 - Python's own status for it is 1, which means "differs"
         flush_quietly()
         traceback.print_exc()
         status = USAGE_ERROR
@@ -91,14 +91,14 @@ def main() -> None:
 
 
 def _arguments(given: list[str]) -> list[str]:
-    """The arguments with ``-`` behind all others, where it is not taken for an option."""
+    """The arguments with ``-`` moved to the end, where it is not taken for an option."""
     if "-" not in given or "--" in given:
         return given
     return [*(each for each in given if each != "-"), "--", "-"]
 
 
 def _message(error: Exception) -> str:
-    """What an error says; a mistyped command must not fail for a command that cannot be loaded."""
+    """An error's message; a mistyped command must not fail on a command that cannot be loaded."""
     try:
         return str(error)
     except ImportError:
@@ -106,7 +106,7 @@ def _message(error: Exception) -> str:
 
 
 def _missing_extra(error: BaseException | None) -> str | None:
-    """What to install where a command needs more than a plain reader does."""
+    """What to install if a command needs more than a plain reader does."""
     while error is not None:
         if isinstance(error, MissingExtra):
             return str(error)
@@ -119,7 +119,7 @@ def _missing_extra(error: BaseException | None) -> str | None:
 
 
 def flush_quietly() -> None:
-    """Write out what was printed before an error, if anybody still reads it."""
+    """Write out what was printed before an error, if the reader still exists."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

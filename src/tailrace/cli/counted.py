@@ -1,4 +1,4 @@
-"""``tailrace stat`` and ``log --verify`` of stretches: counted by kernels."""
+"""``tailrace stat`` and ``log --verify`` on stretches: counted by kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def counted_parts(reader: Reader, most: int) -> Iterator[Step | Callable[[Statistics], None]]:
-    """A reader's steps, and in the place of stretches what counts them."""
+    """A reader's steps, and for each stretch a function that counts it."""
     from tailrace.columns.text.counts import count  # noqa: PLC0415 - it needs pyarrow
 
     for part in parts(reader):

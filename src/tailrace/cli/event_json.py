@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def event_json(event: Event) -> str:
-    """One event as JSON: name, type, place, header and decoded fields. Bytes are base64.
+    """One event as JSON: name, type, position, header and decoded fields. Bytes are base64.
 
-    ``_pos`` and ``_end`` are offsets in the file; of an event from inside a transaction payload
-    they are the payload's, and ``_inner`` is its number in there. Raises LogError where a field
+    ``_pos`` and ``_end`` are offsets in the file. For an event inside a transaction payload they
+    are the payload's, and ``_inner`` is its number in the payload. Raises LogError if a field
     cannot be decoded.
     """
     record: dict[str, Any] = {
@@ -48,7 +48,7 @@ def _name(table_map: TableMapEvent) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value in what JSON has: numbers, text, lists, objects."""
+    """A value converted to JSON types: numbers, text, lists, objects."""
     if isinstance(value, Enum):
         return value.value if isinstance(value, Flag) else value.name
     if value is None or isinstance(value, (bool, int, str)):

@@ -1,4 +1,4 @@
-"""``tailrace log --follow``: what is printed is written at once, and a signal ends it well."""
+"""``tailrace log --follow``: output is written at once, and a signal ends it cleanly."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from tailrace.reader import Reader
 
 _BLOCK: Final = 512
-"""Lines that are written together, at most."""
+"""Maximum lines that are written together."""
 _SIZE: Final = 1 << 20
-"""Characters that are written together, at most."""
+"""Maximum characters that are written together."""
 _STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
-"""The command's status where a signal ended it."""
+"""The command's status if a signal ended it."""
 
 
 class LineOutput:
-    """Lines on their way out, in blocks; `flush` writes what is there."""
+    """Writes lines in blocks; `flush` writes what is buffered."""
 
     def __init__(self, out: TextIO) -> None:
         self._out_to = out
@@ -32,9 +32,9 @@ class LineOutput:
         self._size = 0
 
     def take(self, lines: Iterable[str | Iterator[str] | memoryview]) -> None:
-        """Write lines, some in pieces; those that were made before an error, too.
+        """Write lines, some in pieces; lines before an error are written, too.
 
-        Bytes are lines with their ends, in UTF-8.
+        Bytes are lines with their line ends, in UTF-8.
         """
         block = self._block
         try:
@@ -64,7 +64,7 @@ class LineOutput:
             self._out()
 
     def flush(self) -> None:
-        """Write out what was taken, for whoever reads it now."""
+        """Write out everything so far, so that a reader sees it now."""
         self._out()
         self._flush()
 
@@ -78,7 +78,7 @@ class LineOutput:
 
 
 class Ending:
-    """Whether a signal ended what ran, and the status that the command has then."""
+    """Whether a signal ended the command, and its status in that case."""
 
     status = 0
 
@@ -87,7 +87,7 @@ class Ending:
 def until_stopped(reader: Reader) -> Iterator[Ending]:
     """Let Ctrl-C and SIGTERM end a reader that follows, at a transaction's end.
 
-    A second one ends the process as it otherwise would. Does nothing for other readers.
+    A second signal ends the process in the default way. Does nothing for other readers.
     """
     ending = Ending()
     if not reader.follow:

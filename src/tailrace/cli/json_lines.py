@@ -1,4 +1,4 @@
-"""``tailrace log --as json``: change records, by kernels where a log has stretches for them."""
+"""``tailrace log --as json``: change records, by kernels if a log has stretches for them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def json_lines(
     reader: Reader, statements: Literal["error", "skip"]
 ) -> Iterator[str | Iterator[str] | memoryview]:
-    """The records of a reader's changes: lines, some in pieces, or as bytes many together."""
+    """The records of a reader's changes: lines, some in pieces, or many together as bytes."""
     changes = Changes(reader, statements=statements)
-    done = 0  # lines of what comes now that are out already
+    done = 0  # lines of the next changes that are already written
     for part in parts(reader):
         if not isinstance(part, Step):
             done = yield from written(part, _lines)

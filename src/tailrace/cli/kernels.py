@@ -1,7 +1,7 @@
-"""Where the command line takes kernels for rows, and how what they write gets out.
+"""Selects kernels for the command line's rows, and writes their output.
 
-Kernels take half a second of a process's start, and once on a machine some seconds to be compiled.
-So small logs are read as events; so are logs of servers and those that are followed.
+Kernels take half a second at a process's start, and a few seconds once per machine to be compiled.
+So small logs are read as events; so are servers' logs and logs that are followed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tailrace.transports import Transport
 
 LEAST: Final = 1 << 20
-"""Bytes of a log from which on kernels are faster."""
+"""Size of a log in bytes from which kernels are faster."""
 LEAST_UNCOMPILED: Final = 64 << 20
-"""The same where they have to be compiled first."""
+"""The same if they must be compiled first."""
 _READING: Final = ("plan_events", "decode_rows", "hash_bytes")
 _NEEDED: Final = ("numpy", "pyarrow", "llvmlite", "numba")
 
@@ -38,7 +38,7 @@ CHECK: Final = ("list_events", "json_text")
 
 
 def reader_for(log: LogSeries | Transport, kernels: tuple[str, ...]) -> Callable[..., Reader]:
-    """What makes the reader that is fastest for a log of which these kernels make an output."""
+    """The factory of the fastest reader for a log whose output can be made by these kernels."""
     if not isinstance(log, LogSeries) or any(file.joined for file in log.files):
         return Reader
     size = sum(file.size for file in log.files)
@@ -63,7 +63,7 @@ def with_kernels(reader: Reader) -> bool:
 
 
 def parts(reader: Reader) -> Iterator[Step | Stretch]:
-    """What a reader gives: steps, and stretches where it has any."""
+    """What a reader gives: steps, and stretches if it has any."""
     found: Callable[[], Iterator[Step | Stretch]] | None = getattr(reader, "parts", None)
     return iter(reader) if found is None else found()
 
@@ -71,10 +71,10 @@ def parts(reader: Reader) -> Iterator[Step | Stretch]:
 def written(
     stretch: Stretch, make: Callable[[DecodedRows, str], list[Lines]]
 ) -> Generator[memoryview, None, int]:
-    """A stretch as lines in the log's order: ``make`` gives those of a piece, table by table.
+    """A stretch as lines in the log's order: ``make`` gives the lines of a piece, table by table.
 
-    Where that fails, the stretch is rejected, and comes as steps; returns how many of their lines
-    are out already then.
+    If that fails, the stretch is rejected, and is given again as steps. Returns how many of their
+    lines are already written.
     """
     from tailrace.columns.text.lines import in_order  # noqa: PLC0415 - it needs numpy
 

@@ -1,8 +1,8 @@
-"""Where the command line prints: lines with colours on a terminal, and tables; plain text anywhere
-else; and lines on stderr.
+"""The command line's output: lines with colours and tables on a terminal, plain text elsewhere; and
+lines on stderr.
 
-All that is printed but SQL, which is a script, goes through here, and is escaped here
-(`tailrace.printable`): names, values and what servers say may hold anything.
+All output except SQL, which is a script, passes through here and is escaped here
+(`tailrace.printable`): names, values and servers' messages may contain anything.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _BUFFERED: Final = 1 << 16
 
 
 class Output(Protocol):
-    """Where lines go."""
+    """The destination of lines."""
 
     def line(self, *pieces: Piece) -> None:
         """Write one line."""
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table; columns whose cells are all numbers stand to the right."""
+        """Write a table; columns with only numbers are right-aligned."""
 
     def close(self) -> None:
-        """Write out what is left."""
+        """Write out what is buffered."""
 
 
 class PlainOutput:
@@ -60,7 +60,7 @@ class PlainOutput:
         self._held: list[str] = []
         self._size = 0
         self.skip = 0
-        """Lines that are left out next: they are written already."""
+        """The number of lines to leave out next: they are already written."""
 
     def bytes(self, data: memoryview) -> None:
         """Write lines that are printable and in UTF-8."""
@@ -97,7 +97,7 @@ class PlainOutput:
 
 
 def write_bytes(out: TextIO, data: memoryview) -> None:
-    """Write text that is UTF-8 already, past what the stream would do to encode it."""
+    """Write text that is already UTF-8, without encoding it again."""
     buffer = getattr(out, "buffer", None)
     if buffer is None:
         out.write(str(data, "utf-8"))
@@ -150,21 +150,21 @@ def output_to(stream: TextIO) -> Output:
 
 
 def lines_of(*lines: str) -> Text:
-    """Lines for a terminal, as a text of rich's that knows no markup."""
+    """Lines for a terminal, as rich text without markup."""
     from rich.text import Text  # noqa: PLC0415 - only terminals need rich
 
     return Text("\n".join(map(printable, lines)))
 
 
 def cut_to_width(*lines: str) -> Text:
-    """Lines for a display that changes: what does not fit the terminal's width is left out."""
+    """Lines for a live display: text beyond the terminal's width is cut off."""
     text = lines_of(*lines)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
 def say(text: str, above: Live | None = None) -> None:
-    """A line on stderr, above a display that changes where there is one."""
+    """Write a line to stderr, above the live display if there is one."""
     if above is not None:
         above.console.print(lines_of(f"tailrace: {text}"), soft_wrap=True)
         return
@@ -173,7 +173,7 @@ def say(text: str, above: Live | None = None) -> None:
 
 
 def live_on_stderr() -> Live:
-    """A display on stderr that changes; a terminal's."""
+    """A live display on stderr, for a terminal."""
     from rich.console import Console  # noqa: PLC0415 - only terminals need rich
     from rich.live import Live  # noqa: PLC0415 - as above
 
@@ -182,7 +182,7 @@ def live_on_stderr() -> Live:
 
 
 class _Said(logging.Handler):
-    """Warnings, ours and of libraries, as lines on stderr."""
+    """Prints warnings, Tailrace's and those of libraries, as lines on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -193,7 +193,7 @@ class _Said(logging.Handler):
 
 @contextmanager
 def warnings_said() -> Iterator[None]:
-    """Say what is logged as a warning; without this, logging writes it to stderr as it is."""
+    """Print logged warnings as lines; otherwise logging would write them to stderr unescaped."""
     handler = _Said(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:
@@ -203,7 +203,7 @@ def warnings_said() -> Iterator[None]:
 
 
 def numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns hold nothing but numbers."""
+    """Which columns contain only numbers."""
     return [
         bool(rows) and all(row[index][:1].isdigit() or row[index] in {"", "-"} for row in rows)
         for index in range(len(headers))
@@ -211,7 +211,7 @@ def numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]
 
 
 def size(count: int) -> str:
-    """Bytes for people: ``512 B``, ``1.5 kB``, ``3.2 MB``."""
+    """Bytes in readable form: ``512 B``, ``1.5 kB``, ``3.2 MB``."""
     if count < 1000:
         return f"{count} B"
     value = float(count)

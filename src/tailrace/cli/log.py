@@ -1,4 +1,4 @@
-"""``tailrace log``: what is in logs, a modern mysqlbinlog."""
+"""``tailrace log``: prints the content of logs, a modern mysqlbinlog."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def log(
         Literal["text", "json", "sql", "undo", "raw"],
         Parameter(
             name="--as",
-            help="``text`` (default); ``json``: a change record a line; ``sql``: statements that "
-            "give the same data on a copy of the schema; ``undo``: statements that take the "
-            "changes back, the last first (both exact: look at them with a pager, as names and "
-            "statements in them may hold what a terminal acts on); ``raw``: a log again (see "
+            help="``text`` (default); ``json``: a change record per line; ``sql``: statements that "
+            "produce the same data on a copy of the schema; ``undo``: statements that undo the "
+            "changes, the last first (both are not escaped: view them with a pager, as names and "
+            "statements may contain terminal control characters); ``raw``: a log again (see "
             "``--into``).",
         ),
     ] = "text",
@@ -75,30 +75,30 @@ def log(
             negative=(),
             help="Wait at the end for more, and print transactions as they commit, each at once, "
             "until Ctrl-C: of a server, or of files that a server writes. As text, JSON or SQL; "
-            "changes of an XA transaction come when it is committed.",
+            "changes of an XA transaction are printed when it is committed.",
         ),
     ] = False,
     rewrite_db: RewriteDb = (),
     into: Annotated[
         Path | None,
-        Parameter(help="With ``--as raw``: the log's first file, which must not be there."),
+        Parameter(help="With ``--as raw``: the log's first file, which must not exist."),
     ] = None,
     verify: Annotated[
         bool,
-        Parameter(negative=(), help="Read all, check all, and print a line for each file."),
+        Parameter(negative=(), help="Read and check everything, and print a line for each file."),
     ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     hexdump: Annotated[
         bool,
         Parameter(
-            negative=(), help="As text: each event's bytes too, in hexadecimal and as characters."
+            negative=(), help="As text: also each event's bytes, in hexadecimal and as characters."
         ),
     ] = False,
     statements: Annotated[
         Literal["error", "skip"],
         Parameter(
-            help="What to do about logged statements that cannot be shown as wanted: in JSON those "
+            help="What to do about logged statements that cannot be converted: in JSON those "
             "that changed rows, which are not in the log; to undo, all; as SQL, LOAD DATA; with "
             "``--tables`` or ``--exclude``, as SQL or raw, those that changed rows: ``error`` "
             "(default) or ``skip``."
@@ -107,19 +107,19 @@ def log(
     rows_per_insert: Annotated[
         int,
         Parameter(
-            help="As SQL, or to undo: rows that an INSERT has, at most (default 1); those of one "
-            "event of the log, and 1 MiB, at most."
+            help="As SQL, or to undo: maximum rows of an INSERT (default 1); all from one "
+            "event of the log, and at most 1 MiB."
         ),
     ] = 1,
     skip_checksums: SkipChecksums = False,
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Print what is in logs, or write it as a log.
+    """Print the content of logs, or write it as a log.
 
-    As text, transactions with their GTID, time of commit, statements and rows. As JSON, the rows
-    that were committed, a change record a line. As SQL, for ``mysql --binary-mode`` or ``mariadb
-    --binary-mode``, what makes the changes again, or takes them back. A server's log ends where it
-    ends when it is read.
+    As text: transactions with their GTID, commit time, statements and rows. As JSON: the rows that
+    were committed, one change record per line. As SQL, for ``mysql --binary-mode`` or ``mariadb
+    --binary-mode``: statements that repeat the changes, or undo them. A server's log is read up to
+    its end at that time.
     """
     if events and as_ != "json":
         raise UsageError("--events goes with --as json")
@@ -191,7 +191,9 @@ def log(
 
 
 def _kernels(how: str, out: TextIO, *, events: bool, hexdump: bool) -> tuple[str, ...]:
-    """The kernels that write an output; none for what is made event by event, or has colours."""
+    """The kernels that write an output; none for output that needs single events, or has
+    colours.
+    """
     if how == "json" and not events:
         return JSON
     if how == "text" and not hexdump and not out.isatty():
@@ -281,7 +283,7 @@ def _sql(
 
 
 def _lines(reader: Reader, out: TextIO) -> LineOutput:
-    """Where lines go: of a reader that follows, out at each transaction's end."""
+    """The output for lines; if a reader follows, it is flushed at each transaction's end."""
     lines = LineOutput(out)
     if reader.follow:
         reader.on_pause = lines.flush

@@ -1,4 +1,4 @@
-"""What commands that read logs have in common: their options, and what they say on stderr."""
+"""What the commands that read logs share: their options, and their messages on stderr."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Sources = Annotated[
     Parameter(
         help="Log files, folders of logs, or index files; their URLs, ``s3://`` and others, too; "
         "``-`` is standard input. ``mysql://user@host:3306`` (or ``mariadb://``) is a running "
-        "server; its password is found in TAILRACE_PASSWORD, ~/.my.cnf or MYSQL_PWD, or asked for.",
+        "server; its password is read from TAILRACE_PASSWORD, ~/.my.cnf or MYSQL_PWD, or "
+        "prompted for.",
         name="source",
     ),
 ]
@@ -43,7 +44,7 @@ Tables = Annotated[
     tuple[str, ...],
     Parameter(
         name="--tables",
-        help="Only these tables: patterns as ``shop.orders,shop.*``, with commas or repeated.",
+        help="Only these tables: patterns like ``shop.orders,shop.*``, with commas or repeated.",
         negative=(),
     ),
 ]
@@ -51,8 +52,8 @@ Exclude = Annotated[
     tuple[str, ...],
     Parameter(
         name="--exclude",
-        help="Leave these tables out, also where ``--tables`` has them: patterns like its own. "
-        "Their rows are not decoded: a way around a table that cannot be.",
+        help="Leave these tables out, even if ``--tables`` matches them; the same patterns. "
+        "Their rows are not decoded, so this also skips tables that cannot be decoded.",
         negative=(),
     ),
 ]
@@ -62,7 +63,7 @@ From = Annotated[
         name="--from",
         help="Begin at a position (``binlog.000003:1234``) or file, after GTIDs that were read "
         "already (``uuid:1-77``, ``0-1-77``), with the first transaction committed at a time or "
-        "later (``2026-11-21T09:30:00``, UTC where it names no zone, as ``+02:00``), or ``now``.",
+        "later (``2026-11-21T09:30:00``, UTC unless it has a zone, like ``+02:00``), or ``now``.",
     ),
 ]
 Until = Annotated[
@@ -110,15 +111,15 @@ SkipGtids = Annotated[
     Parameter(
         name="--skip-gtids",
         negative=(),
-        help="Give no GTIDs, as if the transactions had none: a server that takes them, as SQL or "
-        "as a log of MySQL's, gives them new ones.",
+        help="Write no GTIDs, as if the transactions had none: a server that executes them, as "
+        "SQL or as a log of MySQL's, gives them new ones.",
     ),
 ]
 ServerId = Annotated[
     int | None,
     Parameter(
         name="--server-id",
-        help="Only the transactions that were first committed on the server of this id.",
+        help="Only the transactions that were first committed on the server with this id.",
     ),
 ]
 SkipTornTail = Annotated[
@@ -127,8 +128,8 @@ SkipTornTail = Annotated[
         name="--skip-torn-tail",
         negative=(),
         help="Where a server's log file ends inside an event, as MariaDB leaves it after a crash, "
-        "leave that out and go on in its next file; a line says what was left out. (As "
-        "``?skip_torn_tail=1``. Files that a crash left torn are read on from without it.)",
+        "leave that out and continue with its next file; a line reports what was left out. (Like "
+        "``?skip_torn_tail=1``. Files need no option: reading continues after a torn one.)",
     ),
 ]
 
@@ -136,7 +137,7 @@ SkipTornTail = Annotated[
 def picked_transactions(
     include: str | None, exclude: str | None, server_id: int | None
 ) -> tuple[GroupFilter, ...]:
-    """What ``--include-gtids``, ``--exclude-gtids`` and ``--server-id`` choose."""
+    """The transactions that ``--include-gtids``, ``--exclude-gtids`` and ``--server-id`` select."""
     picks: list[GroupFilter] = []
     if include is not None or exclude is not None:
         from tailrace.handlers import ByGtid  # noqa: PLC0415 - only where asked for
@@ -154,15 +155,15 @@ def picked_transactions(
 
 
 def say_if_none_picked(reader: Reader) -> None:
-    """Of a log that has no transaction with the GTIDs or the server that were asked for."""
+    """Report a log that has no transaction with the requested GTIDs or server id."""
     if reader.picks and not reader.picked and not reader.stopped:
-        say(f"{reader.name}: no transaction has the GTIDs or the server id that were asked for")
+        say(f"{reader.name}: no transaction has the requested GTIDs or server id")
 
 
 def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
-    """What ``--tables`` and ``--exclude`` choose, given with commas or one by one.
+    """The tables that ``--tables`` and ``--exclude`` select, given with commas or repeated.
 
-    It keeps which tables it was asked about, for `check_tables`.
+    It records the tables that it was queried for, for `check_tables`.
     """
     return TableFilter.of(patterns(tables) or None, patterns(exclude)).watched()
 
@@ -170,12 +171,12 @@ def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
 def check_tables(
     wants: TableFilter, readers: Iterable[Reader], names: Mapping[str, str] | None = None
 ) -> None:
-    """What readers that are at their end were asked for must have been there.
+    """Check that the requested tables exist, once the readers are at their end.
 
-    ``wants`` is what they asked (`TableFilter.watched`), ``names`` are databases that were renamed.
-    A table that only the log's statements tell of is there, and so is one that a server has now,
-    where nothing was logged of it. Says so of patterns that fit nothing; raises UsageError for
-    names, where all of the log was read: a part of it need not have them.
+    ``wants`` is the filter that they used (`TableFilter.watched`), ``names`` are databases that
+    were renamed. A table that only the log's statements mention exists, and so does one that is on
+    the server now but has nothing in the log. Patterns that match nothing are reported. For names
+    UsageError is raised, if the whole log was read: a part of it need not have them.
     """
     if wants.only is None and not wants.exclude:
         return
@@ -198,7 +199,7 @@ def check_tables(
 
 
 def say_what_is_not_there(wants: TableFilter, reader: Reader) -> None:
-    """Of a server whose log is followed: tables that are asked for and not there (yet)."""
+    """For a server whose log is followed: report requested tables that do not exist (yet)."""
     source = _server_of(reader)
     if wants.only is None or source is None:
         return
@@ -207,12 +208,12 @@ def say_what_is_not_there(wants: TableFilter, reader: Reader) -> None:
 
 
 def _server_of(reader: Reader) -> Source | None:
-    """The server whose log is read; None of files."""
+    """The server whose log is read; None for files."""
     return _source_of(reader.transport)
 
 
 def _source_of(log: LogSeries | Transport) -> Source | None:
-    """The server that a log is of; None of files."""
+    """The server of a log; None for files."""
     if not names_server(log.name):
         return None
     from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - only of a server
@@ -221,14 +222,14 @@ def _source_of(log: LogSeries | Transport) -> Source | None:
 
 
 def _read_all(reader: Reader) -> bool:
-    """Whether all of a log was asked for and read."""
+    """Whether the whole log was requested and read."""
     source = _server_of(reader)
     begun = source is None or source.start is None
     return begun and reader.selection == Selection() and not reader.picks and not reader.stopped
 
 
 def patterns(given: Sequence[str]) -> list[str]:
-    """Patterns of tables that were given with commas or one by one."""
+    """Patterns of tables that were given with commas or repeated."""
     return [pattern.strip() for each in given for pattern in each.split(",")]
 
 
@@ -259,11 +260,11 @@ def readers(
     gtids: bool = True,
     skip_torn_tail: bool = False,
 ) -> Iterator[Reader]:
-    """A reader for each series of logs that the sources hold, as the options say.
+    """A reader for each series of logs in the sources, configured by the options.
 
-    ``names`` are databases to rename; ``wants`` is then asked for the new names. Without ``rows``
-    no table is resolved: events are all that is looked at. What is to be followed is one log.
-    With the names of ``kernels`` the reader may be one that gives stretches, too
+    ``names`` are databases to rename; ``wants`` is then queried with the new names. Without
+    ``rows`` no table is resolved: only events are used. With ``follow`` there must be one log. With
+    the names of ``kernels`` the reader may be one that also gives stretches
     (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
@@ -305,9 +306,9 @@ def find_logs(
     follow: bool = False,
     skip_torn_tail: bool = False,
 ) -> list[LogSeries | Transport]:
-    """The series of all sources, and the transports of those that are no files, as servers.
+    """The series of all sources, and the transports of those that are not files, like servers.
 
-    Raises UsageError where there is no source.
+    Raises UsageError if there is no source.
     """
     if not sources:
         raise UsageError(
@@ -333,27 +334,30 @@ def find_logs(
 
 
 def say_how_it_ended(reader: Reader) -> None:
-    """Tell of a log that is being written, of events that were passed over, and of nothing."""
+    """Report a log that is being written, skipped events, and an empty log."""
     say_if_none_picked(reader)
     log = reader.log
     if log.torn_tail is not None:
-        say(f"{log.torn_tail}: the log ends inside an event; it is still written, or was cut off")
+        say(
+            f"{log.torn_tail}: the log ends inside an event; it is still being written,"
+            " or was cut off"
+        )
     if log.ignored:
-        say(f"{log.ignored} events of unknown type, which the log marks ignorable, passed over")
+        say(f"{log.ignored} events of unknown type, which the log marks ignorable, were skipped")
 
 
 def say_what_was_left(changes: Changes) -> None:
-    """Tell of statements that were passed over, and of a transaction without an end."""
+    """Report statements that were skipped, and a transaction without an end."""
     name = changes.reader.name
     if changes.skipped_statements:
         say(
             f"{name}: {changes.skipped_statements} changes that were logged as statements "
-            "skipped: their rows are not in the log"
+            "were skipped: their rows are not in the log"
         )
     if changes.escapes.count:
         say(
-            f"{name}: {changes.escapes.count} records hold surrogates, which are no UTF-8 text:"
-            " escaped, as \\ud83d"
+            f"{name}: {changes.escapes.count} records hold surrogates, which are not valid UTF-8:"
+            " they are escaped, as \\ud83d"
         )
     if changes.prepared:
         say(
@@ -362,13 +366,13 @@ def say_what_was_left(changes: Changes) -> None:
         )
     if changes.unfinished and not changes.reader.stopped:
         say(
-            f"{name}: the log has no end of a transaction: its rows are left out "
+            f"{name}: the log does not have a transaction's end: its rows are left out "
             f"({changes.unfinished} rows events)"
         )
 
 
 def standard_output() -> TextIO:
-    """Stdout in UTF-8; what cannot be written is escaped."""
+    """Stdout in UTF-8; characters that cannot be encoded are escaped."""
     out: Any = sys.stdout
     if hasattr(out, "reconfigure"):
         out.reconfigure(encoding="utf-8", errors="backslashreplace")

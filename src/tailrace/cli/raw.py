@@ -1,4 +1,4 @@
-"""``tailrace log --as raw --into FILE``: what is selected, as a log again."""
+"""``tailrace log --as raw --into FILE``: writes the selection as a log again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Tables(ByTable):
-    """Rows of the tables that are asked for, and the statements that define them."""
+    """Rows of the requested tables, and the statements that define them."""
 
     def __init__(self, wants: TableFilter, refuse: Callable[[QueryEvent], None]) -> None:
         super().__init__(wants)
@@ -63,7 +63,7 @@ class _Anonymous(Handler):
 
 
 class RawOutput:
-    """Copies what a reader selects into a new log, in whole transactions."""
+    """Copies a reader's selection into a new log, in whole transactions."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class RawOutput:
         self._writer: LogWriter | None = None
 
     def copy(self, reader: Reader) -> None:
-        """Write the file. It must not be there; where something fails it is not left behind."""
+        """Write the file. It must not exist; it is removed if something fails."""
         try:
             self._copy(reader)
         except BaseException:
             self._remove()
             raise
         if self._skipped:
-            say(f"{self._skipped} statements that changed rows left out: their tables are not told")
+            say(f"{self._skipped} statements that changed rows left out: their tables are unknown")
         say(f"{self._into}: {self._transactions:,} transactions of {reader.name}")
         say_how_it_ended(reader)
 
@@ -113,9 +113,9 @@ class RawOutput:
             say("the log ends inside a transaction: it is left out")
 
     def _selected(self, reader: Reader) -> Iterator[Event]:
-        """The events of whole transactions, payloads as one event each.
+        """The events of whole transactions, with payloads as one event each.
 
-        What stands between them is the writer's to pass over.
+        The writer skips events between transactions.
         """
         for event, boundary, group, *_ in reader:
             if event.inner_index is not None:
@@ -145,7 +145,7 @@ class RawOutput:
         return self._writer
 
     def _remove(self) -> None:
-        """Take away what was begun."""
+        """Remove the files that were created."""
         if self._writer is None:
             return
         names = self._writer.files  # of its own index
@@ -160,7 +160,7 @@ class RawOutput:
             self._skipped += 1
             return
         raise event.error(
-            "the log holds a statement that changes rows, of tables that it does not name, so "
-            "--tables and --exclude cannot choose it; --statements skip leaves such out",
+            "the log holds a statement that changes rows, of unknown tables, so "
+            "--tables and --exclude cannot select it; --statements skip leaves such out",
             StatementChange,
         )

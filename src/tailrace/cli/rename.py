@@ -1,4 +1,4 @@
-"""``--rewrite-db from=to``: what is read, with databases under other names."""
+"""``--rewrite-db from=to``: reads logs with databases renamed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RewriteDb = Annotated[
     tuple[str, ...],
     Parameter(
         name="--rewrite-db",
-        help="Rename a database, ``from=to`` (repeatable): of rows, and as the default database of "
-        "statements; names inside of statements stay. ``--tables`` and ``--exclude`` mean the new "
+        help="Rename a database, ``from=to`` (repeatable): in rows, and as the default database of "
+        "statements; names inside statements stay. ``--tables`` and ``--exclude`` use the new "
         "names.",
         negative=(),
     ),
@@ -45,9 +45,9 @@ def renamed_databases(given: Sequence[str]) -> dict[str, str]:
 
 
 class RenamingReader(Reader):
-    """A reader whose steps have the new names; ``wants`` is asked for those.
+    """A reader whose steps have the new names; ``wants`` is queried with those.
 
-    Definitions, also those of the user's schema, go by the names in the log.
+    Definitions, including those of the user's schema, use the names in the log.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RenamingReader(Reader):
                 yield step._replace(event=event, schema=self._renamed(step.schema))
 
     def _renamed(self, schema: TableSchema | None) -> TableSchema | None:
-        """A table under its new name, the same object for the same table."""
+        """A table under its new name; the same object for the same table."""
         if schema is None or schema.database not in self._names:
             return schema
         known = self._moved.get(id(schema))

@@ -1,4 +1,4 @@
-"""Servers among the sources of a command: their URLs, and the password asked for at a terminal."""
+"""Servers among the sources of a command: their URLs, and password prompts at a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableName
 
 _RETRY: Final = 60.0
-"""Seconds that a broken connection is tried again for by a command that ends."""
+"""Seconds for which a command that ends retries a broken connection."""
 _SERVER: Final = re.compile(r"(?:mysql|mariadb):", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(?:mysql|mariadb):(?://)?[^:/?#]*:(.*)@", re.IGNORECASE | re.DOTALL)
 
@@ -29,10 +29,10 @@ def names_server(source: str) -> bool:
 
 
 def parsed(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> Source:
-    """What a server's URL says, with its password: asked for where nothing else has it.
+    """The source of a server's URL, with its password: prompted for if it is not found elsewhere.
 
-    What has an end does not try for ever to go on, unless the URL says how long; what has none
-    waits for its server from the begin on. ``skip_torn_tail`` is as in the URL. Raises UsageError.
+    A command that ends retries for a limited time, unless the URL sets a time; one that follows
+    waits for its server from the start. ``skip_torn_tail`` is as in the URL. Raises UsageError.
     """
     from tailrace.live.url import Source  # noqa: PLC0415 - only where a server is read
 
@@ -60,9 +60,9 @@ def tables_on(source: Source) -> set[TableName]:
 
 
 def check_file(source: Source, place: Position) -> None:
-    """Raise UsageError where a server has no log of a position's name.
+    """Raise UsageError if a server has no log with the name in a position.
 
-    Where the user may not ask, or the server is not reached, reading tells.
+    If the user lacks the privilege, or the server cannot be reached, reading finds out.
     """
     from tailrace.live.identity import Identity  # noqa: PLC0415 - as above
     from tailrace.live.session import Session  # noqa: PLC0415 - as above
@@ -77,7 +77,7 @@ def check_file(source: Source, place: Position) -> None:
 
 
 def without_passwords(text: str, arguments: Sequence[str]) -> str:
-    """A text that may quote arguments, with their URLs' passwords left out of it."""
+    """A text that may quote arguments, with the passwords in their URLs removed."""
     for argument in arguments:
         found = _PASSWORD.search(argument)
         if found is not None and found[1]:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tailrace.sql import Wants
     from tailrace.sql.statement import RowStatements
 
-_ORDER = {"sql": "statements that give its data again", "undo": "statements that take it back"}
+_ORDER = {"sql": "statements that repeat its changes", "undo": "statements that undo its changes"}
 
 
 def sql_output(stream: TextIO) -> TextIO:
-    """Where SQL goes: bytes of the log that are not UTF-8 are written as they are."""
+    """The output for SQL: bytes of the log that are not UTF-8 are written unchanged."""
     raw: Any = stream
     if hasattr(raw, "reconfigure"):
         raw.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
@@ -44,8 +44,8 @@ def show_sql(
     renamed: Collection[str] = (),
     rows: int = 1,
 ) -> None:
-    """Write a reader's changes as SQL; ``renamed`` are databases that have another name now, and
-    an INSERT has up to ``rows`` rows.
+    """Write a reader's changes as SQL; ``renamed`` are databases that were renamed, and an INSERT
+    has up to ``rows`` rows.
     """
     changes = Changes(reader, statements=skips)
     kernels = None
@@ -64,7 +64,7 @@ def show_sql(
 def _noted(
     found: Iterable[Statement | RowStatements], renamed: Collection[str]
 ) -> Iterator[Statement | RowStatements]:
-    """The statements; the log's own that name a renamed database in their text say so."""
+    """The statements; the log's own get a note if their text names a renamed database."""
     count = 0
     for statement in found:
         text = statement.text if isinstance(statement, Statement) and statement.logged else ""
@@ -77,11 +77,14 @@ def _noted(
             yield statement
         del statement  # before the next is made: it may be large
     if count:
-        say(f"{count} statements name a renamed database in their text, which stays: see the notes")
+        say(
+            f"{count} statements name a renamed database in their text,"
+            " which is not changed: see the notes"
+        )
 
 
 def _heading(reader: Reader, how: str) -> Iterator[str]:
-    """Made once the first statement is there: of a server's log its format is known then."""
+    """Made once the first statement is available: then the format of a server's log is known."""
     names = reader.name
     if reader.series is not None:
         files = reader.series.files
@@ -89,4 +92,4 @@ def _heading(reader: Reader, how: str) -> Iterator[str]:
     client = f"{reader.format.flavour} --binary-mode"
     yield f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}"
     yield f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}"
-    yield "rows that triggers made are in it: it stops before rows of a table that has triggers"
+    yield "it has the rows that triggers changed: it stops before rows of a table that has triggers"

@@ -1,4 +1,4 @@
-"""``tailrace stat``: what is in logs, counted."""
+"""``tailrace stat``: counts the content of logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stat(
     *sources: Sources,
     as_: Annotated[
         Literal["text", "json"],
-        Parameter(name="--as", help="``text`` (default), or ``json``: an object a log."),
+        Parameter(name="--as", help="``text`` (default), or ``json``: an object per log."),
     ] = "text",
     tables: Tables = (),
     exclude: Exclude = (),
@@ -54,7 +54,7 @@ def stat(
     keyring: KeyringFile = None,
     skip_checksums: SkipChecksums = False,
 ) -> int:
-    """Count what is in logs: rows by table, events by type, the largest transactions."""
+    """Count the content of logs: rows by table, events by type, the largest transactions."""
     stream = standard_output()
     output = output_to(stream)
     wants = chosen_tables(tables, exclude)
@@ -131,7 +131,7 @@ def _print(output: Output, name: str, found: Statistics) -> None:
     output.line((text, "file"))
     for number, what in (
         (found.statement_changes, "changes logged as statements: their rows are not counted"),
-        (found.taken_back, "rows events taken back, not counted"),
+        (found.taken_back, "rows events rolled back, not counted"),
         (found.unfinished, "rows events of a transaction without an end, not counted"),
     ):
         if number:

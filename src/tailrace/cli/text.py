@@ -53,7 +53,7 @@ _ROWS_OF_OLD: Final = frozenset(
 
 
 _SOME: Final = TransactionHead(Position("", 0), None, None, 0)
-"""A transaction of a stretch: what is shown last of it is not known one by one."""
+"""Stands for a transaction of a stretch: what was last shown of it is not tracked."""
 
 
 def _fit(lines: Lines) -> Lines:
@@ -63,11 +63,11 @@ def _fit(lines: Lines) -> Lines:
 class TextView:
     """Writes the steps of a reader as text.
 
-    A transaction's first line gives position, GTID and time of commit; its statements and rows
-    follow. Rows are shown as they were logged, also where they were rolled back, which its last
-    line then says. With ``only_rows`` (tables were asked for) statements are left out, and
-    transactions without rows of those tables. With ``hexdump`` the bytes of each event that is
-    shown stand before it, laid out as mysqlbinlog does.
+    A transaction's first line has its position, GTID and commit time; its statements and rows
+    follow. Rows are shown as they were logged, even if they were rolled back; then the last line
+    says so. With ``only_rows`` (specific tables were requested), statements are left out, and
+    transactions without rows of those tables. With ``hexdump`` each event's bytes precede it, in
+    mysqlbinlog's layout.
     """
 
     def __init__(self, out: Output, *, only_rows: bool = False, hexdump: bool = False) -> None:
@@ -91,7 +91,7 @@ class TextView:
         self._file = None
 
     def _stretch(self, stretch: Stretch, reader: Reader) -> None:
-        """Write a stretch's lines; those that come again as steps' are left out then."""
+        """Write a stretch's lines; if it comes again as steps, these lines are left out."""
         from tailrace.columns.text.row_text import TransactionText  # noqa: PLC0415 - it needs pyarrow
 
         out = self._out
@@ -136,11 +136,11 @@ class TextView:
         self._file = event.file
         text = f"-- {event.file}: {format_.flavour} {format_.server_version}"
         if isinstance(event, FormatDescriptionEvent):
-            text += f", begun {time_text(event.timestamp * 1_000_000)}"
+            text += f", created {time_text(event.timestamp * 1_000_000)}"
         self._out.line((text, "file"))
 
     def _dump(self, event: Event) -> None:
-        """An event's bytes: its header on a line, and sixteen a line of what follows it."""
+        """An event's bytes: its header on one line, then sixteen bytes per line."""
         if self._group is not None:
             self._transaction()
         raw = event.encode()
@@ -158,7 +158,7 @@ class TextView:
             self._out.line((f"# {start + at:08x} {octets:<48} |{shown}|", "quiet"))
 
     def _transaction(self) -> None:
-        """A transaction's first line, before the first thing of it that is shown."""
+        """Write a transaction's first line, before the first part of it that is shown."""
         group = self._group
         if group is None or group is self._shown:
             return
@@ -197,7 +197,7 @@ class TextView:
             case IncidentEvent():
                 self._note(f"incident: {event.message}", "alarm")
             case RotateEvent():
-                self._out.line((f"-- goes on in {event.next_file}", "quiet"))
+                self._out.line((f"-- continues in {event.next_file}", "quiet"))
             case StopEvent():
                 self._out.line(("-- the server was shut down", "quiet"))
             case _ if event.header.type in _ROWS_OF_OLD:

@@ -1,4 +1,4 @@
-"""Values, rows and statements as a person reads them."""
+"""Values, rows and statements as readable text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import Column, TableSchema
 
 _LONGEST: Final = 200
-"""Characters of a value that are shown; the rest is counted. (JSON output has all of it.)"""
+"""Maximum characters shown of a value; the rest is counted. (JSON output has all of it.)"""
 
 
 def value_text(value: Any, column: Column) -> str:
@@ -117,5 +117,5 @@ def _assigned(column: Column, value: Any) -> list[Piece]:
 
 
 def statement_lines(sql: str) -> list[str]:
-    """A statement, its lines indented as the rest of a transaction."""
+    """A statement, indented like the other lines of a transaction."""
     return [f"  {line}" for line in sql.strip().split("\n")]

@@ -1,4 +1,4 @@
-"""``tailrace log --verify``: read all, check all, a line a file."""
+"""``tailrace log --verify``: reads and checks everything, with a line per file."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Counts:
 def verify_log(
     log: LogSeries | Transport, out: Output, *, catalogue: Catalogue, verify_checksums: bool
 ) -> bool:
-    """Check each file of a log: checksums, events, their order, rows; says if all is well.
+    """Check each file of a log: checksums, events, their order, rows; returns whether all is well.
 
-    A file that is not in order does not keep those behind it from being checked, but of what a
-    server sends no more is read then. Text whose character set nobody says is not judged.
+    After a damaged file, the files after it are still checked; but after an error, a server's log
+    is read no further. Text with an unknown character set is not checked.
     """
     if isinstance(log, LogSeries):
         return _verify_series(log, out, catalogue, verify_checksums)
@@ -103,7 +103,7 @@ def _count(step: Step, counts: _Counts) -> None:
     counts.events += 1
     counts.transactions += step.boundary is Boundary.END
     if isinstance(event, TransactionPayloadEvent):
-        event.fields()  # what is inside comes in steps of its own
+        event.fields()  # the events inside come as separate steps
     else:
         event.check()
     if isinstance(event, RowsEvent) and step.schema is not None:
@@ -118,7 +118,7 @@ def _count(step: Step, counts: _Counts) -> None:
 
 
 def _check(stretch: Stretch, counts: _Counts) -> None:
-    """Check a stretch by kernels; what they cannot is checked event by event."""
+    """Check a stretch by kernels; if they cannot, it is checked event by event."""
     from tailrace.columns.text.counts import check  # noqa: PLC0415 - it needs pyarrow
 
     try:
@@ -132,7 +132,7 @@ def _check(stretch: Stretch, counts: _Counts) -> None:
 
 
 def _judged(schema: TableSchema) -> list[int]:
-    """The columns whose bytes must decode: all but text of an unknown character set."""
+    """The columns whose bytes must be decodable: all except text of an unknown character set."""
     return [
         column.index
         for column in schema.columns
@@ -152,7 +152,7 @@ def _summary(counts: _Counts, torn_tail: Position | None) -> str:
         f"{counts.rows:,} rows, {'checksums' if counts.checksums else 'no checksums'}"
     )
     if torn_tail is not None:
-        text += f"; ends inside an event at {torn_tail.offset}: it is still written, or was cut off"
+        text += f"; ends inside an event at {torn_tail.offset}: it is being written, or was cut off"
     if counts.ends_inside:
         text += "; ends inside a transaction"
     return text

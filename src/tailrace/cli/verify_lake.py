@@ -1,4 +1,4 @@
-"""``tailrace verify``: whether a lake's tables are those of the server."""
+"""``tailrace verify``: compares a lake's tables with those of the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def verify(
     source: Annotated[
-        str, Parameter(help="The server, named as ``mirror`` was told it: mysql://user@host.")
+        str, Parameter(help="The server, with the URL given to ``mirror``: mysql://user@host.")
     ],
     lake: Annotated[str, Parameter(help="The lake's folder.")],
     /,
@@ -32,26 +32,26 @@ def verify(
         str | None,
         Parameter(
             name="--wait",
-            help="Wait so long at most, as ``60s``, until the lake is there and has caught up.",
+            help="Maximum time to wait, like ``60s``, until the lake exists and has caught up.",
         ),
     ] = None,
     range_rows: Annotated[
-        int, Parameter(name="--range-rows", help="Rows of a range of the key (100,000).")
+        int, Parameter(name="--range-rows", help="Rows per range of the key (100,000).")
     ] = 100_000,
     rows: Annotated[
-        int, Parameter(name="--rows", help="Name so many rows of each table that differ (10).")
+        int, Parameter(name="--rows", help="The number of differing rows to list per table (10).")
     ] = 10,
     cores: Annotated[
-        int | None, Parameter(name="--cores", help="Use so many cores; all by default.")
+        int | None, Parameter(name="--cores", help="The number of cores to use; all by default.")
     ] = None,
 ) -> int:
     """Compare a lake's current tables with the server's, row by row.
 
-    Ends with status 0 where they are equal, 1 where they differ or a table is incomplete, 2 where
-    that could not be found out of some table: the lake is behind, or it cannot be compared.
+    Exits with status 0 if they are equal, 1 if they differ or a table is incomplete, 2 if this
+    could not be determined for some table: the lake is behind, or the table cannot be compared.
     """
     if not names_server(source):
-        raise UsageError(f"{source} is no server: give its URL, as mysql://user@host")
+        raise UsageError(f"{source} is not a server: give its URL, as mysql://user@host")
     check_cores(cores)
     wants = chosen_tables(tables, exclude)
     longest = None if wait is None else _seconds(wait)
@@ -106,7 +106,7 @@ def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
 
 
 def _title(report: VerifyReport) -> str:
-    """What is true of all tables together."""
+    """The result for all tables together."""
     incomplete = [table for table in report.tables if table.incomplete]
     if report.verdict == "equal":
         return "equal to the server" if report.tables else "no table with rows to compare"
@@ -116,7 +116,7 @@ def _title(report: VerifyReport) -> str:
     has = ", and has incomplete tables" if incomplete else ""
     if report.verdict == "unsure":
         return f"could not be found equal to the server{has}"
-    doubt = "; of other tables it could not be found out" if report.unsure else ""
+    doubt = "; for other tables this could not be determined" if report.unsure else ""
     return f"differs from the server{has}{doubt}"
 
 

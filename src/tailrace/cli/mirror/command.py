@@ -1,4 +1,4 @@
-"""``tailrace mirror``: logs into a lake, on Spark."""
+"""``tailrace mirror``: loads logs into a lake, on Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Into = Annotated[
     str,
     Parameter(
         name="--into",
-        help="The lake: a folder, new or begun; of Iceberg also ``CATALOG.SCHEMA``.",
+        help="The lake: a new or existing folder; for Iceberg also ``CATALOG.SCHEMA``.",
     ),
 ]
 
@@ -62,26 +62,29 @@ def mirror(
         Parameter(
             name="--keep",
             help="What to keep of each table: ``changelog`` (all changes), ``current`` (the rows "
-            "that it has now), ``history`` (all versions of its rows), or some of them; "
+            "that it has currently), ``history`` (all versions of its rows), or some of them; "
             "``changelog,current`` by default.",
         ),
     ] = None,
     follow: Annotated[
         bool,
         Parameter(
-            name="--follow", negative=(), help="Go on with what is new, until Ctrl-C or SIGTERM."
+            name="--follow", negative=(), help="Continue with new changes, until Ctrl-C or SIGTERM."
         ),
     ] = False,
     trigger: Annotated[
         str,
-        Parameter(name="--trigger", help="A batch so often, as ``10s`` (default) or ``500ms``."),
+        Parameter(
+            name="--trigger",
+            help="Start a batch at most once per this time: ``10s`` (default) or ``500ms``.",
+        ),
     ] = "10s",
     key: Annotated[
         tuple[str, ...],
         Parameter(
             name="--key",
             negative=(),
-            help="The key of a table where the log does not tell it: ``shop.orders=id,line``.",
+            help="The key of a table if the log does not have it: ``shop.orders=id,line``.",
         ),
     ] = (),
     shards: Annotated[
@@ -97,16 +100,16 @@ def mirror(
         Parameter(
             name="--update-mode",
             help="How rows of ``current`` are replaced in large tables. ``merge-on-read`` (Delta, "
-            "Iceberg; by default) marks old rows as deleted and puts new ones beside: readers must "
-            "know Delta's deletion vectors or Iceberg's delete files. ``copy-on-write`` writes "
-            "files anew, for readers that do not.",
+            "Iceberg; by default) marks old rows as deleted and writes new ones separately: "
+            "readers must support Delta's deletion vectors or Iceberg's delete files. "
+            "``copy-on-write`` writes files again, for readers that do not.",
         ),
     ] = None,
     cascades: Annotated[
         Literal["name", "apply"] | None,
         Parameter(
             name="--cascades",
-            help="What to do about foreign keys that change rows without the log having it (``ON "
+            help="What to do about foreign keys that change rows without a log of it (``ON "
             "DELETE CASCADE``, ``SET NULL``, ``ON UPDATE CASCADE`` of MariaDB, and of MySQL before "
             "9.6): ``name`` the tables (default), or ``apply`` what the keys do, from their "
             "definitions in the log.",
@@ -117,7 +120,7 @@ def mirror(
         Parameter(
             name="--retry-table",
             negative=(),
-            help="Take up tables that were set aside, once the cause is gone: ``shop.orders``, "
+            help="Resume tables that were set aside, once the cause is gone: ``shop.orders``, "
             "``shop.*``, with commas or repeated. The log is read again from where they stand "
             "still.",
         ),
@@ -127,21 +130,21 @@ def mirror(
         Parameter(
             name="--fail-on-set-aside",
             negative=(),
-            help="End with status 1 where a table is set aside.",
+            help="Exit with status 1 if a table is set aside.",
         ),
     ] = False,
     incomplete: Annotated[
         Literal["error", "accept"],
         Parameter(
             name="--incomplete",
-            help="What to do about tables that have rows from before the log begins that is read: "
-            "``error`` (default), or ``accept`` them; they are marked as incomplete then.",
+            help="What to do about tables that have rows from before the beginning of the log: "
+            "``error`` (default), or ``accept`` them; then they are marked as incomplete.",
         ),
     ] = "error",
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     cores: Annotated[
-        int | None, Parameter(name="--cores", help="Use so many cores; all by default.")
+        int | None, Parameter(name="--cores", help="The number of cores to use; all by default.")
     ] = None,
     statements: Annotated[
         Literal["error", "skip"],
@@ -153,22 +156,22 @@ def mirror(
     ] = "error",
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Land logs in a lake: for each table all its changes, and the rows that it has now.
+    """Load logs into a lake: for each table all its changes, and its current rows.
 
-    Run again, it adds what is new in the logs. Of a server the logs up to its present end are
-    received into the lake's folder first, and kept there from where the lake ends. With
-    ``--follow`` it goes on, batch after batch; killed and started again, it goes on where the lake
-    ends. The options that a lake was created with need not be given again.
+    When it is run again, it adds what is new in the logs. From a server, the logs up to their
+    present end are first received into the lake's folder; there they are kept from the position
+    where the lake ends. With ``--follow`` it continues, batch after batch; after a restart it
+    resumes where the lake ends. The options that a lake was created with need not be given again.
 
-    A table that something goes wrong with is set aside, with the reason, and the others go on. Ends
-    with status 0 also then, but for ``--fail-on-set-aside``; with 2 after an error.
+    If a table fails, it is set aside, with the reason, and the others continue. The status is 0 in
+    this case, too, unless ``--fail-on-set-aside`` is given; it is 2 after an error.
     """
     if not sources:
         raise UsageError(
             "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)"
         )
     files = [each for each in sources if not names_server(each)]
-    find_all(files, keyring)  # that there is a log is said before anything starts
+    find_all(files, keyring)  # a missing log is reported before anything starts
     check_cores(cores)
     every, given = seconds(trigger), keys(key)
     wants = chosen_tables(tables, exclude)
@@ -210,7 +213,7 @@ def mirror(
 
 
 def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple[MirrorReport, int]:
-    """Follow until a signal; the report, and the status to end with."""
+    """Follow until a signal; the report, and the exit status."""
     stop = threading.Event()
     with display(into) as shown, _signals(stop) as got:
         report = call(
@@ -226,7 +229,7 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[list[int]]:
-    """SIGTERM and SIGINT end it behind the batch under way, a second one at once."""
+    """SIGTERM and SIGINT end it after the current batch, a second one at once."""
     got: list[int] = []
 
     def handle(number: int, _frame: Any) -> None:
@@ -246,7 +249,7 @@ def _signals(stop: threading.Event) -> Iterator[list[int]]:
 def _print(
     output: Output, into: str | Path, report: MirrorReport, seconds: float, *, told: bool
 ) -> None:
-    """The summary; ``told``: what there is to say of tables was said as it came up."""
+    """The summary; with ``told``, the tables' notes were printed when they came up."""
     live = [
         table
         for table in report.tables

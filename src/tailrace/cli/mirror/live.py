@@ -1,4 +1,4 @@
-"""What ``tailrace mirror --follow`` shows: a table that changes on a terminal, lines elsewhere."""
+"""The output of ``tailrace mirror --follow``: a live table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from tailrace.spark.report import Moment, SourceMoment, TableReport
 
 _MOST_TABLES: Final = 20
-"""Tables that a terminal shows: those that changed last."""
+"""Maximum tables on a terminal: those that changed last."""
 _MOST_NAMES: Final = 5
 _OPERATIONS: Final = ("insert", "update", "delete")
 
 
 class Display(Protocol):
-    """Where a mirror that follows shows what it does; any thread may call."""
+    """The output of a mirror that follows; any thread may call it."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
-        """How far a batch is."""
+        """The progress of a batch."""
 
     def moment(self, moment: Moment) -> None:
-        """A trigger, and what its batch did."""
+        """A trigger, and the result of its batch."""
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """A permanent line."""
 
 
 def notes(table: TableReport) -> list[str]:
-    """What a person should know of a table, a line each."""
+    """Notes on a table for the user, one per line."""
     name = table.name
     if table.set_aside is not None:
         rest = "; its rows since then are not read, and not counted here" if table.unread else ""
@@ -48,35 +48,35 @@ def notes(table: TableReport) -> list[str]:
 
 
 def aside(name: str, status: Status) -> str:
-    """What is said of a table that is set aside."""
+    """The line for a table that is set aside."""
     since = status.since or "the log's begin"
     reason = status.reason.removeprefix(f"{name}: ")
     return f"{name}: set aside since {since}: {reason}; {status.needs}"
 
 
 def standing(names: Collection[str]) -> str:
-    """What is said at each trigger while tables are set aside."""
+    """The line at each trigger while tables are set aside."""
     count = f"{len(names)} tables are" if len(names) > 1 else "1 table is"
     more = ", ..." if len(names) > _MOST_NAMES else ""
     return f"{count} set aside: {', '.join(sorted(names)[:_MOST_NAMES])}{more}"
 
 
 def held(source: str, place: str) -> str:
-    """What is said of a source that waits."""
+    """The line for a source that waits."""
     return (
-        f"{source}: an XA transaction is prepared at {place}, and not decided: what stands behind "
-        "it waits for its XA COMMIT or XA ROLLBACK"
+        f"{source}: an XA transaction is prepared at {place} and in doubt: everything "
+        "after it waits for its XA COMMIT or XA ROLLBACK"
     )
 
 
 class _Told:
-    """What was said already, so that it is said once."""
+    """Remembers the lines that were printed, so that each is printed once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
     def fresh(self, moment: Moment) -> list[str]:
-        """The lines that a moment adds."""
+        """The new lines for a moment."""
         lines = [held(each.name, each.held) for each in moment.sources if each.held is not None]
         lines += [aside(name, status) for name, status in moment.set_aside.items()]
         if moment.report is not None:
@@ -88,7 +88,7 @@ class _Told:
 
 
 class _Counted:
-    """Changes of each table since it began."""
+    """Changes of each table since the start."""
 
     def __init__(self) -> None:
         self.changes: dict[str, dict[str, int]] = {}
@@ -96,7 +96,7 @@ class _Counted:
         self.latest: dict[str, int] = {}
 
     def add(self, moment: Moment) -> int:
-        """Count a batch; its changes."""
+        """Count a batch; returns its changes."""
         if moment.report is None:
             return 0
         for table in moment.report.tables:
@@ -110,7 +110,7 @@ class _Counted:
 
 
 class _Lines:
-    """For a pipe or a file: a line now and then, on stderr."""
+    """For a pipe or a file: a line at intervals, on stderr."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -123,12 +123,14 @@ class _Lines:
 
     def moment(self, moment: Moment) -> None:
         self.steps.over()
-        self.steps.aloud = False  # of later batches, only those that take long
+        self.steps.aloud = False  # later, only long batches are reported
         for line in self._told.fresh(moment):
             say(line)
         self._changes += moment.report.changes if moment.report is not None else 0
         now = time.monotonic()
-        if now < self._next or not moment.sources:  # none is known before the first is reached
+        if (
+            now < self._next or not moment.sources
+        ):  # there are none before the first one is connected
             return
         self._next = now + LINE_SECONDS
         for source in moment.sources:
@@ -141,7 +143,7 @@ class _Lines:
 
 
 class _Terminal:
-    """A line a source and a row a table, that change; what stays is printed above."""
+    """A live line for each source and a live row for each table; permanent lines are above."""
 
     def __init__(self, into: str, live: Any) -> None:
         self._into = into
@@ -213,7 +215,7 @@ class _Terminal:
 
 @contextmanager
 def display(into: str) -> Iterator[Display]:
-    """The display that suits stderr."""
+    """The display for stderr."""
     if not sys.stderr.isatty():
         lines = _Lines()
         with lines.steps.told():

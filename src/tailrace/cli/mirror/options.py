@@ -1,4 +1,4 @@
-"""What ``tailrace mirror`` understands of its arguments beside what all commands do."""
+"""The arguments of ``tailrace mirror`` that other commands do not have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seconds(text: str) -> float:
 
 
 def keys(given: Sequence[str]) -> dict[str, list[str]]:
-    """``shop.t=a,b`` each. Raises UsageError."""
+    """Each is ``shop.t=a,b``. Raises UsageError."""
     found: dict[str, list[str]] = {}
     for each in given:
         name, equals, columns = each.partition("=")
@@ -38,6 +38,6 @@ def keys(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def check_cores(cores: int | None) -> None:
-    """Raises UsageError for a number of cores that nothing has."""
+    """Raises UsageError for an invalid number of cores."""
     if cores is not None and not 1 <= cores <= (os.cpu_count() or 1) * 16:
         raise UsageError(f"--cores {cores}: give a number of cores from 1 on")

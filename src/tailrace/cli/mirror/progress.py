@@ -1,4 +1,4 @@
-"""How far a run of ``tailrace mirror`` is: a bar on a terminal, lines elsewhere."""
+"""The progress of ``tailrace mirror``: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ PHASES: Final = {
     "commit": "committing",
 }
 _COUNTED: Final = frozenset({"read", "receive"})
-"""Phases that are counted in bytes of log."""
+"""Phases whose progress is counted in bytes of log."""
 LINE_SECONDS: Final = 10.0
-"""Where there is no terminal, a line of progress so often."""
+"""Seconds between lines of progress without a terminal."""
 
 
 @contextmanager
@@ -67,10 +67,10 @@ def progress_shown() -> Iterator[Progress]:
 
 
 class Steps:
-    """What a batch is doing, as lines for a file or a pipe; any thread may call.
+    """The steps of a batch, as lines for a file or a pipe; any thread may call it.
 
-    With ``aloud`` each step is said as it begins. `told` says how far a batch is that takes longer
-    than ``every`` seconds, as often as that, also where nothing comes of a step meanwhile.
+    With ``aloud`` each step is printed when it begins. `told` prints the progress of a batch that
+    takes longer than ``every`` seconds, at this interval, even if a step reports nothing meanwhile.
     """
 
     def __init__(self, every: float = LINE_SECONDS) -> None:
@@ -81,7 +81,7 @@ class Steps:
         self._begun = 0.0
 
     def tell(self, phase: str, done: int, total: int) -> None:
-        """How far it is; see `tailrace.spark.mirror`."""
+        """Set the progress; see `tailrace.spark.mirror`."""
         with self._lock:
             if self._now is None:
                 self._begun = time.monotonic()
@@ -97,7 +97,7 @@ class Steps:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Have a long batch told, by a thread."""
+        """Let a thread report a long batch."""
         ended = Event()
         thread = Thread(target=self._run, args=(ended,), name="progress", daemon=True)
         thread.start()

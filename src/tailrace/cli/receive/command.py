@@ -1,4 +1,4 @@
-"""``tailrace receive``: byte-identical copies of servers' logs, kept up as they grow."""
+"""``tailrace receive``: byte-identical copies of servers' logs, updated as the logs grow."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ Servers = Annotated[
     str,
     Parameter(
         name="source",
-        help="Servers: ``mysql://user@host:3306/`` (``mariadb://`` the same), or ``NAME=URL``. "
-        "``?start=now`` and ``?position=FILE:4`` say where a new copy begins.",
+        help="Servers: ``mysql://user@host:3306/`` (or ``mariadb://``), or ``NAME=URL``. "
+        "``?start=now`` and ``?position=FILE:4`` set where a new copy begins.",
     ),
 ]
 Into = Annotated[
     str,
     Parameter(
         name="--into",
-        help="The folder of the copy, or an object store's (``s3://bucket/folder``). Of several "
-        "servers, or of one with a NAME, each has a folder in it: ``NAME`` or ``HOST_PORT``.",
+        help="The folder of the copy, or an object store's (``s3://bucket/folder``). With several "
+        "servers, or one with a NAME, each has a folder in it: ``NAME`` or ``HOST_PORT``.",
     ),
 ]
 
@@ -64,7 +64,7 @@ def receive(
     keyring: KeyringFile = None,
     key_id: Annotated[
         str | None,
-        Parameter(name="--key-id", help="Which key, where the keyring has several."),
+        Parameter(name="--key-id", help="The key to use, if the keyring has several."),
     ] = None,
     retain: Annotated[
         str | None,
@@ -77,8 +77,8 @@ def receive(
         str,
         Parameter(
             name="--sync",
-            help="When what arrived is synced to disk: all that arrived together (``group``, "
-            "default), each ``transaction``, or every so many seconds.",
+            help="When received events are synced to disk: after all that arrived together "
+            "(``group``, default), after each ``transaction``, or at an interval in seconds.",
         ),
     ] = "group",
     plugin: Annotated[
@@ -86,7 +86,7 @@ def receive(
         Parameter(
             name="--plugin",
             negative=(),
-            help="An observer, as ``semisync.replica``, by its entry point's name.",
+            help="An observer by its entry point's name, like ``semisync.replica``.",
         ),
     ] = (),
     skip_torn_tail: SkipTornTail = False,
@@ -96,15 +96,15 @@ def receive(
     ] = None,
     every: Annotated[
         float,
-        Parameter(name="--every", help="A line of progress so often (seconds); no terminal's."),
+        Parameter(name="--every", help="Seconds between lines of progress; not for a terminal."),
     ] = 10.0,
 ) -> int:
     """Keep byte-identical copies of servers' binary logs, file by file, with their index.
 
-    Stopped and started again, or killed, it goes on at the very byte. Ctrl-C and SIGTERM end it
-    at a transaction's end, a second one at once. A connection that breaks is made anew for a
-    minute; with ``?retry=SECONDS`` for so long, and then a source that is not there at first is
-    waited for, too.
+    After a stop or a kill, it resumes at the exact byte. Ctrl-C and SIGTERM end it at a
+    transaction's end, a second one at once. If a connection breaks, it reconnects for a minute, or
+    for the time of ``?retry=SECONDS``. With that, it also waits for a source that is not there at
+    the start.
     """
     from tailrace.observers import find  # noqa: PLC0415 - with pymysql: for this command only
     from tailrace.replication.receiver import Receiver  # noqa: PLC0415 - as above
@@ -153,7 +153,7 @@ def _reporter(shown: Display, number: int) -> Callable[[Progress], None]:
 
 
 class _Job:
-    """A receiver in a thread of its own."""
+    """A receiver in its own thread."""
 
     def __init__(self, name: str, receiver: Receiver) -> None:
         self.name = name
@@ -166,14 +166,14 @@ class _Job:
     def _run(self) -> None:
         try:
             self.done = self.receiver.run()
-        except Exception as error:  # noqa: BLE001 - the main thread tells of it
+        except Exception as error:  # noqa: BLE001 - the main thread reports it
             self.failed = error
         finally:
             self.ended.set()
 
 
 def _run(jobs: Sequence[_Job], shown: Display, *, alone: bool) -> int:
-    """Run all to their ends; the number of the signal that ended them, 0 for none."""
+    """Run all to their ends; returns the number of the signal that ended them, 0 for none."""
     with _signals(jobs) as got:
         for job in jobs:
             job.thread.start()
@@ -188,7 +188,9 @@ def _run(jobs: Sequence[_Job], shown: Display, *, alone: bool) -> int:
 
 
 def _tell(job: _Job, shown: Display, *, alone: bool) -> None:
-    """Say why a receiver failed; what is no error of the tree is a fault of ours, and raised."""
+    """Report why a receiver failed; an error that is not a TailraceError is a bug, and is
+    raised.
+    """
     error = job.failed
     if error is None:
         return
@@ -200,7 +202,7 @@ def _tell(job: _Job, shown: Display, *, alone: bool) -> None:
 
 @contextmanager
 def _signals(jobs: Sequence[_Job]) -> Iterator[list[int]]:
-    """SIGTERM and SIGINT stop the receivers, a second one at once; gives those that came."""
+    """SIGTERM and SIGINT stop the receivers, a second one at once; gives the received signals."""
     got: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
@@ -227,7 +229,7 @@ class _Place:
 
 
 def _places(given: Sequence[str], into: str, *, skip_torn_tail: bool) -> list[_Place]:
-    """A folder for each server. Raises UsageError where two would have the same."""
+    """A folder for each server. Raises UsageError if two would have the same one."""
     if not into.strip():
         raise UsageError("--into is empty: give a folder")
     found: list[_Place] = []

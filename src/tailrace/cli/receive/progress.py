@@ -1,4 +1,4 @@
-"""What ``tailrace receive`` says of itself: a line a server on a terminal, lines elsewhere."""
+"""The output of ``tailrace receive``: a line per server on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LOGGER: Final = logging.getLogger("tailrace")
 
 
 class Display(Protocol):
-    """Where progress and lines go; any thread may call."""
+    """The output for progress and lines; any thread may call it."""
 
     every: float
     """Seconds between two reports."""
 
     def report(self, number: int, progress: Progress) -> None:
-        """How far the server of that number is."""
+        """The progress of the server with that number."""
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """A permanent line."""
 
 
 class _Lines:
-    """For a pipe or a file: a line each time, on stderr."""
+    """For a pipe or a file: a line for each report, on stderr."""
 
     def __init__(self, names: Sequence[str], every: float) -> None:
         self._names = names
@@ -49,7 +49,7 @@ class _Lines:
 
 
 class _Terminal:
-    """One line a server, that changes; what stays is printed above."""
+    """One live line per server; permanent lines are printed above."""
 
     every = _TERMINAL_SECONDS
 
@@ -74,7 +74,7 @@ class _Terminal:
 
 @contextmanager
 def display(names: Sequence[str], every: float) -> Iterator[Display]:
-    """The display that suits stderr; what is logged meanwhile is said there, too."""
+    """The display for stderr; it also shows what is logged meanwhile."""
     if not sys.stderr.isatty():
         with _logged(shown := _Lines(names, every)):
             yield shown
@@ -102,7 +102,7 @@ def _logged(shown: Display) -> Iterator[None]:
     handler, level, propagate = _Handler(shown), _LOGGER.level, _LOGGER.propagate
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)
-    _LOGGER.propagate = False  # it would be said twice
+    _LOGGER.propagate = False  # it would be printed twice
     try:
         yield
     finally:
@@ -134,7 +134,7 @@ def _lag(progress: Progress) -> str:
         pieces.append(_time(seconds))
     if count is not None:
         pieces.append(size(count))
-    return f"{', '.join(pieces)} behind" if pieces else "lag not known"
+    return f"{', '.join(pieces)} behind" if pieces else "lag unknown"
 
 
 def _time(seconds: float) -> str:
@@ -147,7 +147,7 @@ def _time(seconds: float) -> str:
 
 
 def summary(name: str, progress: Progress, purged: Sequence[str]) -> str:
-    """What was done, in a line."""
+    """The result, in one line."""
     where = "nothing yet" if progress.position is None else f"up to {progress.position}"
     text = f"{name}: {size(progress.received)} received in {progress.seconds:.1f} s, {where}"
     if progress.gtid:
