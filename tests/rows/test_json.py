@@ -60,7 +60,7 @@ def test_truncated(size: int) -> None:
         (b"\x0c\xff\xff\xff\xff\xff\x01", "more than 32 bits"),
         (b"\x0c\x02\xc3\x28", "not utf8mb4"),
         (b"\x0f\xf6\x01\x05", "without precision"),
-        (b"\x0f\xf6\x03\x52\x00\x80", "no 82 digits"),
+        (b"\x0f\xf6\x03\x52\x00\x80", "no number has 82 digits"),
         (b"\x0f\x0c\x01\x05", "instead of 8"),
         (b"\x0f\x0c\x08" + b"\xff" * 8, "before year 0"),
         (b"\x02\xff\xff\x04\x00", "65535 values"),

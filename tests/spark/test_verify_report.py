@@ -50,8 +50,8 @@ KINDS = {
             "differs incomplete busy",
             2,
             (
-                "differs from the server, and has incomplete tables; of other tables it could not"
-                " be found out"
+                "differs from the server, and has incomplete tables; for other tables this could"
+                " not be determined"
             ),
         ),
     ],

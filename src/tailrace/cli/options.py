@@ -224,8 +224,10 @@ def _source_of(log: LogSeries | Transport) -> Source | None:
 def _read_all(reader: Reader) -> bool:
     """Whether the whole log was requested and read."""
     source = _server_of(reader)
-    begun = source is None or source.start is None
-    return begun and reader.selection == Selection() and not reader.picks and not reader.stopped
+    from_start = source is None or source.start is None
+    return (
+        from_start and reader.selection == Selection() and not reader.picks and not reader.stopped
+    )
 
 
 def patterns(given: Sequence[str]) -> list[str]:
@@ -275,10 +277,7 @@ def readers(
         what = "one log is followed" if follow else "a position is one log's"
         raise UsageError(f"{what}, and there are several ({listed}): give one")
     if follow and isinstance(logs[0], LogSeries) and logs[0].files[0].joined:
-        raise UsageError(
-            f"{logs[0].name}: what comes through a pipe ends with it: --follow is for files and"
-            " servers"
-        )
+        raise UsageError(f"{logs[0].name}: a pipe has an end: --follow is for files and servers")
     catalogue = known_tables(schema)
     if isinstance(selection.end, Position) and not follow:
         for each in logs:

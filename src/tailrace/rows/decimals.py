@@ -62,7 +62,7 @@ def decimal_text(data: bytes, precision: int, scale: int) -> str:
 def number_text(data: bytes, precision: int, scale: int) -> str:
     """As `decimal_text`, for a number that need not fit a column (`holds_number`)."""
     if not holds_number(precision, scale):
-        raise EventDecodeError(f"a number has no {precision} digits, {scale} behind the point")
+        raise EventDecodeError(f"no number has {precision} digits, {scale} of them after the point")
     return _texts(precision, scale)(data)
 
 
@@ -162,7 +162,7 @@ def unscaled(number: Decimal, precision: int, scale: int) -> int:
         if not part[scale:].strip("0"):
             return int(whole + part[:scale].ljust(scale, "0"))
     raise ValueRefused(
-        f"{short_repr(number)} has more digits behind the point than DECIMAL({precision},{scale}): "
+        f"{short_repr(number)} has more digits after the point than DECIMAL({precision},{scale}): "
         "round it first"
     )
 

@@ -78,7 +78,7 @@ def classify(sql: str) -> StatementKind:
     if kind is _K.DDL_TABLE:
         return _definition(sql, word)
     if word == "SET" and _sets_statement(sql):
-        inner = _behind_set_statement(sql)
+        inner = _after_set_statement(sql)
         return classify(inner) if inner and not _sets_statement(inner) else _K.UNKNOWN
     if word == "BEGIN" and "NOT" in _words(sql, 2):  # BEGIN NOT ATOMIC: a block of statements
         return _K.UNKNOWN
@@ -160,7 +160,7 @@ def _sets_statement(sql: str) -> bool:
     return _words(sql, 2) == ["SET", "STATEMENT"]
 
 
-def _behind_set_statement(sql: str) -> str:
+def _after_set_statement(sql: str) -> str:
     """The statement after MariaDB's ``SET STATEMENT … FOR``; empty if there is none.
 
     If they are nested, it is the statement after the innermost one.

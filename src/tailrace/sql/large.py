@@ -84,8 +84,8 @@ class LargeSql:
     def __str__(self) -> str:
         return "".join(self.pieces())
 
-    def __add__(self, behind: Sql) -> LargeSql:
-        return LargeSql((*self.parts, *((behind,) if isinstance(behind, str) else behind.parts)))
+    def __add__(self, after: Sql) -> LargeSql:
+        return LargeSql((*self.parts, *((after,) if isinstance(after, str) else after.parts)))
 
     def __radd__(self, before: str) -> LargeSql:
         return LargeSql((before, *self.parts))

@@ -386,11 +386,11 @@ class _Ordered:
         self._at = end
         if self._in_place:
             starts, sizes = self._starts[order], self._sizes[order]
-            behind = starts + sizes
-            breaks = np.flatnonzero(starts[1:] != behind[:-1]) + 1
+            ends_at = starts + sizes
+            breaks = np.flatnonzero(starts[1:] != ends_at[:-1]) + 1
             if len(breaks) <= _FEW:
                 begins = starts[np.concatenate([_FIRST, breaks])]
-                ends = behind[np.concatenate([breaks - 1, [len(order) - 1]])]
+                ends = ends_at[np.concatenate([breaks - 1, [len(order) - 1]])]
                 return [_view(*each) for each in zip(begins.tolist(), ends.tolist(), strict=True)]
         out = np.empty(int(self._sizes[order].sum()), np.uint8)
         frame = np.zeros(f.LINES_WORDS, np.int64)

@@ -72,7 +72,7 @@ class Triggers:
 
     def _create(self, cursor: TokenCursor, statement: Statement, database: str) -> bool:
         """Delay a CREATE TRIGGER; False if it is something else."""
-        if not _behind_trigger(cursor):
+        if not _after_trigger(cursor):
             return False
         cursor.accept("IF", "NOT", "EXISTS")
         owner, name = cursor.qualified()
@@ -90,7 +90,7 @@ class Triggers:
 
     def _drop(self, cursor: TokenCursor, _statement: Statement, database: str) -> bool:
         """Forget a trigger that was not created yet; False if it must really be dropped."""
-        if not _behind_trigger(cursor):
+        if not _after_trigger(cursor):
             return False
         cursor.accept("IF", "EXISTS")
         owner, name = cursor.qualified()
@@ -136,7 +136,7 @@ class Triggers:
                 yield trigger.statement
 
 
-def _behind_trigger(cursor: TokenCursor) -> bool:
+def _after_trigger(cursor: TokenCursor) -> bool:
     """Move past the word TRIGGER of ``CREATE ... TRIGGER``; False if it is something else."""
     cursor.next()
     while cursor.token.kind is not Kind.END:

@@ -182,16 +182,16 @@ def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRe
     unread transactions were in files that no longer exist, where the GTIDs are of the other
     flavour, and where some of them are neither in the logs nor before them; a server does the same.
     """
-    begun = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
-    number, before = _file_for(files, begun)
-    begun.enter(before)
+    was_read = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
+    number, before = _file_for(files, was_read)
+    was_read.enter(before)
     begins = Beginnings.of(files[number:])
     for event in begins:
-        if not begun.holds(event):
-            if begun.left:
-                _check_held(files, begun)
+        if not was_read.holds(event):
+            if was_read.left:
+                _check_held(files, was_read)
             return Position(event.file or "", event.offset or 0)
-    check_all_met(files, begun)
+    check_all_met(files, was_read)
     return begins.end
 
 
@@ -249,21 +249,21 @@ def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> 
 
 
 def _file_for(
-    files: Sequence[LogFile], begun: AlreadyRead
+    files: Sequence[LogFile], was_read: AlreadyRead
 ) -> tuple[int, GtidSet | GtidList | None]:
     """The newest file before which everything was read, and its list."""
     before: GtidSet | GtidList | None = None
     for number in range(len(files) - 1, -1, -1):
         flavour, before = gtids_before(files[number])
-        if flavour is not None and flavour is not begun.flavour:
+        if flavour is not None and flavour is not was_read.flavour:
             raise GtidError(
-                f"{files[number].path} is a log of {flavour}, the GTIDs are {begun.flavour}'s"
+                f"{files[number].path} is a log of {flavour}, the GTIDs are {was_read.flavour}'s"
             )
-        if before is not None and begun.covers(before):
+        if before is not None and was_read.covers(before):
             return number, before
     if before is not None:
         raise GtidError(
-            f"{begun.refusal(before)} no longer in the logs, which begin with {files[0].name}:"
+            f"{was_read.refusal(before)} no longer in the logs, which begin with {files[0].name}:"
             " copy the data again"
         )
     return 0, None

@@ -121,8 +121,8 @@ def mirror(
             name="--retry-table",
             negative=(),
             help="Resume tables that were set aside, once the cause is gone: ``shop.orders``, "
-            "``shop.*``, with commas or repeated. The log is read again from where they stand "
-            "still.",
+            "``shop.*``, with commas or repeated. The log is read again from where they "
+            "stopped.",
         ),
     ] = (),
     fail_on_set_aside: Annotated[
