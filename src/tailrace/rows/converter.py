@@ -231,7 +231,7 @@ def _to_bytes(of: _Conversion) -> bytes:
         return encode(of.column.charset, known)
     if of.logical in {Logical.TEXT, Logical.JSON}:
         return of.storage
-    return of.refuse("its storage is not one: value.storage gives it")
+    return of.refuse("its storage is not the value itself: value.storage gives it")
 
 
 def _moment(of: _Conversion, text: str) -> datetime:
