@@ -380,7 +380,7 @@ class Changes:
             return  # reading ahead has told which rows
         kept = self._savepoints.get(name)
         if kept is None:
-            raise event.error("no savepoint of that name stands before it", BoundaryError)
+            raise event.error("no savepoint of that name comes before it", BoundaryError)
         self.taken_back += len(self._held) - kept
         self._held.truncate(kept)
 

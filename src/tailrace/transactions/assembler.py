@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction's events, from its GTID (where it has one) to its end.
+    """The events of one transaction, from its GTID (if it has one) to its end.
 
-    A compressed one holds its payload's event; `all_events` opens it. ``kind`` is None where
-    ``complete`` is false: the log ended, or the server crashed, before the transaction did.
+    A compressed transaction holds its payload event; `all_events` opens it. ``kind`` is None where
+    ``complete`` is false: the log ended, or the server crashed, before the transaction ended.
     """
 
     events: list[Event]
@@ -29,12 +29,12 @@ class Transaction:
 
     @property
     def complete(self) -> bool:
-        """Whether the log holds it to its end."""
+        """Whether the log holds the transaction up to its end."""
         return self.kind is not None
 
     @property
     def gtid_event(self) -> GtidEvent | MariadbGtidEvent | None:
-        """The event that began it, where that is a GTID event (or an anonymous one)."""
+        """The first event, if it is a GTID event (or an anonymous one)."""
         first = self.events[0]
         return first if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
 
@@ -46,13 +46,13 @@ class Transaction:
 
     @property
     def start(self) -> Position | None:
-        """Where its first event begins; None where the events' place is not known."""
+        """Where its first event begins; None if the position of the events is unknown."""
         first = self.events[0]
         return _position(first.file, first.offset)
 
     @property
     def end(self) -> Position | None:
-        """Where its last event ends: a place to resume at, if it is complete."""
+        """Where its last event ends: a position to resume at, if the transaction is complete."""
         last = self.events[-1]
         return _position(last.file, last.end_offset)
 
@@ -63,7 +63,7 @@ class Transaction:
 
     @property
     def commit_timestamp(self) -> int | None:
-        """Microseconds UTC of its commit, where it was committed first; None in other logs."""
+        """Microseconds UTC of the commit on the originating server; None in logs without it."""
         event = self.gtid_event
         return event.commit_timestamp if isinstance(event, GtidEvent) else None
 
@@ -73,7 +73,7 @@ class Transaction:
         return sum(event.header.length for event in self.events)
 
     def all_events(self) -> Iterator[Event]:
-        """Its events; a payload's event, then those inside."""
+        """Its events; after a payload event, the events inside it."""
         for event in self.events:
             yield event
             if isinstance(event, TransactionPayloadEvent):
@@ -85,9 +85,10 @@ def _position(file: str | None, offset: int | None) -> Position | None:
 
 
 class TransactionAssembler:
-    """Gathers the events of each transaction. Feed it as `BoundaryParser`.
+    """Gathers the events of each transaction. Feed it like `BoundaryParser`.
 
-    It holds one transaction's events at a time; ``boundary`` is the last event's. Control events
+    It holds one transaction's events at a time; ``boundary`` is that of the last event. Control
+    events
     belong to no transaction.
     """
 
@@ -100,7 +101,7 @@ class TransactionAssembler:
 
     @property
     def control(self) -> bool:
-        """Whether the last event belongs to no transaction, wherever it stands."""
+        """Whether the last event belongs to no transaction, even if it came inside one."""
         return self._parser.control
 
     def feed(self, event: Event) -> Transaction | None:
@@ -121,7 +122,7 @@ class TransactionAssembler:
         return done
 
     def finish(self) -> Transaction | None:
-        """What is there of a transaction that has not ended; None between transactions."""
+        """The events so far of an unfinished transaction; None between transactions."""
         if not self._events:
             return None
         left = Transaction(self._events, None)

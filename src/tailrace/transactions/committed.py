@@ -1,7 +1,8 @@
-"""Which rows of a source count: those of transactions that were committed, and not rolled back.
+"""Which rows of a source count: those of transactions that were committed and not rolled back.
 
-It is fed with a series' events, from where a transaction begins; rows are not decoded. Where there
-are kernels, they find the same ranges faster (`tailrace.columns.read.committed.committed_in`).
+`Committed` is fed with the events of a series, from the start of a transaction; rows are not
+decoded. Where kernels are available, they find the same ranges faster
+(`tailrace.columns.read.committed.committed_in`).
 """
 
 from __future__ import annotations
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 
 
 class XaRows(Enum):
-    """When the rows of an XA transaction are given that was prepared."""
+    """When the rows of a prepared XA transaction are given."""
 
     AT_PREPARE = "at prepare"
-    """In the log's place, if what follows does not roll it back: of logs that can be read ahead."""
+    """At their position in the log, unless a later event rolls them back: for logs that can be read
+    ahead.
+    """
     AT_COMMIT = "at commit"
-    """With its XA COMMIT: of logs that are followed, whose rest nobody knows."""
+    """With the XA COMMIT: for logs that are followed, whose later events are not known yet."""
 
 
 class Committed:
-    """What does not count: ``rollbacks`` has the ranges that were rolled back, ``unfinished`` those
-    of transactions that have no end in the logs. ``end`` is where the last transaction ended.
+    """The rows that do not count: ``rollbacks`` has the ranges that were rolled back,
+    ``unfinished``
+    those of transactions that have no end in the logs. ``end`` is where the last transaction ended.
     For ``delivered`` see `Rollbacks`.
     """
 
@@ -46,14 +50,14 @@ class Committed:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
-        """Of all events of a series, up to damage: that is an error of whoever reads the rows."""
+        """From all events of a series, up to damage: whoever reads the rows reports the damage."""
         found = cls()
         with suppress(LogError):
             found.feed_all(events)
         return found
 
     def feed_all(self, events: Iterable[Event]) -> None:
-        """Take in all events of a series. Raises BoundaryError, and what reading them raises."""
+        """Take in all events of a series. Raises BoundaryError, and any error from reading them."""
         try:
             for event in events:
                 self.feed(event)
@@ -62,7 +66,7 @@ class Committed:
                 self.unfinished += ranges_of(self._transaction.parts)
 
     def feed(self, event: Event) -> None:
-        """Take in the next event; of a payload its own. Raises BoundaryError."""
+        """Take in the next event; for a payload, the payload event itself. Raises BoundaryError."""
         transaction = self._transaction
         boundary = transaction.feed(event)
         if transaction.void:
@@ -77,18 +81,18 @@ class Committed:
         return self.rollbacks.ranges + self.unfinished
 
     def rolled_back(self, event: Event) -> bool:
-        """Whether an event's rows were rolled back, or those of the payload that it is in."""
+        """Whether the rows of an event, or of the payload that holds it, were rolled back."""
         return _is_in(self._rolled_back, event)
 
     def has_no_end(self, event: Event) -> bool:
-        """Whether an event's transaction has no end in the logs, as far as they were read."""
+        """Whether an event's transaction has no end in the logs that were read."""
         return self.is_later(event) or _is_in(self._unfinished, event)
 
     def is_later(self, event: Event) -> bool:
-        """Whether an event stands after the last transaction that was read to its end."""
+        """Whether an event comes after the last transaction that was read to its end."""
         return _start_of(event) >= self.end
 
-    # Asked for when all events were fed.
+    # Used only after all events were fed.
 
     @cached_property
     def _rolled_back(self) -> dict[str, list[tuple[int, int]]]:
@@ -104,7 +108,7 @@ def _start_of(event: Event) -> Position:
 
 
 def _merged(ranges: Iterable[Range]) -> dict[str, list[tuple[int, int]]]:
-    """The ranges of each file in order, those that overlap as one."""
+    """The ranges of each file in order; overlapping ranges are merged."""
     files: dict[str, list[tuple[int, int]]] = {}
     for file, start, end in sorted(ranges):
         known = files.setdefault(file, [])

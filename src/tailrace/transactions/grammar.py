@@ -1,6 +1,6 @@
-"""Where transactions begin and end in a log: the one grammar, which the kernels execute, too.
+"""Where transactions begin and end in a log: the one grammar, which the kernels execute as well.
 
-The grammar, a line an alternative; lower case is what follows from it, upper case an event:
+The grammar has one alternative per line. Names in lower case are rules, in upper case events:
 
     log          = { transaction | CONTROL }
     transaction  = [GTID] BEGIN { PREFIX | STATEMENT | ROWS | ROWS_END | INCIDENT } end
@@ -22,10 +22,10 @@ The grammar, a line an alternative; lower case is what follows from it, upper ca
     GROUP        = MariaDB's GTID; SINGLE = the same, flagged standalone
     CONTROL      = all others: ROTATE, STOP, heartbeats, …; may stand anywhere
 
-A format description event between transactions is CONTROL. Inside one it ends the attempt: the
-server crashed, and what was read is void, unless a ROTATE came before it and ``created`` is 0 (a
-relay log, which may change files in mid-transaction, and then has two of them: its own and the
-source's). Source: facts sheet, section 9.
+A format description event between transactions is CONTROL. Inside a transaction it means that the
+server crashed: the transaction is void. The exception is a relay log, which may change files in the
+middle of a transaction, and then has two format descriptions, its own and the source's: there, a
+ROTATE came before the event and ``created`` is 0. Source: facts sheet, section 9.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _T = EventType
 
 
 class Boundary(StrEnum):
-    """Where an event stands. A transaction of one event is only an END."""
+    """An event's role in its transaction. A transaction of one event is only an END."""
 
     OUTSIDE = "outside"
     BEGIN = "begin"
@@ -62,9 +62,9 @@ class Boundary(StrEnum):
 class TransactionKind(StrEnum):
     """How a transaction ended.
 
-    ``xa_prepare``: not yet committed; an XA COMMIT or XA ROLLBACK, later, is a transaction of its
+    ``xa_prepare``: not yet committed; the later XA COMMIT or XA ROLLBACK is a transaction of its
     own (of kind ``commit`` or ``rollback``). ``ddl``: a statement that commits itself;
-    ``standalone``: MariaDB's group of one statement that is no DDL, or an incident.
+    ``standalone``: MariaDB's group of one statement that is not DDL, or an incident.
     """
 
     COMMIT = "commit"
@@ -75,7 +75,7 @@ class TransactionKind(StrEnum):
 
 
 class Token(IntEnum):
-    """What an event is to the grammar."""
+    """An event's part in the grammar."""
 
     CONTROL = auto()
     GTID = auto()
@@ -94,7 +94,7 @@ class Token(IntEnum):
 
 
 class State(IntEnum):
-    """Where the events read so far leave the grammar's machine."""
+    """The state of the grammar's machine after the events read so far."""
 
     OUTSIDE = auto()
     GTID = auto()
@@ -157,7 +157,7 @@ GRAMMAR: Final[dict[tuple[State, Token], _Step]] = {
     (State.SINGLE, Token.STATEMENT): _end(_K.STANDALONE),
     (State.SINGLE, Token.INCIDENT): _end(_K.STANDALONE),
 }
-"""The machine; the kernels execute it, too (`tailrace.columns.read.grammar`)."""
+"""The machine; the kernels execute it as well (`tailrace.columns.read.grammar`)."""
 
 TOKENS: Final[dict[int, Token]] = {
     _T.GTID: Token.GTID,
@@ -176,7 +176,7 @@ TOKENS: Final[dict[int, Token]] = {
     ),
     **dict.fromkeys((_T.TABLE_MAP, _T.ROWS_QUERY, _T.ANNOTATE_ROWS, _T.VIEW_CHANGE), Token.ROWS),
 }
-"""Tokens of the types that are always the same."""
+"""Tokens of the event types that always have the same token."""
 
 
 def _query_token(sql: bytes) -> Token:
@@ -188,7 +188,7 @@ def _query_token(sql: bytes) -> Token:
 
 
 def token_of(event: Event) -> Token:
-    """What an event is to the grammar."""
+    """An event's part in the grammar."""
     token = TOKENS.get(event.header.type)
     if token is not None:
         return token
@@ -207,11 +207,12 @@ class BoundaryParser:
     """The machine of the grammar above. Feed it the events of one log, one after the other.
 
     After an END, ``kind`` says how the transaction ended. ``control`` is true after an event that
-    belongs to no transaction wherever it stands, ``discarded`` after a format description event
-    that made an unfinished transaction void. ``state`` is where the machine stands, ``rotated``
-    whether a ROTATE came after the last event of a transaction; who lets a kernel take some of the
-    steps sets both. Events from inside a payload are INSIDE and change nothing: the payload's own
-    event is the transaction's END.
+    belongs to no transaction, even if it came inside one. ``discarded`` is true after a format
+    description event that made an unfinished transaction void. ``state`` is the machine's state,
+    and
+    ``rotated`` says whether a ROTATE came after the last event of a transaction; code that lets a
+    kernel take some of the steps sets both. Events inside a payload are INSIDE and change nothing:
+    the payload event itself is the transaction's END.
     """
 
     __slots__ = ("_ddl", "control", "discarded", "kind", "rotated", "state")
@@ -226,11 +227,11 @@ class BoundaryParser:
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun and not ended: no place to stop or to resume at."""
+        """Whether a transaction is unfinished: reading must not stop or resume here."""
         return self.state is not State.OUTSIDE
 
     def feed(self, event: Event) -> Boundary:
-        """Where the event stands. Raises BoundaryError where it cannot stand."""
+        """The event's role. Raises BoundaryError where the grammar does not allow the event."""
         if event.inner_index is not None:
             return Boundary.INSIDE
         token = token_of(event)
@@ -239,7 +240,7 @@ class BoundaryParser:
         step = GRAMMAR.get((self.state, token))
         if step is None:
             raise event.error(
-                f"it cannot come {_PLACES[self.state]}; reading must begin, and go on, where a"
+                f"it cannot come {_PLACES[self.state]}; start and resume reading where a"
                 " transaction ends",
                 BoundaryError,
             )
@@ -256,7 +257,7 @@ class BoundaryParser:
         return isinstance(event, MariadbGtidEvent) and bool(event.flags & MariadbGtidFlag.DDL)
 
     def _refine(self, kind: TransactionKind | None, event: Event) -> TransactionKind | None:
-        """XA COMMIT and XA ROLLBACK are what they say; a group flagged as DDL is DDL."""
+        """XA COMMIT and XA ROLLBACK end as they are named; a group flagged as DDL is DDL."""
         if kind not in {_K.DDL, _K.STANDALONE} or not isinstance(event, QueryEvent):
             return kind
         how = xa_end(event.sql_bytes)

@@ -1,8 +1,8 @@
-"""Which rows of a log were rolled back by a statement after them.
+"""Which rows of a log were rolled back by a later statement.
 
-A log holds what was committed, with three exceptions: a group that ends in ROLLBACK (it had to be
-logged for what it did to tables without transactions), ROLLBACK TO a savepoint inside a group, and
-an XA transaction that was prepared and later rolled back. A reader of rows leaves these out.
+A log holds what was committed, with three exceptions: a group that ends in ROLLBACK (it was logged
+because it changed tables without transactions), ROLLBACK TO a savepoint inside a group, and an XA
+transaction that was prepared and later rolled back. Readers of rows leave these out.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 TO_THE_END: Final = 1 << 62
 """An offset past the end of every file."""
 Range = tuple[str, int, int]
-"""File, start and end: the events that begin from ``start`` on and before ``end``."""
-NO_SAVEPOINT: Final = "no savepoint of that name stands before it"
+"""File, start and end: the events that begin at or after ``start`` and before ``end``."""
+NO_SAVEPOINT: Final = "no savepoint of that name comes before it"
 
 
 class TransactionParts:
-    """The transaction under way, while the events of a series pass, and the files that it is in.
+    """The transaction under way while the events of a series are fed, and the files that it is in.
 
-    ``parts`` has by file, in order, the offset at which the transaction begins there: in relay logs
-    it may continue in the next file. ``void`` has the parts of one that the last event made void.
+    ``parts`` has, by file and in order, the offset at which the transaction begins in that file: in
+    relay logs it may continue in the next file. ``void`` has the parts of a transaction that the
+    last
+    event made void.
     """
 
     def __init__(self) -> None:
@@ -52,7 +54,7 @@ class TransactionParts:
         self.void: dict[str, int] = {}
 
     def feed(self, event: Event) -> Boundary:
-        """Where the event stands. Raises BoundaryError where it cannot stand."""
+        """The event's role. Raises BoundaryError where the grammar does not allow the event."""
         if not self.parser.inside:
             self.parts = {}
         boundary = self.parser.feed(event)
@@ -64,12 +66,13 @@ class TransactionParts:
 
 
 class Rollbacks:
-    """Fed with a series' statements and XA_PREPARE events in order, it finds what was rolled back.
+    """Finds what was rolled back. Fed with a series' statements and XA_PREPARE events in order.
 
-    ``ranges`` are those of rows events that were rolled back; of a compressed transaction, of the
-    payload event. Where an XA transaction is rolled back that was not seen to be prepared,
-    ``unmatched`` is set: it was prepared in another log, or in a payload that was not fed.
-    Rows before ``delivered`` were given to whoever asked: that they are rolled back is an error.
+    ``ranges`` are those of rows events that were rolled back; for a compressed transaction, that of
+    the
+    payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was not
+    seen: it was prepared in another log, or in a payload that was not fed.
+    Rows before ``delivered`` were already given to the caller: rolling them back is an error.
     """
 
     def __init__(self, delivered: Position | None = None) -> None:
@@ -81,9 +84,9 @@ class Rollbacks:
         self._group: Position | None = None
 
     def feed(self, event: Event, parts: Mapping[str, int]) -> None:
-        """Take in an event of the transaction that has these parts by now (`TransactionParts`).
+        """Take in an event of the transaction that has these parts so far (`TransactionParts`).
 
-        Raises BoundaryError where rows are rolled back that were delivered.
+        Raises BoundaryError where rows are rolled back that were already delivered.
         """
         known = len(self.ranges)
         self._feed(event, parts)
@@ -94,16 +97,17 @@ class Rollbacks:
         for file, start, _ in ranges:
             if self.delivered is not None and Position(file, start) < self.delivered <= here:
                 raise BoundaryError(
-                    "an XA transaction was rolled back whose rows were read up to "
-                    f"{self.delivered} before: copy its tables anew",
+                    "an XA transaction was rolled back whose rows were already read up to "
+                    f"{self.delivered}: copy its tables again",
                     file=file,
                     offset=start,
                 )
 
     @property
     def undecided(self) -> Position | None:
-        """Where the first XA transaction begins that is prepared and not decided, and whose rows
-        were not delivered.
+        """The start of the first in-doubt XA transaction (prepared, neither committed nor rolled
+        back)
+        whose rows were not delivered.
         """
         places = [begin for begin, _ in self._prepared.values()]
         if self.delivered is not None:
@@ -111,7 +115,7 @@ class Rollbacks:
         return min(places, default=None)
 
     def deliver(self, end: Position) -> None:
-        """All up to ``end`` is delivered: what was rolled back before is of no use any more."""
+        """All up to ``end`` is delivered: ranges that were rolled back before it are dropped."""
         self.delivered = end
         self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
 
@@ -159,7 +163,7 @@ class Rollbacks:
 
 
 def ranges_of(parts: Mapping[str, int], end: Position | None = None) -> list[Range]:
-    """The parts of a transaction, in the file of ``end`` up to there."""
+    """The ranges of a transaction's parts; in the file of ``end``, up to ``end``."""
     return [
         (file, start, TO_THE_END if end is None or file != end.file else end.offset)
         for file, start in parts.items()
@@ -167,10 +171,11 @@ def ranges_of(parts: Mapping[str, int], end: Position | None = None) -> list[Ran
 
 
 def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaName | None:
-    """The XA transaction that a payload's plain bytes prepare; None: none, or it is committed.
+    """The XA transaction that a payload's plain bytes prepare; None if they prepare none, or commit
+    it.
 
-    All of them are gone through only where the first event is an XA statement. Raises
-    EventDecodeError, TruncatedEvent.
+    Only if the first event is an XA statement are all events read. Raises EventDecodeError,
+    TruncatedEvent.
     """
     context = DecodeContext(form)
     number = 0
@@ -186,7 +191,7 @@ def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaNa
 
 
 def is_rollback(event: Event) -> bool:
-    """Whether rows before this event may be rolled back, which only what follows tells."""
+    """Whether this event may roll back rows before it; only later events tell."""
     if isinstance(event, XaPrepareEvent):
         return not event.one_phase
     if not isinstance(event, QueryEvent):

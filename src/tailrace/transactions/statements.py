@@ -1,7 +1,7 @@
-"""What statements say of transactions, as servers log them: BEGIN, SAVEPOINT, XA and the others.
+"""How servers log statements about transactions: BEGIN, SAVEPOINT, XA and the others.
 
-A server writes these itself, in a form of its own; names of savepoints are compared as it does,
-without regard to case.
+A server writes these statements itself, in a form of its own. Names of savepoints are compared
+without regard to case, as the server does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ XaName = tuple[int, bytes, bytes]
 """An XA transaction's format id, global part and branch."""
 
 BEGIN_AND_COMMIT: Final = frozenset({b"BEGIN", b"COMMIT"})
-"""The two statements that nearly all transactions have, as they come."""
+"""The two statements that nearly all transactions have, exactly as they are logged."""
 
 _TRAIL = rb"\s*(?:/\*.*)?\Z"
 _BEGIN: Final = re.compile(rb"BEGIN" + _TRAIL + rb"|XA\s+START\b", re.DOTALL)
@@ -38,7 +38,7 @@ _XA: Final = re.compile(
 
 _START_TRANSACTION: Final = re.compile(rb"\sSTART\s+TRANSACTION\Z", re.IGNORECASE)
 _LONGEST_END: Final = 100
-"""Characters from the end in which ``START TRANSACTION`` is looked for."""
+"""``START TRANSACTION`` is searched in this many characters at the end."""
 
 
 def begins(sql: bytes) -> bool:
@@ -57,25 +57,25 @@ def rolls_back(sql: bytes) -> bool:
 
 
 def xa_end(sql: bytes) -> str | None:
-    """COMMIT or ROLLBACK, where a statement does that to an XA transaction that was prepared."""
+    """COMMIT or ROLLBACK, if a statement does that to a prepared XA transaction."""
     found = _XA_END.match(sql)
     return None if found is None else found[1].decode().upper()
 
 
 def savepoint_set(sql: str) -> str | None:
-    """The name that ``SAVEPOINT name`` gives, as savepoints compare; None for anything else."""
+    """The name that ``SAVEPOINT name`` sets, in lower case; None for any other statement."""
     found = _SAVEPOINT.match(sql)
     return None if found is None else sql[found.end() :].strip().lower() or None
 
 
 def savepoint_of_rollback(sql: str) -> str | None:
-    """The savepoint that ``ROLLBACK TO name`` goes back to; None for anything else."""
+    """The savepoint that ``ROLLBACK TO name`` rolls back to; None for any other statement."""
     found = _ROLLBACK_TO.match(sql)
     return None if found is None else sql[found.end() :].strip().lower() or None
 
 
 def xa_statement(sql: str) -> tuple[str, XaName] | None:
-    """What an XA statement does, as servers log it: START, COMMIT or ROLLBACK, and to which."""
+    """What an XA statement does, as servers log it (START, COMMIT or ROLLBACK), and its XA name."""
     found = _XA.match(sql)
     if found is None:
         return None
@@ -84,8 +84,9 @@ def xa_statement(sql: str) -> tuple[str, XaName] | None:
 
 
 def xa_name(event: Event) -> tuple[str, XaName] | None:
-    """What an event says of an XA transaction (``START``, ``PREPARE``, ``COMMIT``, ``ROLLBACK``),
-    and which one; None for other events, and for one that is committed in one phase.
+    """What an event does to an XA transaction (``START``, ``PREPARE``, ``COMMIT``, ``ROLLBACK``),
+    and
+    the transaction's name. None for other events, and for a commit in one phase.
     """
     if isinstance(event, XaPrepareEvent):
         xid = event.xid
@@ -94,9 +95,10 @@ def xa_name(event: Event) -> tuple[str, XaName] | None:
 
 
 def without_start_transaction(sql: bytes) -> bytes | None:
-    """``CREATE TABLE … START TRANSACTION`` without its last words; None for any other statement.
+    """``CREATE TABLE … START TRANSACTION`` without its last two words; None for any other
+    statement.
 
-    A server writes them itself, at the end of what it logs of a ``CREATE TABLE … SELECT``.
+    A server adds these words itself, at the end of the logged form of ``CREATE TABLE … SELECT``.
     """
     sql = sql.rstrip()
     start = max(0, len(sql) - _LONGEST_END)
