@@ -94,7 +94,7 @@ def test_continued(name, made):
     once = len(verdicts.by_objects(whole, verify=True).rows) - before
     assert (len(objects.rows) - before, once > 0) == (times * once, True)
     for plan in (plan_splits, SplitPlanner().plan):
-        with pytest.raises(BoundaryError, match="continues here that began in the file before"):
+        with pytest.raises(BoundaryError, match="continues here that began in the previous file"):
             plan(series)
 
 

@@ -1,4 +1,4 @@
-"""The column path: whole chunks of log into Arrow record batches, by kernels."""
+"""The column path: kernels turn whole chunks of log into Arrow record batches."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ _get: Final = lazy(__name__, _MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for: a command that prints rows needs none of them."""
+    """Import a name when it is first used: a command that prints rows needs none of them."""
     with importing("columns", "reading or writing rows as Arrow"):
         return _get(name)

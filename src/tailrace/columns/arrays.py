@@ -1,4 +1,4 @@
-"""Arrow arrays out of the kernels' buffers, and those that are the same for all batches."""
+"""Arrow arrays built from the kernels' buffers, and arrays that are the same for all batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def strings(texts: Sequence[str]) -> pa.StringArray:
 
 OPERATIONS: Final = strings(["insert", "update", "delete", "snapshot"])
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
-"""Wide enough for the names in any number of batches together, which may be of a thousand files."""
+"""Wide enough for the names of any number of batches together, even from a thousand files."""
 _PRESENT: Final = pa.struct([("before", pa.binary()), ("after", pa.binary())])
 _RAW: Final = pa.map_(pa.string(), pa.string())
 
@@ -78,9 +78,8 @@ def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str
 
 
 def table_of(schema: pa.Schema) -> TableSchema:
-    """The table that a batch's schema describes: what its values are as the server has them.
-
-    Collations and names of members are not among it.
+    """The table that a batch's schema describes: the types of its values, as on the server.
+    Collations and names of members are not included.
     """
     metadata = schema.metadata
     database, table = metadata[b"tailrace.table"].decode().split(".", 1)
@@ -101,7 +100,7 @@ def _zeros(size: int) -> pa.Buffer:
 
 
 def zeros(size: int) -> pa.Buffer:
-    """At least ``size`` zero bytes, shared by all who ask."""
+    """At least ``size`` zero bytes, shared by all callers."""
     return _zeros(max(_MOST_ZEROS, 1 << (size - 1).bit_length()))
 
 
@@ -143,7 +142,7 @@ def _word(text: str) -> pa.Array:
 
 
 def constant(text: str, length: int) -> pa.DictionaryArray:
-    """``length`` times the same text."""
+    """The same text ``length`` times."""
     indices = pa.Array.from_buffers(pa.int32(), length, [None, zeros(4 * length)], 0)
     return pa.DictionaryArray.from_arrays(indices, _word(text), safe=False)
 
@@ -161,7 +160,7 @@ def odd_values(
 ) -> pa.Array:
     """The ``_raw`` column: odd dates and times (ODD_WORDS words each) and texts of other values.
 
-    ``names`` are the columns' names, ``digits`` how many digits their fractions have.
+    ``names`` are the columns' names, ``digits`` the number of digits of their fractions.
     """
     if len(odd) == 0 and not texts:
         return nulls(_RAW, length)
@@ -198,7 +197,7 @@ def _odd_text(date: int, time: int, digits: int) -> str:
 
 
 def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.Array:
-    """The ``_present`` column, out of two bitmaps of the same size for each row."""
+    """The ``_present`` column, from two bitmaps of the same size for each row."""
     size = len(before) // length if length else 0
     offsets = pa.py_buffer(np.arange(length + 1, dtype=np.int32) * np.int32(size))
     children = [
@@ -211,7 +210,7 @@ def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.A
 def moved(array: pa.Array, *, spent: bool = False) -> pa.Array:
     """The same text or bytes, in memory of their own.
 
-    Where they are ``spent``, which nobody reads again, the memory that they had is given back.
+    If they are ``spent`` (not read again), their old memory is returned to the system.
     """
     valid, offsets, data = array.buffers()
     source = np.frombuffer(data, np.uint8)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableName
 
 _MOST_KEPT = 128 << 20
-"""Bytes of log blocks that are kept while their rows wait for larger batches."""
+"""The most bytes of log blocks that are kept while their rows wait for larger batches."""
 
 
 def read_split(
@@ -56,10 +56,10 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split; arguments and batches are those of `changes`.
 
-    ``tables`` may be a filter that was made of both.
+    ``tables`` may be a filter made of both.
     ``also`` is one more test that a database and a table have to pass. With ``unnamed``, rows of
-    tables whose columns nobody names are told to it, and not decoded. ``no_cascades`` is told
-    which updates and deletes do nothing to other rows below the log: an array of four columns
+    tables with unknown column names are reported to it, not decoded. ``no_cascades`` is called with
+    updates and deletes that change no other rows below the log: an array of four columns
     (file's number, position, and the rows' first number in ``_seq`` and one past the last).
     """
     wanted = TableFilter.of(tables, exclude)
@@ -106,7 +106,7 @@ def _decode(
             )
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
-                yield from decoder.rest()  # first, for an error may come instead of the payload
+                yield from decoder.rest()  # first, because the payload may raise an error
                 offset = blocks.offset + consumed
                 if offset + size > split.end:
                     raise _cut_off(split, offset)
@@ -114,16 +114,16 @@ def _decode(
                 blocks.skip(offset + size)
                 consumed = 0
         yield from decoder.rest()
-        if blocks.offset < split.end:  # `next` has dropped what was consumed
+        if blocks.offset < split.end:  # `next` has dropped the consumed bytes
             raise _cut_off(split, blocks.offset)
 
 
 def _next(
     decoder: LogDecoder, blocks: Blocks, consumed: int
 ) -> Generator[pa.RecordBatch, None, bool]:
-    """Read the next block, and keep those whose rows are not decoded yet.
+    """Read the next block, and keep those blocks whose rows are not decoded yet.
 
-    Where reading fails, the rows that wait are given before the error is raised.
+    If reading fails, the rows that wait are given before the error is raised.
     """
     try:
         return blocks.next(consumed, keep=decoder.waits)
@@ -139,7 +139,7 @@ def _cut_off(split: Split, offset: int) -> TruncatedEvent:
 
 
 def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
-    """Take in the file's first event, without which none behind it can be read."""
+    """Take in the file's first event, without which no event after it can be read."""
     blocks.block = 1 << 10
     blocks.next(0)
     size = int(blocks.data[9:13].view("<u4")[0])
@@ -177,32 +177,38 @@ def changes(
     may hold rows that come later in the log than rows of another table's next batch.
     ``_seq`` orders all rows.
 
-    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a series that was found,
-    or a running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
-    logs that are encrypted (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are
-    patterns (``shop.*``) of the tables that are wanted, one or several, ``exclude`` of those that
-    are left out, whatever ``tables`` says: their rows are not decoded. ``columns`` are the names of
-    the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name
-    no columns. ``statements`` says what to do about changes that were logged as statements, whose
-    rows the log does not hold: ``error`` or ``skip``.
-    ``notice`` is told each table as it is first met. Where all of the log was read and a pattern
-    fits no table of it, a `NoSuchTable` warning says which there are.
+    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, or a
+    running
+    server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of encrypted
+    logs
+    (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are one or several patterns
+    (``shop.*``) of the wanted tables. ``exclude`` are patterns of the tables to leave out, even if
+    ``tables`` wants them: their rows are not decoded. ``columns`` are the names of the columns to
+    decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name no columns.
+    ``statements`` says what to do about changes that were logged as statements, whose rows the log
+    does not hold: ``error`` or ``skip``. ``notice`` is called with each table when it is first
+    read.
+    If all of the log was read and a pattern matches no table of it, a `NoSuchTable` warning lists
+    the
+    tables of the log.
 
     ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
-    position where a transaction ended, GTIDs that were read already, a time, ``oldest``, ``now``.
-    None is the oldest log, or of a server where its URL says; another than that is an error.
-    ``follow`` waits at a server's log's end for more. Its rows are given once their transaction is
-    there to its end, those of an XA transaction once it was committed; what was prepared and is not
-    decided at the log's end comes last.
+    position where a transaction ended, GTIDs that were already read, a time, ``oldest``, ``now``.
+    None is the oldest log, or for a server the start in its URL; a different start than the URL's
+    is
+    an error. ``follow`` waits at the end of a server's log for more. Rows are given once their
+    transaction has ended, those of an XA transaction once it was committed; in-doubt XA
+    transactions
+    at the log's end come last.
 
     Arguments are checked when it is called, and UsageError is raised then; for a name in
-    ``columns`` that no table had, at the end. Where the log is followed, which has none, a
-    `NoSuchColumn` warning comes with the first table that lacks such a name.
+    ``columns`` that no table had, at the end. A followed log has no end: there, a `NoSuchColumn`
+    warning comes with the first table that lacks such a name.
 
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
-    their schema names table, source and key. What lies behind the last whole transaction of a log
-    that is being written is left out. Raises LogError and its kinds for what is wrong in the log,
-    `StatementChange` for a change without rows, StorageError for what is wrong with a file,
+    their schema names table, source and key. Events after the last whole transaction of a log
+    that is being written are left out. Raises LogError and its kinds for errors in the log,
+    `StatementChange` for a change without rows, StorageError for errors of a file,
     KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
     server refuses, ConnectionLost where it is not reached.
     """
@@ -268,7 +274,7 @@ def _of_files(
 
 
 def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:
-    """Tell of patterns that fit none of the tables of a log that was read to its end."""
+    """Warn about patterns that match none of the tables of a log that was read to its end."""
     if wants.only is None:
         return
     there = defined | (wants.met or set())
@@ -280,11 +286,11 @@ def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = N
             there |= tables_of(connection)
         missing = wants.unmatched(there).missing("in the log and on the server")
     if missing is not None:
-        warnings.warn(missing, NoSuchTable, stacklevel=4)  # behind the two generators
+        warnings.warn(missing, NoSuchTable, stacklevel=4)  # past the two generators
 
 
 class AskedColumns:
-    """The columns that are asked for, and whether the tables that come have them."""
+    """The wanted columns, and whether the tables that come have them."""
 
     def __init__(
         self,
@@ -300,7 +306,7 @@ class AskedColumns:
         self._warns = follow
 
     def notice(self, schema: TableSchema) -> None:
-        """A table comes."""
+        """Note the columns of a table that comes."""
         if self.names is not None:
             there = [column.name for column in schema.columns]
             self._left.difference_update(there)
@@ -311,7 +317,7 @@ class AskedColumns:
         self._notice(schema)
 
     def checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches; behind them UsageError for a name that none of their tables had."""
+        """The batches; after them UsageError for a name that none of their tables had."""
         yield from batches
         if self._left and self._there:
             raise UsageError(self._missing())

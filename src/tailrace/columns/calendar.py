@@ -1,4 +1,4 @@
-"""Tables that kernels look things up in: the calendar, the powers of ten, and CRC-32's."""
+"""Lookup tables of the kernels: the calendar, the powers of ten, and CRC-32's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _YEARS = 1 << 14
-"""Years that a DATE's bytes can say; MySQL's end with 9999."""
+"""Years that the bytes of a DATE can hold; MySQL's years end with 9999."""
 
 
 def _once(make: Callable[[], np.ndarray[Any, Any]]) -> Callable[[], np.ndarray[Any, Any]]:
-    """Make a table at the first call, whichever threads call, and keep that very one.
+    """Make a table at the first call, whichever threads call, and keep that one object.
 
     Kernels hold its address. `functools.cache` lets two threads make it, and drops one of the two.
     """
@@ -47,7 +47,7 @@ def calendar() -> np.ndarray[Any, Any]:
     table = np.zeros((_YEARS, 13), np.int32)
     table[:, 1:] = (begin << 5 | length).reshape(_YEARS, 12)
     table[0] = 0
-    # A DATE has four bits for the month: 13 to 15 read on into the next year, so they need a mask.
+    # A DATE has four bits for the month: 13 to 15 read into the next year, so they need a mask.
     return np.concatenate([table.reshape(-1), np.zeros(64, np.int32)])
 
 
@@ -59,7 +59,7 @@ def powers_of_ten() -> np.ndarray[Any, Any]:
 
 @_once
 def crc_tables() -> np.ndarray[Any, Any]:
-    """CRC-32's eight tables of 256 entries, one behind the other (uint32)."""
+    """CRC-32's eight tables of 256 entries, one after the other (uint32)."""
     tables = np.zeros((8, 256), np.uint32)
     value = np.arange(256, dtype=np.uint32)
     for _ in range(8):

@@ -1,7 +1,7 @@
 """Text in the servers' character sets as UTF-8, a whole column at once.
 
-What a byte sequence stands for is said by `tailrace.rows.charsets` alone: its decoders fill the
-tables that the kernel reads.
+Only `tailrace.rows.charsets` defines which character a byte sequence stands for: its decoders fill
+the tables that the kernel reads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tailrace.rows.surrogates import escaped, has_surrogates
 _WIDE: Final = {"utf16": 2, "utf16le": 3, "utf32": 4, "ucs2": 5}
 _TRIPLE: Final = frozenset({"ujis", "eucjpms"})
 _PIECE: Final = 1 << 18
-"""Bytes of a large value that are turned into text at a time."""
+"""Bytes of a large value that are decoded at a time."""
 
 Table = np.ndarray[Any, np.dtype[np.uint32]]
 
@@ -36,13 +36,14 @@ def to_utf8(
     *,
     spent: bool = False,
 ) -> pa.StringArray:
-    """Turn values of a character set (the server's name; None for utf8mb4) into text.
+    """Decode values of a character set (the server's name; None for utf8mb4) to text.
 
-    UTF-8, and plain ASCII in nearly all sets, is checked and taken as it is, without a copy. A
-    value with surrogates, which UTF-8 cannot hold, is NULL, and its text is put into ``odd`` by its
-    row, as it stands in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that
-    are not well-formed, and for surrogates without an ``odd``; `SchemaError` for a character set
-    that no server has. With ``spent`` nobody reads the bytes of a single large value afterwards.
+    UTF-8, and plain ASCII in nearly all sets, is checked and used as it is, without a copy. A
+    value with surrogates, which UTF-8 cannot hold, becomes NULL, and its text goes to ``odd`` by
+    its
+    row, as in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that are not
+    well-formed, and for surrogates without an ``odd``; `SchemaError` for a character set that no
+    server has. With ``spent`` the bytes of a single large value are not needed afterwards.
     """
     if len(array) == 0:
         return pa.array([], pa.string())
@@ -75,7 +76,7 @@ def _checked(array: pa.BinaryArray, charset: str, odd: dict[int, str] | None) ->
 
 
 def without_surrogates(array: pa.Array, odd: dict[int, str] | None) -> pa.StringArray:
-    """UTF-8 out of bytes that are UTF-8 but for surrogates; as `to_utf8`."""
+    """Text out of bytes that are UTF-8 except for surrogates; as `to_utf8`."""
     text = _reinterpreted(array)
     if _is_utf8(text):
         return text
@@ -119,7 +120,7 @@ def _reinterpreted(array: pa.BinaryArray) -> pa.StringArray:
 
 
 def _all_below(array: pa.BinaryArray, bound: int) -> bool:
-    """Whether all bytes are below a bound; those of nulls, if there are any, count too."""
+    """Whether all bytes are below a bound; bytes of nulls, if any, count too."""
     _, offsets, data = array.buffers()
     if data is None:
         return True
@@ -150,8 +151,8 @@ def _one_large(
 ) -> pa.StringArray:
     """A large value of a set whose characters are one byte each, a piece at a time.
 
-    Its text's size is counted first, so that no memory but the text's is needed; of a value that is
-    ``spent`` the pages are given back while the text grows.
+    The size of its text is counted first, so that only the text needs memory. The pages of a
+    ``spent`` value are returned to the system while the text grows.
     """
     data, _, first = layout(array)
     start, stop = np.frombuffer(pa.foreign_buffer(first, 8), np.int32).tolist()
@@ -161,7 +162,7 @@ def _one_large(
         counts += np.bincount(values[at : at + _PIECE], minlength=256)
     size = int(counts @ sizes)
     if counts[sizes == 0].any() or size > LARGEST:
-        return _translated(array, charset, form)  # which says what is wrong
+        return _translated(array, charset, form)  # this raises what is wrong
     text = Pages(size + 2 * f.ROOM)
     frame = form.frame.copy()
     bounds = np.array([*range(start, stop, _PIECE), stop], np.int32)
@@ -181,7 +182,7 @@ def _one_large(
 
 
 def _explain(array: pa.BinaryArray, charset: str) -> None:
-    """Raise what the decoder says of the first row that it cannot decode, if there is one."""
+    """Raise the decoder's error for the first row that it cannot decode, if there is one."""
     for row, value in enumerate(array):
         if value.is_valid:
             try:
@@ -192,10 +193,11 @@ def _explain(array: pa.BinaryArray, charset: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the kernel is told of a character set; ``plain`` where bytes below 128 are ASCII.
+    """The kernel's parameters for a character set; ``plain`` if bytes below 128 are ASCII.
 
-    ``sizes`` are the UTF-8 bytes of each byte's character, 0 where it has none; for sets of one
-    byte a character.
+    ``sizes`` are the UTF-8 bytes of each byte's character, 0 if it has none; for sets of one byte
+    per
+    character.
     """
 
     plain: bool
@@ -225,7 +227,7 @@ def _form(charset: str) -> _Form:
 
 
 def _tables(charset: str) -> tuple[Table, ...]:
-    """Entries by one byte, by two, by three and by four; empty where the set has no such codes."""
+    """Entries by one byte, by two, by three and by four; empty if the set has no such codes."""
     read = decoder(charset)
     single = np.zeros(256, np.uint32)
     double = np.zeros(65536, np.uint32)

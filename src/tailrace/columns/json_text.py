@@ -15,11 +15,13 @@ Array = np.ndarray[Any, Any]
 
 
 def jsonb_to_text(array: pa.BinaryArray, typed: Array | None = None) -> pa.StringArray:
-    """Turn values as the log has them into text, byte for byte as ``SELECT`` gives it.
+    """Turn logged values into text, byte for byte as ``SELECT`` gives it.
 
-    Keys stay in their stored order; an empty value stands for ``null``; nulls stay nulls. Raises
-    `EventDecodeError`, which names the row, for bytes that are not the server's JSON. In ``typed``,
-    zeros (uint8), the rows get a 1 whose document holds a date, a decimal or bytes. Source: facts
+    Keys stay in their stored order; an empty value means ``null``; nulls stay nulls. Raises
+    `EventDecodeError`, which names the row, for bytes that are not the server's JSON. ``typed`` is
+    an
+    array of zeros (uint8): rows whose document holds a date, a decimal or bytes get a 1. Source:
+    facts
     sheet section 3.2.
     """
     if len(array) == 0:

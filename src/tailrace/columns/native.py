@@ -1,14 +1,14 @@
-"""Kernels as machine code: compiled by Numba once a machine, kept on disk, loaded without Numba.
+"""Kernels as machine code: Numba compiles them once per machine; later runs do without Numba.
 
-Importing Numba and letting it read its own cache costs a fresh process half a second; an object
-file handed to LLVM's loader costs some milliseconds. So each kernel becomes an object file in a
-cache folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``)
-whose name tells what it was made from: the kernels' sources, the versions of Numba and llvmlite,
-and the processor. A stale file is never loaded, since its name differs.
+Importing Numba and letting it read its own cache costs a fresh process half a second; loading an
+object file with LLVM costs some milliseconds. So each kernel becomes an object file in a cache
+folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``). The
+file's name depends on what it was made from: the kernels' sources, the versions of Numba and
+llvmlite, and the processor. A stale file is never loaded, since its name differs.
 
-What is loaded is run. So an object file counts only where nobody but this user and root may write
-to it, to the cache folder or to a folder above that (`tailrace.trust`); else that is logged, once,
-and each process compiles for itself, in memory. A cache that root made for all users is fine.
+Loaded code is run. So an object file is used only if nobody but this user and root may write to it,
+to the cache folder or to a folder above that (`tailrace.trust`). Otherwise that is logged once, and
+each process compiles for itself, in memory. A cache that root made for all users is fine.
 
 A kernel takes ``int64`` arguments (numbers and addresses) and returns one ``int64``. It runs
 without the interpreter's lock.
@@ -65,13 +65,13 @@ KERNELS: dict[str, tuple[str, int]] = {
     "scatter_events": ("decrypt", 1),
     "unframe": ("unframe", 4),
 }
-"""Kernel name: the module below ``kernels`` that holds it, and how many arguments it takes."""
+"""Kernel name: the module below ``kernels`` that holds it, and its number of arguments."""
 
 WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
-"""The kernels that only writers need: nobody who reads waits for them."""
+"""The kernels that only writers need: readers do not wait for them."""
 
 LIVE: Final = frozenset({"unframe"})
-"""The kernel that only those need who read from a running server."""
+"""The kernel that is needed only to read from a running server."""
 
 PRINTING: Final = frozenset(
     {
@@ -95,7 +95,7 @@ _engine: Any = None
 
 
 def kernel(name: str) -> Function:
-    """Give the compiled kernel ``name``, from the cache if it is there, else compiling it now."""
+    """The compiled kernel ``name``: from the cache, or else compiled now."""
     found = _loaded.get(name)
     if found is None:
         with _lock:
@@ -107,7 +107,7 @@ def kernel(name: str) -> Function:
 def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = False) -> float:
     """Compile the kernels that are not cached yet; return the seconds it took.
 
-    Those that read files, or with ``writing`` those that write.
+    Those for reading files, or with ``writing`` those for writing.
     """
     start = time.perf_counter()
     wanted = [
@@ -122,7 +122,7 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
 
 
 def is_compiled(*names: str) -> bool:
-    """Whether kernels are there without compiling them, here or in the cache."""
+    """Whether kernels are already compiled, in this process or in the cache."""
     folder = trusted_cache()
     return all(
         name in _loaded or (folder is not None and (folder / _object_name(name)).exists())
@@ -148,7 +148,7 @@ def _compile(name: str) -> bytes:
         from numba.core import config  # noqa: PLC0415 - only where nothing is cached
         from numba.core.dispatcher import Dispatcher  # noqa: PLC0415
 
-    vars(config).update(LOOP_VECTORIZE=0, SLP_VECTORIZE=0)  # no gain here, and slow to do
+    vars(config).update(LOOP_VECTORIZE=0, SLP_VECTORIZE=0)  # they gain nothing here, and are slow
 
     if sys.stderr.isatty():
         print(f"tailrace: compiling kernel {name} (once on this machine)", file=sys.stderr)  # noqa: T201 - said on the terminal
@@ -159,7 +159,7 @@ def _compile(name: str) -> bytes:
     if not isinstance(function, Dispatcher):
         function = helper(function)
     compiled = next(iter(function.overloads.values()))
-    # Numba has no public way to the code without its wrappers for Python, so: its library object.
+    # Numba has no public API for code without its Python wrappers, hence its library object.
     code = compiled.library
     entry = _entry(_symbol(name), compiled.fndesc.mangled_name, arity)
     linked = llvm.parse_assembly(f"{code._final_module}\n{entry}")  # noqa: SLF001
@@ -167,7 +167,7 @@ def _compile(name: str) -> bytes:
 
 
 def _entry(symbol: str, target: str, arity: int) -> str:
-    """A C function around one of Numba's, whose result and exception come by address."""
+    """A C function around one of Numba's, which returns result and exception through pointers."""
     parameters = ", ".join(f"i64 %a{index}" for index in range(arity))
     return f"""
 define i64 @{symbol}({parameters}) {{
@@ -184,7 +184,7 @@ def _symbol(name: str) -> str:
 
 
 def _kept(name: str) -> bytes | None:
-    """A kernel's object code in the cache; None where it is not there, damaged, or not ours."""
+    """A kernel's object code in the cache; None if it is missing, damaged, or not trusted."""
     folder = trusted_cache()
     if folder is None:
         return None
@@ -200,7 +200,7 @@ def _kept(name: str) -> bytes | None:
 
 
 def _keep(name: str, data: bytes) -> None:
-    """Write a cache file in one step; a folder that cannot be written is fine."""
+    """Write a cache file atomically; a folder that cannot be written to is no error."""
     folder = trusted_cache()
     if folder is None:
         return
@@ -225,9 +225,9 @@ def _object_name(name: str) -> str:
 
 
 def trusted_cache(part: str = "") -> Path | None:
-    """The cache folder, or the folder of that name in it, made where it is missing.
+    """The cache folder, or its subfolder of that name, created if it is missing.
 
-    None where it cannot be made, or others may write to it, or put another in its place.
+    None if it cannot be created, or if other users may write to it or replace it.
     """
     folder = _trusted(cache_folder())
     return folder if folder is None or not part else _trusted(folder / part)
@@ -235,7 +235,7 @@ def trusted_cache(part: str = "") -> Path | None:
 
 @functools.cache
 def _trusted(folder: Path) -> Path | None:
-    """The folder, resolved; looked at once a process, so that a refusal is said once."""
+    """The folder, resolved; checked once per process, so that it is logged only once."""
     try:
         _make(folder)
         real = folder.resolve(strict=True)
@@ -255,14 +255,14 @@ def _trusted(folder: Path) -> Path | None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for this user alone."""
+    """Create a folder and its missing parents, for this user alone."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
 
 
 def own_cache(part: str) -> Path:
-    """A folder of the cache; one that is deleted when this process ends where it is not trusted."""
+    """A folder of the cache; if the cache is not trusted, one that is deleted with this process."""
     return trusted_cache(part) or passing_cache(part)
 
 
@@ -281,7 +281,7 @@ def _passing() -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder that is named for what is made once a machine: see this module's text."""
+    """The folder for what is made once per machine: see this module's docstring."""
     if given := os.environ.get("TAILRACE_CACHE"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
@@ -290,7 +290,7 @@ def cache_folder() -> Path:
 
 @functools.cache
 def _fingerprint(name: str) -> str:
-    """Name everything that a kernel's machine code depends on."""
+    """A name that depends on everything that a kernel's machine code depends on."""
     digest = hashlib.sha256()
     for source in _sources(KERNELS[name][0]):
         digest.update(source)
@@ -304,7 +304,7 @@ def _fingerprint(name: str) -> str:
 def _version(package: str) -> str:
     """The version of an installed package, by the name of its metadata's folder.
 
-    `importlib.metadata` parses what is in there as well, which takes longer than loading a kernel.
+    `importlib.metadata` also parses the metadata, which takes longer than loading a kernel.
     """
     spec = find_spec(package)
     if spec is not None and spec.origin is not None:
@@ -318,7 +318,7 @@ def _version(package: str) -> str:
 
 
 def _sources(module: str) -> list[bytes]:
-    """The sources of a kernel's module and of all that it imports of this package."""
+    """The sources of a kernel's module and of all modules of this package that it imports."""
     found: dict[str, bytes] = {}
     wanted = ["frames.plan", f"kernels.{module}"]
     while wanted:
@@ -331,7 +331,7 @@ def _sources(module: str) -> list[bytes]:
 
 @functools.cache
 def _source(name: str) -> tuple[bytes, tuple[str, ...]]:
-    """A module's source, and which of this package it imports."""
+    """A module's source, and the modules of this package that it imports."""
     source = _path(name).read_bytes()
     found = [(a.decode(), b.decode()) for a, b in _IMPORT.findall(source)]
     return source, tuple(f"{a}.{b}" if b and not _path(a).exists() else a for a, b in found)

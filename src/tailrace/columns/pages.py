@@ -1,6 +1,6 @@
-"""Memory of large values, page by page: it grows without being copied, and is given back early.
+"""Memory of large values, page by page: it grows without copying, and is returned early.
 
-What Arrow's allocator frees it may keep; pages that are mapped here go back to the system at once.
+Arrow's allocator may keep memory that it frees; pages mapped here go back to the system at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 LARGE: Final = 4 << 20
-"""Bytes from which on a value is large: those of a usual row are never looked at this way."""
+"""Values of at least this many bytes are large; values of a usual row are never this large."""
 
 
 class Pages:
-    """``size`` bytes, of which only what was written takes memory. Raises MemoryError."""
+    """``size`` bytes; only those that were written take memory. Raises MemoryError."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -25,14 +25,14 @@ class Pages:
 
     @property
     def address(self) -> int:
-        """Where they lie; `resize` may move them."""
+        """The address of the pages; `resize` may move them."""
         return int(self.array().ctypes.data)
 
     def resize(self, size: int) -> None:
-        """Become larger or smaller; what was written stays. Raises MemoryError."""
+        """Grow or shrink; what was written stays. Raises MemoryError."""
         try:
             self._memory.resize(max(size, 1))
-        except SystemError:  # a system without mremap
+        except SystemError:  # on a system without mremap
             moved = _mapped(size)
             kept = min(size, self.size)
             moved[:kept] = memoryview(self._memory)[:kept]
@@ -42,11 +42,11 @@ class Pages:
         self.size = size
 
     def array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes, held; there is no `resize` as long as the array is."""
+        """The bytes as an array; `resize` is not possible while the array exists."""
         return np.frombuffer(self._memory, np.uint8)[: self.size]
 
     def buffer(self) -> pa.Buffer:
-        """The bytes as an Arrow buffer, which holds them; there is no `resize` after it."""
+        """The bytes as an Arrow buffer, which holds them; `resize` is not possible afterwards."""
         return pa.py_buffer(self._memory).slice(0, self.size)
 
 
@@ -58,7 +58,7 @@ def _mapped(size: int) -> mmap.mmap:
 
 
 def give_back(address: int, size: int) -> None:
-    """Let the system have the whole pages among these bytes, which nobody reads any more.
+    """Return to the system the whole pages among these bytes, which are not read any more.
 
     They must be memory that was allocated, not mapped from a file. They may be written again.
     """

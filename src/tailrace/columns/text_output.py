@@ -1,4 +1,4 @@
-"""Text that a kernel writes into Arrow: room that grows, and errors that name the row."""
+"""Writes a kernel's text into Arrow: room that grows, and errors that name the row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TROUBLE: Final = {
     f.CUT_SHORT: "a length or an offset points outside of the value",
     f.BAD_TYPE: "a type that the format does not have",
     f.TOO_DEEP: f"nested deeper than {f.DEPTH} levels",
-    f.OVERLAP: "parts that lie on each other",
+    f.OVERLAP: "parts that overlap",
     f.BAD_NUMBER: "a number that is not one",
     f.BAD_TIME: "a date or time that is not one",
     f.BAD_CODE: "bytes that are not of the character set",
@@ -30,9 +30,9 @@ _TROUBLE: Final = {
 
 
 class BadRow(EventDecodeError):
-    """A value of a batch that cannot be had: its ``row`` in there, and the ``reason``.
+    """A value of a batch that cannot be decoded: its ``row`` in the batch, and the ``reason``.
 
-    Who knows where the rows of the batch stand raises an `EventDecodeError` in its place.
+    Callers that know the rows' positions in the log raise an `EventDecodeError` in its place.
     """
 
     def __init__(self, reason: str, row: int) -> None:
@@ -53,7 +53,7 @@ def layout(array: pa.Array) -> tuple[int, int, int]:
 
 
 def bits(array: pa.Array) -> tuple[int, int]:
-    """Address of an array's validity bitmap, 0 without nulls, and the place of its first bit."""
+    """Address of an array's validity bitmap, 0 without nulls, and the index of its first bit."""
     bitmap = array.buffers()[0]
     if bitmap is None or array.null_count == 0:
         return 0, 0
@@ -69,8 +69,9 @@ def write(
 ) -> pa.StringArray:
     """Let a kernel write a text for each row of ``array`` that is not null.
 
-    ``frame`` holds the kernel's own words; those that all share are set here. ``expected`` is a
-    guess of the text's bytes, ``what`` names the values in errors. Raises `BadRow`.
+    ``frame`` holds the kernel's own words; the shared words are set here. ``expected`` is a guess
+    of
+    the text's bytes, ``what`` names the values in errors. Raises `BadRow`.
     """
     rows = len(array)
     bitmap, bit = bits(array)

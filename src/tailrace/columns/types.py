@@ -1,8 +1,8 @@
-"""From a table's columns to Arrow types, and to what the row kernel does with each.
+"""From a table's columns to Arrow types, and to how the row kernel decodes each.
 
-The types are those that Spark's Python sources and Parquet take as they are, so one mapping serves
-Arrow, Parquet and Spark: unsigned integers go one size up (64-bit ones become DECIMAL(20,0)),
-DECIMALs beyond 38 digits become text. ``docs/types.md`` lists them all.
+The types are those that Spark's Python sources and Parquet accept unchanged, so one mapping serves
+Arrow, Parquet and Spark: unsigned integers become the next larger type (64-bit ones become
+DECIMAL(20,0)), DECIMALs beyond 38 digits become text. ``docs/types.md`` lists them all.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Finish(Enum):
-    """What is left to do in bulk once the kernel has put a column's bytes out."""
+    """The bulk work left once the kernel has written a column's bytes."""
 
     NOTHING = auto()
     CHARSET = auto()
     JSONB = auto()
     VECTOR = auto()
     GEOMETRY = auto()
-    """A look at what the bytes begin with; they stay as they are."""
+    """A check of the first bytes; the bytes stay unchanged."""
     DECOMPRESS = auto()
-    """MariaDB's compressed columns, before what the bytes then need."""
+    """MariaDB's compressed columns, before the work that their uncompressed bytes need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,10 @@ class Plan:
     """How one column is decoded.
 
     ``kind`` and ``argument`` go to the kernel; ``raw`` is the Arrow type that it writes and
-    ``type`` the one after ``finish``; ``skip`` and ``skip_argument`` pass over the column.
-    ``least`` is the fewest bytes that a value takes in a row, ``most`` the most text that is made
-    of one (0 where text is copied).
+    ``type`` the one after ``finish``; ``skip`` and ``skip_argument`` skip the column.
+    ``least`` is the fewest bytes that a value takes in a row, ``most`` the longest text that is
+    made
+    from one (0 where text is copied).
     """
 
     type: pa.DataType
@@ -62,7 +63,7 @@ _LOCAL: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _DURATION: Final = pa.duration("us")
 _DECIMAL_TEXT: Final = 68
-"""Room that the kernel asks for before it writes a decimal as text."""
+"""Room that the kernel needs before it writes a decimal as text."""
 _DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 # type: (signed kind, its Arrow type, unsigned kind, its Arrow type, bytes in a row)
@@ -92,9 +93,9 @@ _MADE: Final = {
 
 
 def plan_of(column: Column) -> Plan:
-    """Say how a column is decoded; raises `UnsupportedType` for one that no log has rows of.
+    """How a column is decoded. Raises `UnsupportedType` for a type that no log has rows of.
 
-    What its metadata may be, `tailrace.rows.image.check_columns` says.
+    `tailrace.rows.image.check_columns` says which metadata is allowed.
     """
     kind = column.type
     if kind in _INTEGERS:
@@ -134,9 +135,11 @@ def plan_of(column: Column) -> Plan:
 
 
 def stored_plan_of(column: Column) -> Plan:
-    """Say how a column is decoded to what the log has of it: text and documents as their bytes,
-    BINARY without the zeros at its end, members as numbers. Raises as `plan_of`, and for MariaDB's
-    compressed columns.
+    """How a column is decoded to the form in the log: text and documents as their bytes, BINARY
+    without
+    the zeros at its end, members as numbers. Raises like `plan_of`, and also for MariaDB's
+    compressed
+    columns.
     """
     if column.type in COMPRESSED_TYPES:
         raise UnsupportedType(f"column {column.name}: compressed values are not decoded here")
@@ -176,7 +179,7 @@ def _members(column: Column, named: int, plain: int, number: pa.DataType) -> Pla
 
 
 def _bytes(column: Column) -> Plan:
-    """Strings, blobs, and what is logged like them."""
+    """Strings, blobs, and types logged like them."""
     compressed = column.type in COMPRESSED_TYPES
     prefix = width_of(column).prefix
 

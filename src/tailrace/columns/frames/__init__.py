@@ -1,1 +1,1 @@
-"""Words of the frames by which Python calls kernels, and numbers that kernels compare."""
+"""Layouts of the frames with which Python calls kernels, and numbers that kernels compare."""

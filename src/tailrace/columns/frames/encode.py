@@ -1,7 +1,7 @@
 """Frames of the kernels that write rows: words of 64 bits, by index. This module imports nothing.
 
-What to do with a column is said by the kinds of `tailrace.columns.frames.plan`, those that decode
-it.
+The kinds of `tailrace.columns.frames.plan`, which say how a column is decoded, also say how it is
+written.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final
 ROWS: Final = 0
 """How many rows there are."""
 ROW: Final = 1
-"""The row to begin with; where the kernel stopped, the row it stopped at."""
+"""The row to start with; where the kernel stopped, the row it stopped at."""
 OUT: Final = 2
-"""Address of the events."""
+"""Address of the room for events."""
 CAPACITY: Final = 3
-"""Bytes that they may take; PADDING more may be written to."""
+"""Bytes that the events may take; PADDING more may be written to."""
 USED: Final = 4
 """Bytes written so far."""
 EVENT: Final = 5
-"""Offset of the event that rows are added to; -1 where there is none."""
+"""Offset of the event that rows are added to; -1 if there is none."""
 PREFIX: Final = 6
-"""Address of the bytes that every event begins with."""
+"""Address of the bytes that start every event."""
 PREFIX_SIZE: Final = 7
 MOST: Final = 8
-"""Bytes that an event of more than one row may have."""
+"""The maximum bytes of an event of more than one row."""
 STARTS: Final = 9
 """Address of the events' offsets."""
 STARTS_ROOM: Final = 10
@@ -37,33 +37,33 @@ BEFORE_COUNT: Final = 13
 AFTER: Final = 14
 AFTER_COUNT: Final = 15
 FIXED: Final = 16
-"""The most bytes that a row takes besides what is in values of variable length."""
+"""The most bytes that a row takes, apart from its values of variable length."""
 ODD: Final = 17
-"""Values that no column can hold, ODD_WORDS words each, in the order of rows, images, columns."""
+"""Values that no Arrow type holds, ODD_WORDS words each, in the order of rows, images, columns."""
 ODD_COUNT: Final = 18
 ODD_AT: Final = 19
 """How many of them are written."""
 BAD_IMAGE: Final = 20
 """Where the kernel failed: 0 in the before image, 1 in the after image."""
 BAD_COLUMN: Final = 21
-"""And the column's place in the image."""
+"""And the column's index in the image."""
 POWERS: Final = 22
 """Address of 10 ** 0 to 10 ** 18."""
 SCRATCH: Final = 23
 """Address of SCRATCH_SIZE bytes."""
 FILLER: Final = 24
-"""255 where the bits behind the last column's in the map of NULLs are set, else 0."""
+"""255 if the unused bits after the last column's in the map of NULLs are set, else 0."""
 ENCODE_WORDS: Final = 25
 
 SCRATCH_SIZE: Final = 128
 LARGEST: Final = 0x40000000
-"""Bytes of the largest event that a server takes."""
+"""Bytes of the largest event that a server accepts."""
 
-# --- a column of it ------------------------------------------------------------------------------
+# --- a column of that frame ----------------------------------------------------------------------
 KIND: Final = 0
 ARGUMENT: Final = 1
 VALUES: Final = 2
-"""Address of the values, of the first row where they are of fixed width."""
+"""Address of the values: of the first row's, if they are of fixed width."""
 VALUES_SIZE: Final = 3
 """Bytes of the values that may be read."""
 OFFSETS: Final = 4
@@ -79,34 +79,34 @@ VALID_BIT: Final = 8
 TABLE: Final = 9
 """Address of ENUM's and SET's names: see `NAME_WORDS`."""
 LIMIT: Final = 10
-"""Bytes that a value may have."""
+"""The maximum bytes of a value."""
 CHARACTERS: Final = 11
-"""Characters of UTF-8 that a value may have; -1 where only bytes count."""
+"""The maximum characters of a value in UTF-8; -1 where only bytes count."""
 TRIM: Final = 12
-"""The byte that is left out at the value's end; -1 for none."""
+"""The byte that is stripped from the value's end; -1 for none."""
 NULLABLE: Final = 13
 SIZE: Final = 14
 """Bytes of an odd value."""
 UNSIGNED: Final = 15
-"""1 where a DECIMAL, FLOAT or DOUBLE may not be below zero."""
+"""1 where a DECIMAL, FLOAT or DOUBLE must not be below zero."""
 COLUMN_WORDS: Final = 16
 
 FLOAT64: Final = 64
 """The kind of DOUBLE, which decodes as `layout.INT64`."""
 
-# An odd value: one that stands beside the column, as its type cannot hold it.
+# An odd value: one that is kept apart from the column, as the column's Arrow type cannot hold it.
 O_ROW: Final = 0
 O_PLACE: Final = 1
-"""image << 32 | the column's place in the image"""
+"""image << 32 | the column's index in the image"""
 O_BYTES: Final = 2
 """Its bytes in the row, the first one lowest."""
 ODD_WORDS: Final = 3
 
-# The names of an ENUM or SET: one word, a mask, then a hash table of so many words an entry.
+# The names of an ENUM or SET: one word, a mask, then a hash table of NAME_WORDS words an entry.
 N_NAME: Final = 0
 """Address of the name."""
 N_SIZE: Final = 1
-"""-1 in a free place."""
+"""-1 in a free entry."""
 N_NUMBER: Final = 2
 """Counted from 1."""
 NAME_WORDS: Final = 3
@@ -125,7 +125,7 @@ NO_SUCH_NAME: Final = -6
 MALFORMED: Final = -7
 NOT_NULL: Final = -8
 OUTSIDE: Final = -9
-"""Offsets that point outside of the values."""
+"""Offsets point outside of the values."""
 EVENT_TOO_LARGE: Final = -10
 
 # --- the frame of `stamp_events` -----------------------------------------------------------------
@@ -141,23 +141,23 @@ S_TABLES: Final = 5
 S_SIZE: Final = 6
 """Out: bytes that were, or are to be, written."""
 S_COUNT_ONLY: Final = 7
-"""Not 0: only find the size."""
+"""If not 0, only compute the size."""
 S_LAST: Final = 8
 """Out: offset of the event that the kernel stopped at."""
 STAMP_WORDS: Final = 9
 
-# --- the frame of `json_binary`, behind the words that `text_frames` has for all ------------------
+# --- the frame of `json_binary`, after the words that `text_frames` has for all -------------------
 NODES: Final = 11
-"""Address of room for the values of the containers that are open: NODE_WORDS words each."""
+"""Address of room for the values of open containers: NODE_WORDS words each."""
 HEAP: Final = 12
-"""Address of room for the values of those that are closed."""
+"""Address of room for the values of closed containers."""
 TEXTS: Final = 13
-"""Address of room for strings without their escapes."""
+"""Address of room for strings with their escapes resolved."""
 TEXTS_END: Final = 14
 LEVELS: Final = 15
-"""Address of a word for each container that is open."""
+"""Address of one word for each open container."""
 LONGEST: Final = 16
-"""Bytes of the longest text that there is room for."""
+"""Bytes of the longest text that fits into the room."""
 JSON_WORDS: Final = 17
 
 # A value of a document.
@@ -166,17 +166,17 @@ V_TYPE: Final = 0
 V_DATA: Final = 1
 """A number's bits; address of a string's bytes; address of a container's first value."""
 V_COUNT: Final = 2
-"""Bytes of a string, values of a container."""
+"""Bytes of a string, or values of a container."""
 V_SIZE: Final = 3
-"""Bytes that it takes where it does not stand in its entry."""
+"""Bytes that it takes if it is not stored in its entry."""
 V_KEY: Final = 4
 V_KEY_SIZE: Final = 5
 V_PLACE: Final = 6
-"""Its number among its object's values, as the text has them."""
+"""Its index among its object's values, in the order of the text."""
 NODE_WORDS: Final = 8
 
 BY_HAND: Final = -20
-"""What only Python does: a number between two doubles, a document that is no JSON."""
+"""Only Python handles this: a number between two doubles, or a document that is not JSON."""
 NO_ROOM: Final = 0
 """`text_frames.MORE`"""
 
@@ -186,5 +186,5 @@ WIDE: Final = 11
 CODES: Final = 12
 """Address of 65,536 words of 32 bits: a character's code, its first byte lowest; 0 for none."""
 PLANES: Final = 13
-"""Not 0 where characters past U+FFFF have gb18030's codes of four bytes."""
+"""Not 0 if characters past U+FFFF have gb18030's codes of four bytes."""
 CODES_WORDS: Final = 14

@@ -1,4 +1,4 @@
-"""Types of events that kernels tell apart, as plain integers (`tailrace.constants.EventType`)."""
+"""Types of events that kernels distinguish, as integers (`tailrace.constants.EventType`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Types in MySQL's binary JSON, as plain integers for kernels (`tailrace.constants.JsonType`), and
-the column types that an opaque value of it may have.
+"""Types in MySQL's binary JSON, as integers for kernels (`tailrace.constants.JsonType`), and the
+column types that one of its opaque values may have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where things lie in the memory that Python and the kernels share: words of 64 bits, by index.
+"""The layout of the memory that Python and the kernels share: words of 64 bits, by index.
 
 A kernel takes the address of a frame, an array of words. Both sides name the words with the
-constants of this module, so it imports nothing.
+constants of this module. It imports nothing, so that kernels can use it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ BEGIN: Final = int.from_bytes(b"BEGI", "little")
 COMMIT: Final = int.from_bytes(b"COMM", "little")
 
 PADDING: Final = 64
-"""Bytes of slack behind every buffer that a kernel reads or writes."""
+"""Bytes of slack after every buffer that a kernel reads or writes."""
 
 # --- the plan's frame ----------------------------------------------------------------------------
 CURSOR: Final = 0
 """Address of the next event; where the kernel stopped, the event it stopped at."""
 END: Final = 1
-"""Address behind the last byte of the block."""
+"""Address after the last byte of the block."""
 BASE: Final = 2
-"""What turns an address into an offset: offset = address + BASE."""
+"""Converts an address into an offset: offset = address + BASE."""
 FIXED_POSITION: Final = 3
-"""Position of all rows where >= 0 (inside a transaction payload: the outer event's start)."""
+"""If >= 0, the position of all rows (inside a transaction payload: the outer event's start)."""
 CHECKSUM_BYTES: Final = 4
-"""0 or 4: what each event has at its end."""
+"""0 or 4: size of the checksum at the end of each event."""
 VERIFY: Final = 5
 ENTRIES: Final = 6
 ENTRY_COUNT: Final = 7
@@ -34,57 +34,59 @@ TRANSACTIONS: Final = 9
 TRANSACTION_COUNT: Final = 10
 TRANSACTION_CAPACITY: Final = 11
 KNOWN: Final = 12
-"""Hash table of table maps already resolved: KNOWN_WORDS words an entry."""
+"""Hash table of resolved table maps: KNOWN_WORDS words for each entry."""
 KNOWN_MASK: Final = 13
 IDS: Final = 14
-"""Hash table from table id to slot: three words an entry (id, generation, slot)."""
+"""Hash table from table id to slot: three words for each entry (id, generation, slot)."""
 IDS_MASK: Final = 15
 GENERATION: Final = 16
-"""Raised at each end of a statement, which ends the life of the table ids before it."""
+"""Incremented at each end of a statement, after which earlier table ids are not valid any more."""
 SLOTS: Final = 17
 CRC_TABLES: Final = 18
 LIMIT: Final = 19
-"""Stop before the first event that starts at or behind this address."""
+"""Stop before the first event that starts at or after this address."""
 SAFE: Final = 20
-"""Offset behind the last transaction that ended; -1 before the first."""
+"""Offset after the last transaction that ended; -1 before the first."""
 SKIPPED_ROWS_EVENTS: Final = 21
 COMPRESSED_ROWS: Final = 22
-"""Address of the decompressed rows of the event at the cursor, where COMPRESSED_SIZE is >= 0."""
+"""Address of the decompressed rows of the event at the cursor, if COMPRESSED_SIZE is >= 0."""
 COMPRESSED_SIZE: Final = 23
 FIRST_ENTRY: Final = 24
-"""How many entries stood when the transaction under way began; -1 once rows of its payload were
+"""The number of entries when the transaction under way began; -1 once rows of its payload were
 delivered."""
 FIRST_CURSOR: Final = 25
-"""Address of the event that began it, or of what follows the last flush, if that is behind."""
+"""Address of the event that began it, or of the first event after the last flush, if that is later.
+"""
 HAS_GTIDS: Final = 27
-"""Not 0 once a GTID event was met in this file: a transaction without one has none, then."""
+"""Not 0 once a GTID event was read in this file: then a transaction without one has no GTID."""
 MUTED: Final = 26
-"""Where 1, rows events are passed over: they stand in a part of the log that was rolled back."""
+"""If 1, rows events are skipped: they are in a part of the log that was rolled back."""
 STATE: Final = 28
-"""The grammar's state (`tailrace.transactions.State`); ROTATED is added behind a ROTATE."""
+"""The grammar's state (`tailrace.transactions.State`); after a ROTATE, ROTATED is added."""
 ROTATED: Final = 0x100
 STEPS: Final = 29
-"""Address of the grammar's steps: 16 bytes a state, by token the state after it, or NO_STEP."""
+"""Address of the grammar's steps: 16 bytes for each state, by token the next state, or NO_STEP."""
 NO_STEP: Final = 0xFF
 TYPES: Final = 30
-"""Address of a byte a type code: its token in the low four bits, and the three below."""
+"""Address of a byte for each type code: its token in the low four bits, and the three flags below.
+"""
 DOUBTED: Final = 0x10
-"""The format description gives the type a fixed part that the kernel does not know."""
+"""The format description gives the type a fixed part of a size that the kernel does not know."""
 SHORT_ID: Final = 0x20
 """Table ids have 4 bytes."""
 EXTRA_HEADER: Final = 0x40
 """Rows events have an extra header."""
 CHECKED: Final = 31
-"""Address of the event that Python has examined and found sound; the kernel takes its word."""
+"""Address of the event that Python has examined and found sound; the kernel relies on it."""
 SOUND_QUERY: Final = 32
-"""Address of the body of a BEGIN or COMMIT in this block that was sound, or 0."""
+"""Address of the body of a BEGIN or COMMIT in this block that was found sound, or 0."""
 LAST_KNOWN: Final = 33
 """Address of the entry of KNOWN that was found last, or 0."""
 PLAN_WORDS: Final = 40
 
-# The grammar's tokens and states, as `tailrace.transactions` numbers them.
+# The grammar's tokens and states, as numbered in `tailrace.transactions`.
 IN_PAYLOAD: Final = 0
-"""A state of the kernel's own: the grammar knows no more of a payload than its own event."""
+"""A state of the kernel only: the grammar sees only the payload event itself."""
 OUTSIDE: Final = 1
 OPEN: Final = 4
 T_GTID: Final = 2
@@ -98,19 +100,19 @@ T_PAYLOAD: Final = 13
 
 # Why the plan stopped (its return value).
 DONE: Final = 0
-"""Every whole event of the block is planned; what is left is part of the next event."""
+"""Every whole event of the block is planned; the rest is part of the next event."""
 AT_EVENT: Final = 1
-"""Python has to look at the event at the cursor."""
+"""Python has to handle the event at the cursor."""
 AT_TABLE_MAP: Final = 2
-"""A table map that is not known yet."""
+"""A table map that is not resolved yet."""
 AT_COMPRESSED: Final = 3
 """A rows event whose rows are to be decompressed."""
 AT_PARTIAL: Final = 4
-"""A partial JSON update, which goes the object way."""
+"""A partial JSON update, which the object path decodes."""
 FULL: Final = 5
-"""No room for more entries or transactions: decode what there is, then go on."""
+"""No room for more entries or transactions: decode the plan, then continue."""
 DOUBT: Final = 6
-"""The event at the cursor is not certainly sound where it stands: Python examines it."""
+"""The event at the cursor may be malformed or misplaced: Python examines it."""
 BAD_LENGTH: Final = -1
 BAD_CHECKSUM: Final = -2
 
@@ -121,13 +123,13 @@ E_BEFORE: Final = 2
 """Address of the bitmap of columns present in before images; 0 where all are (or no image)."""
 E_AFTER: Final = 3
 E_OP: Final = 4
-"""0 insert, 1 update, 2 delete; BARE is added where the event is one row of no bytes, NO_CASCADES
-where foreign keys change no other row, or the log has those changes too: a flag of the event."""
+"""0 insert, 1 update, 2 delete. BARE is added if the event is one row of no bytes. NO_CASCADES is
+added if foreign keys change no other row or the log has those changes too: a flag of the event."""
 BARE: Final = 16
 NO_CASCADES: Final = 32
 E_POSITION: Final = 5
 E_ROW: Final = 6
-"""Number of the event's first row, as it goes into ``_seq``."""
+"""Number of the event's first row, as used in ``_seq``."""
 E_TRANSACTION: Final = 7
 E_STAMP: Final = 8
 """server id << 32 | timestamp in seconds"""
@@ -137,7 +139,7 @@ ENTRY_WORDS: Final = 10
 
 # --- a transaction -------------------------------------------------------------------------------
 T_STAMP: Final = 0
-"""Commit time in microseconds; -1 where only the events' seconds tell."""
+"""Commit time in microseconds; -1 where only the events' seconds are known."""
 T_KIND: Final = 1
 NO_GTID: Final = 0
 MYSQL_GTID: Final = 1
@@ -145,7 +147,7 @@ MARIADB_GTID: Final = 2
 T_UUID: Final = 2
 """Two words: 16 bytes as logged."""
 T_NUMBER: Final = 4
-"""Without sign: MariaDB's sequence numbers go up to 2**64 - 1."""
+"""Unsigned: MariaDB's sequence numbers go up to 2**64 - 1."""
 T_DOMAIN: Final = 5
 T_SERVER: Final = 6
 T_TAG_SIZE: Final = 7
@@ -154,39 +156,39 @@ T_TAG: Final = 8
 T_START: Final = 12
 """Offset of the event that began it."""
 T_SECONDS: Final = 13
-"""That event's own second."""
+"""The timestamp of that event, in seconds."""
 TRANSACTION_WORDS: Final = 14
 
 # --- known table maps and slots ------------------------------------------------------------------
 K_HASH: Final = 0
 K_BODY: Final = 1
 K_SIZE: Final = 2
-"""0 in a free place."""
+"""0 in a free entry."""
 K_SLOT: Final = 3
 KNOWN_WORDS: Final = 4
 
 S_HEAD: Final = 0
-"""Index of the slot's first entry; -1 where it has none."""
+"""Index of the slot's first entry; -1 if it has none."""
 S_TAIL: Final = 1
 S_BYTES: Final = 2
 S_COLUMNS: Final = 3
 S_SEEN: Final = 4
 """Bit set: 1 inserts, 2 updates, 4 deletes, 8 images that are not full."""
 S_UNKNOWN: Final = 5
-"""Not 0 where the table's columns could not be resolved: its rows are an error."""
+"""Not 0 if the table's columns could not be resolved: its rows are an error."""
 SLOT_WORDS: Final = 8
 IGNORED: Final = -1
-"""The slot of tables that nobody asked for, or less: IGNORED - (number << WIDTH_BITS | columns)."""
+"""The slot of tables that are not wanted, or less: IGNORED - (number << WIDTH_BITS | columns)."""
 WIDTH_BITS: Final = 13
 NO_SLOT: Final = -(1 << 60)
-"""Instead of a slot, where no table map gave a table id one."""
+"""Used instead of a slot if no table map gave a table id one."""
 
 # --- the row decoder's frame ---------------------------------------------------------------------
 D_ENTRIES: Final = 0
 D_ENTRY: Final = 1
 """Index of the entry being decoded; -1 when all are done."""
 D_ROW: Final = 2
-"""Address of the next row inside it; 0 at its begin."""
+"""Address of the next row inside it; 0 at its start."""
 D_NUMBER: Final = 3
 """Number of that row inside its event."""
 D_COLUMNS: Final = 4
@@ -219,25 +221,26 @@ D_ODD: Final = 24
 D_ODD_COUNT: Final = 25
 D_ODD_CAPACITY: Final = 26
 D_BEFORE_PRESENT: Final = 27
-"""Address of bitmaps of the columns present, one a row; 0 where all images are full."""
+"""Address of bitmaps of the columns present, one for each row; 0 where all images are full."""
 D_AFTER_PRESENT: Final = 28
 D_PARTIAL_VALID: Final = 29
-"""Address of a bitmap of the rows with an image that is not full."""
+"""Address of a bitmap of the rows whose image is not full."""
 D_GTID_NULL: Final = 30
 """Address of the validity bitmap of GTIDs."""
 D_BAD_COLUMN: Final = 31
 """Where decoding failed: the column's index."""
 D_SCRATCH: Final = 33
-"""Address of room for a bit a column."""
+"""Address of room for one bit for each column."""
 D_NEEDED: Final = 34
-"""Where a batch is full for lack of room in a column of variable length (D_BAD_COLUMN): the room
-that the value needs which had none; else 0."""
+"""If a batch is full because a column of variable length (D_BAD_COLUMN) has no room: the bytes that
+its value needs; else 0."""
 D_CLAIMED: Final = 35
-"""Bytes that compressed values of this batch say they uncompress to."""
+"""The uncompressed size of this batch's compressed values, as they state it."""
 D_MOST_CLAIMED: Final = 36
-"""Where a row takes D_CLAIMED past this, and is not the batch's first, it is left to the next."""
+"""A row that takes D_CLAIMED past this is left to the next batch, unless it is the batch's first.
+"""
 D_LEFT: Final = 37
-"""Where a batch is full: the bytes of rows that are left for those after it."""
+"""If a batch is full: the bytes of rows that are left for the next batches."""
 DECODE_WORDS: Final = 38
 
 GTID_TEXT: Final = 96
@@ -246,7 +249,7 @@ GTID_TEXT: Final = 96
 ALL_DECODED: Final = 0
 BATCH_FULL: Final = -9
 ROW_TOO_LONG: Final = -10
-"""A row runs over its event's end."""
+"""A row runs past its event's end."""
 BAD_VALUE: Final = -11
 
 # --- a column of the row decoder -----------------------------------------------------------------
@@ -256,21 +259,22 @@ C_VALUES: Final = 2
 C_OFFSETS: Final = 3
 """Address of 32-bit offsets of variable-length columns."""
 C_WIDTH: Final = 4
-"""Bytes of a value in the output; 0 where nothing is put out, -1 for variable length."""
+"""Bytes of a value in the output; 0 where nothing is written, -1 for variable length."""
 C_ROOM: Final = 5
 C_VALID: Final = 6
 """Address of the validity bitmap, all ones at first."""
 C_NULLS: Final = 7
 """Not 0 where a value may have been NULL."""
 C_TABLE: Final = 8
-"""Address of ENUM's and SET's names (per name two words, address and size), of the calendar for
-dates, of the powers of ten for decimals."""
+"""Address of ENUM's and SET's names (two words each, address and size), of the calendar for dates,
+or
+of the powers of ten for decimals."""
 COLUMN_WORDS: Final = 9
 
 NO_DATE: Final = -(1 << 40)
-"""Instead of the days of a date that is not in the calendar."""
+"""Used instead of the days of a date that is not in the calendar."""
 
-# An odd value: one that its column's type cannot hold.
+# An odd value: one that its column's Arrow type cannot hold.
 O_ROW: Final = 0
 O_PLACE: Final = 1
 """image << 32 | column; image 0 before, 1 after."""
@@ -280,7 +284,7 @@ O_TIME: Final = 3
 """microseconds of the day; -1 for a value without a time of day"""
 ODD_WORDS: Final = 4
 
-# --- what to do with a column: its kind ----------------------------------------------------------
+# --- how a column is decoded: its kind -----------------------------------------------------------
 SKIP_FIXED: Final = 0
 SKIP_VARIABLE: Final = 1
 INT8: Final = 2
@@ -300,7 +304,7 @@ DATETIME: Final = 15
 TIMESTAMP: Final = 16
 TIME: Final = 17
 DECIMAL: Final = 18
-"""Argument: digits before the point, digits behind it << 8, bytes in the row << 16, digits of the
+"""Argument: digits before the point, digits after it << 8, bytes in the row << 16, digits of the
 first, incomplete group << 24."""
 DECIMAL_TEXT: Final = 19
 BITS: Final = 20
@@ -312,7 +316,7 @@ SET_NAMES: Final = 25
 LE_BYTES: Final = 26
 """ENUM's index as int32."""
 LE_BYTES64: Final = 27
-"""SET's bits as int64; eight bytes of them as a decimal by UINT64."""
+"""SET's bits as int64; SETs of eight bytes become decimals by UINT64."""
 UUID: Final = 28
 INET4: Final = 29
 INET6: Final = 30
@@ -322,6 +326,6 @@ OLD_TIME: Final = 33
 NOTHING: Final = 34
 """A column of type NULL: no bytes, always NULL."""
 COMPRESSED: Final = 35
-"""As STRING; its values are MariaDB's compressed ones, uncompressed behind the kernel."""
+"""As STRING; its values are MariaDB's compressed ones, which are uncompressed after the kernel."""
 IN_PLACE: Final = 36
 """STRING whose bytes are not copied: their address becomes C_VALUES. For a batch of one row."""

@@ -1,4 +1,4 @@
-"""The words of the frame by which the kernel of ``kernels/scan.py`` is called."""
+"""The words of the frame with which the kernel of ``kernels/scan.py`` is called."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final
 CURSOR: Final = 0
 """Address of the next event; where the kernel stopped, the event it stopped at."""
 END: Final = 1
-"""Address behind the last byte of the block."""
+"""Address after the last byte of the block."""
 BASE: Final = 2
-"""What turns an address into an offset: offset = address + BASE."""
+"""Converts an address into an offset: offset = address + BASE."""
 CHECKSUM_BYTES: Final = 3
-"""0 or 4: what each event has at its end."""
+"""0 or 4: size of the checksum at the end of each event."""
 SAFE: Final = 4
-"""Offset behind the last transaction that ended."""
+"""Offset after the last transaction that ended."""
 STATE: Final = 5
 """The grammar's state, as in the plan's frame (`tailrace.columns.frames.plan`)."""
 BEGAN: Final = 6
 """Offset where the transaction under way, or the last one, began."""
 STATEMENT_ENDED: Final = 7
-"""1 behind a rows event that ends its statement: the next table map begins another."""
+"""1 after a rows event that ends its statement: the next table map begins another."""
 LAST: Final = 8
 """Offset of the last bound that was noted."""
 
@@ -28,21 +28,21 @@ BOUNDS: Final = 9
 BOUND_COUNT: Final = 10
 BOUND_CAPACITY: Final = 11
 BOUND_TARGET: Final = 12
-"""Bytes between two of them, at least."""
+"""Minimum bytes between two of them."""
 INNER: Final = 13
 """Address of bounds of statements inside transactions, INNER_WORDS each: the offset, and where the
 transaction began."""
 INNER_COUNT: Final = 14
 INNER_CAPACITY: Final = 15
 INNER_TARGET: Final = 16
-"""Bytes between such a bound and the one before, or the transaction's begin, at least."""
+"""Minimum bytes between such a bound and the previous one, or the transaction's start."""
 INNER_WORDS: Final = 2
 PAYLOADS: Final = 17
-"""Address of payload events, PAYLOAD_WORDS each: offset, size, where the transaction began, and how
-far behind the event's begin its zstd frames do; 0 where that is for Python to find out."""
+"""Address of payload events, PAYLOAD_WORDS each: offset, size, where the transaction began, and the
+offset of the zstd frames in the event; 0 if Python has to find that out."""
 PAYLOAD_COUNT: Final = 18
 PAYLOAD_CAPACITY: Final = 19
-"""0 where nobody asks for them."""
+"""0 where payloads are not asked for."""
 PAYLOAD_WORDS: Final = 4
 STEPS: Final = 20
 """Address of the grammar's steps (`tailrace.columns.read.grammar`), STEPS or STEPS_ANYWAY."""
@@ -54,9 +54,9 @@ WORDS: Final = 23
 
 # Why the kernel stopped.
 DONE: Final = 0
-"""Every whole event of the block was looked at; what is left is part of the next event."""
+"""Every whole event of the block was scanned; the rest is part of the next event."""
 AT_EVENT: Final = 1
-"""Python has to look at the event at the cursor; also where STEPS has no step for it."""
+"""Python has to handle the event at the cursor, also if STEPS has no step for it."""
 FULL: Final = 2
 """No room for more bounds or payloads."""
 BAD_LENGTH: Final = -1

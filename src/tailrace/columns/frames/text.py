@@ -1,8 +1,8 @@
 """Frames of the kernels that write text: words of 64 bits, by index. This module imports nothing.
 
-The three kernels share the first `WORDS_SHARED` words: rows in, offsets and text out. A kernel that
-runs out of room returns `MORE` with the row that it could not finish in `ROW`; given a larger
-buffer with the text so far in it, it goes on from there.
+The kernels share the first `WORDS_SHARED` words: rows in, offsets and text out. A kernel that
+runs out of room returns `MORE` with the row that it could not finish in `ROW`. Called again with a
+larger buffer that holds the text so far, it continues from there.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 ROW: Final = 0
-"""The row to begin with; where the kernel stopped, the row it stopped at."""
+"""The row to start with; where the kernel stopped, the row it stopped at."""
 ROWS: Final = 1
 """How many rows there are."""
 OUT: Final = 2
 """Address of the text."""
 CAPACITY: Final = 3
-"""Bytes that the text may take. A kernel never writes at or behind OUT + CAPACITY."""
+"""Bytes that the text may take. A kernel never writes at or after OUT + CAPACITY."""
 ROOM: Final = 256
-"""Bytes that are free behind what is written, before a number, a date or a step of a string."""
+"""Bytes that must be free after the text before a number, a date or a step of a string."""
 USED: Final = 4
 """Bytes of text written by the rows before `ROW`."""
 OUT_OFFSETS: Final = 5
@@ -30,91 +30,92 @@ VALID_BIT: Final = 7
 WORDS_SHARED: Final = 8
 
 DATA: Final = 8
-"""Address of the bytes in."""
+"""Address of the input bytes."""
 DATA_END: Final = 9
-"""Address behind the last byte that may be read."""
+"""Address after the last byte that may be read."""
 OFFSETS: Final = 10
 """Address of the 32-bit offsets of the rows' bytes, one more than rows."""
 
 STACK: Final = 11
 """JSONB: address of FRAME_WORDS words for each level of nesting."""
 TYPED: Final = 12
-"""JSONB: address of a byte a row, set to 1 where the document holds a value of a SQL type, which
-JSON text has not; 0 where nobody asks. In the next word the kernel has the row."""
+"""JSONB: address of one byte for each row, set to 1 where the document holds a value of an SQL type
+that JSON text does not have; 0 where this is not asked. The kernel keeps the row in the next
+word."""
 JSON_WORDS: Final = 14
 
 WIDE: Final = 11
 """Character sets: 2 for UTF-16, 3 for UTF-16 little-endian, 4 for UTF-32, 0 for one with tables."""
 SINGLE: Final = 12
-"""Address of 256 entries: the characters of one byte."""
+"""Address of 256 entries: the one-byte characters."""
 DOUBLE: Final = 13
 """Address of 65,536 entries by first and second byte; 0 where the set has none."""
 TRIPLE: Final = 14
-"""Address of 65,536 entries by the two bytes behind 8F; 0 where the set has none."""
+"""Address of 65,536 entries by the two bytes after 8F; 0 where the set has none."""
 FOUR: Final = 15
-"""Address of FOUR_CODES entries, gb18030's codes of four bytes; 0 for the others."""
+"""Address of FOUR_CODES entries, gb18030's codes of four bytes; 0 for other sets."""
 ASCII: Final = 16
 """1 where the bytes below 128 are ASCII."""
 CHARSET_WORDS: Final = 17
 
 FOUR_CODES: Final = 39420
-"""gb18030's codes of four bytes for U+0080 to U+FFFF: those below 0x8431A530, counted."""
+"""gb18030's codes of four bytes for U+0080 to U+FFFF: the number of codes below 0x8431A530."""
 FOUR_PLANES: Final = 189000
 """The number of gb18030's code of U+10000, 0x90308130."""
 
 DEPTH: Final = 100
-"""Containers inside each other, at most, as the server has it."""
+"""The deepest nesting of containers, as in the server."""
 FRAME_WORDS: Final = 6
 
 DONE: Final = 1
 MORE: Final = 0
-"""The room is used up."""
+"""There is no more room."""
 NOT_UTF8: Final = -1
 CUT_SHORT: Final = -2
-"""A length or an offset points outside."""
+"""A length or an offset points outside of the value."""
 BAD_TYPE: Final = -3
 TOO_DEEP: Final = -4
 OVERLAP: Final = -5
-"""Values that lie on each other: the text would be larger than the bytes account for."""
+"""Values that overlap: the text would be larger than the bytes account for."""
 BAD_NUMBER: Final = -6
 BAD_TIME: Final = -7
 BAD_CODE: Final = -8
 """Bytes that are not of the character set."""
 
-# --- documents of rows: the frame behind the shared words -----------------------------------------
+# --- documents of rows: the frame after the shared words ------------------------------------------
 COLUMNS: Final = 8
 """Address of the columns, COLUMN_WORDS words each."""
 COLUMN_COUNT: Final = 9
 PRESENT: Final = 10
-"""Address of two words a row: address and size of its bitmap of columns present, size -1 where all
-are. 0 where all columns of all rows are."""
+"""Address of two words for each row: address and size of its bitmap of columns present; the size is
+-1 where all are present. 0 where all columns of all rows are present."""
 ODD: Final = 11
-"""Address of two words a row: the range of its odd values, values of text in a NULL's place. 0
-where there are none."""
+"""Address of two words for each row: the range of its odd values (text for values that are NULL in
+their column). 0 where there are none."""
 ODD_KEYS: Final = 12
 ODD_KEY_OFFSETS: Final = 13
 ODD_TEXTS: Final = 14
 ODD_TEXT_OFFSETS: Final = 15
 ODD_END: Final = 16
-"""Address behind the odd values' texts."""
+"""Address after the odd values' texts."""
 LEVELS: Final = 17
-"""Address of DEPTH bytes, to check JSON in."""
+"""Address of DEPTH bytes that the check of JSON uses."""
 BAD_COLUMN: Final = 18
-"""Where the kernel failed: the column."""
+"""Where the kernel failed: the column's index."""
 DOCUMENT_WORDS: Final = 19
 
-# --- records of rows: the frame behind the shared words -------------------------------------------
+# --- records of rows: the frame after the shared words --------------------------------------------
 R_OP: Final = 8
-"""Address of a byte a row: 0 insert, 1 update, 2 delete."""
+"""Address of one byte for each row: 0 insert, 1 update, 2 delete."""
 R_HEADS: Final = 9
-"""Address of two words each of these three: address and size of the text that a record begins with.
+"""Address of two words for each of these three: address and size of the text that starts a record.
 """
 R_STAMP: Final = 10
-"""Address of microseconds since 1970, 64 bits a row; so are `R_POSITION` and `R_SERVER`."""
+"""Address of microseconds since 1970, 64 bits for each row; so are `R_POSITION` and `R_SERVER`."""
 R_POSITION: Final = 11
 R_SERVER: Final = 12
 R_SEQUENCE: Final = 13
-"""Address of 128 bits a row."""
+"""Address of 128 bits for each row."""
 R_GTID: Final = 14
 """Address of the index of each row's GTID, 32 bits."""
 R_GTID_VALID: Final = 15
@@ -124,40 +125,40 @@ R_GTIDS: Final = 16
 R_FILE: Final = 18
 """Address and, in the next word, size of the text between the GTID and the position."""
 R_BESIDE: Final = 20
-"""Address of texts that stand before the images, and in the next word of their offsets; 0 where no
+"""Address of texts that come before the images, and in the next word of their offsets; 0 where no
 row has one."""
 R_IMAGES: Final = 22
 """Three words each for the images before and after: address of the image's frame, 0 where no row
 has one; address of a bitmap of the rows that have it, 0 where all have; the first row's bit."""
 R_LAST: Final = 28
-"""Where the kernel notes the record before: its row, its offset in the text, the size of what it
-begins with up to the images, and how many of these bytes its ``_seq`` ends behind."""
+"""What the kernel notes about the previous record: its row, its offset in the text, the size of its
+start up to the images, and the number of these bytes up to the end of its ``_seq``."""
 RECORD_WORDS: Final = 32
 
 R_TIES: Final = 10
-"""In lines for people, in the stamp's place: address of `TIES` bytes, by tenths: whether a number
-that lies in the middle between two tenths is printed as the upper one."""
+"""In lines for people, instead of the stamp: address of `TIES` bytes, by tenths: whether a number
+exactly between two tenths is printed as the upper one."""
 TIES: Final = 10_000
 R_KEY: Final = 11
-"""There, too: address of the numbers of the primary key's columns, 64 bits each, and in the next
-word how many there are; 0 where the table has none."""
+"""Likewise in lines for people: address of the numbers of the primary key's columns, 64 bits each,
+and in the next word how many there are; 0 where the table has none."""
 
-# --- lines of transactions: the frame behind the shared words -------------------------------------
+# --- lines of transactions: the frame after the shared words --------------------------------------
 H_ENTRIES: Final = 8
-"""Address of transactions as the plan kernel has them."""
+"""Address of transactions as the plan kernel writes them."""
 H_FILE: Final = 9
 """Address and, in the next word, size of the file's name."""
 H_BEFORE: Final = 11
-"""Address and size of what stands before each line, and so behind it; sizes may be 0."""
+"""Address and size of the text before each line, then of the text after it; sizes may be 0."""
 H_BEHIND: Final = 13
 H_WORDS: Final = 15
 
 # --- events: the frame ----------------------------------------------------------------------------
 E_BEGIN: Final = 0
-"""Address of the first event, and in the next word that behind the last."""
+"""Address of the first event, and in the next word the address after the last."""
 E_END: Final = 1
 E_OUT: Final = 2
-"""Address of room for EVENT_WORDS words an event: address, type, size, seconds."""
+"""Address of room for EVENT_WORDS words for each event: address, type, size, seconds."""
 E_ROOM: Final = 3
 """How many events it has room for."""
 EVENTS_WORDS: Final = 4
@@ -165,20 +166,20 @@ EVENT_WORDS: Final = 4
 
 # --- lines of text --------------------------------------------------------------------------------
 L_TEXT: Final = 0
-"""Address of the lines, and in the next word that behind them."""
+"""Address of the lines, and in the next word the address after them."""
 L_END: Final = 1
 L_OFFSETS: Final = 2
 """Address of the 32-bit offsets of the lines, one more than there are."""
 L_ROWS: Final = 3
 """How many lines there are."""
 L_PRINTABLE: Final = 4
-"""Address of a bit for each code point that may be printed as it is."""
+"""Address of a bit for each code point: whether it may be printed as it is."""
 L_KEEP: Final = 5
-"""One more that may, or -1."""
+"""One more code point that may be printed as it is, or -1."""
 L_FOUND: Final = 6
 """Address of room for the numbers of lines (64 bits each), one for each line."""
 L_ORDER: Final = 7
-"""Address of the lines' numbers in the order wanted, 64 bits each."""
+"""Address of the lines' numbers in the wanted order, 64 bits each."""
 L_STARTS: Final = 8
 """Address of the lines' addresses, 64 bits each."""
 L_SIZES: Final = 9
@@ -189,21 +190,21 @@ KIND: Final = 0
 KEY: Final = 1
 """Address and, in the next word, size of ``,"name":``."""
 NAME: Final = 3
-"""Address and size of ``after.name``, as odd values call it."""
+"""Address and size of ``after.name``, the column's name in odd values."""
 INDEX: Final = 5
-"""The column's place in the table."""
+"""The column's index in the table."""
 VALUES: Final = 6
 VALUES_END: Final = 7
-"""Address behind the last byte that may be read of the values."""
+"""Address after the last byte of the values that may be read."""
 VALUE_OFFSETS: Final = 8
 NOT_NULL: Final = 9
 """Address of the validity bitmap and, in the next word, the first row's bit. 0 without nulls."""
 ARGUMENT: Final = 11
-"""DECIMAL's scale, or the digits of a fraction."""
+"""DECIMAL's scale, or the number of digits of a fraction."""
 UNIT: Final = 12
 """10 to the scale, where that is below 2**63."""
 BARE: Final = 13
-"""1 for text that stands without quotes in text: a number of more digits than 38."""
+"""1 for text that is written without quotes: a number of more than 38 digits."""
 COLUMN_WORDS: Final = 14
 
 NULL: Final = 0
@@ -224,7 +225,7 @@ SPAN: Final = 11
 TEXT: Final = 12
 JSON: Final = 13
 DECLARED_JSON: Final = 14
-"""Text that is JSON, or else becomes a string."""
+"""Text that is JSON; text that is not becomes a string."""
 BINARY: Final = 15
 VECTOR: Final = 16
 """Lists of 32-bit floats."""

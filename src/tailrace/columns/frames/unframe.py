@@ -1,7 +1,7 @@
-"""What `tailrace.wire.unframe` calls its words and reasons, as constants that a kernel may use.
+"""The words and reasons of `tailrace.wire.unframe`, as constants that a kernel may use.
 
-A kernel's machine code depends on the modules of this package that it imports, and on no others;
-so the numbers stand here again; a test holds them equal.
+A kernel's machine code depends only on the modules of this package that it imports. So the numbers
+are repeated here; a test checks that they are equal.
 """
 
 from __future__ import annotations

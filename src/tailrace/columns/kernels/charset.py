@@ -1,6 +1,6 @@
 """Bytes of the servers' character sets as UTF-8: by tables, or from UTF-16 and UTF-32.
 
-A table's entry is a character's UTF-8 bytes as a little-endian number, 0 where there is none.
+A table's entry is a character's UTF-8 bytes as a little-endian number, 0 if there is none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tailrace.columns.kernels.memory import be16, be32, get, helper, put32, u8, 
 
 @intrinsic
 def _copy16_high(typingctx: Any, target: Any, source: Any) -> Any:
-    """Copy 16 bytes; give a bit for each that is above 127."""
+    """Copy 16 bytes; give one bit for each that is above 127."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
@@ -62,7 +62,7 @@ def _utf8(point: int) -> int:
 
 @helper
 def _put_utf8(out: int, word: int) -> int:
-    """Write the bytes that `_utf8` or a table gives; the address behind them."""
+    """Write the bytes that `_utf8` or a table gives; returns the address after them."""
     put32(out, word)
     return out + 1 + (word > 0xFF) + (word > 0xFFFF) + (word > 0xFFFFFF)
 
@@ -100,7 +100,7 @@ def _wide(out: int, p: int, size: int, kind: int, limit: int) -> int:
 
 @helper
 def _gb18030_four(p: int, table: int) -> int:
-    """The character of a code of four bytes, the first of which is known to fit; 0 if malformed."""
+    """The character of a four-byte code whose first byte was checked; 0 if malformed."""
     second = u8(p + 1) - 0x30
     third = u8(p + 2) - 0x81
     fourth = u8(p + 3) - 0x30

@@ -11,13 +11,13 @@ from tailrace.columns.kernels.memory import bswap64, get, helper, put8, put16, p
 
 @helper
 def _width(lead: int) -> int:
-    """Bytes of the character that a byte begins."""
+    """The number of bytes of a character, from its first byte."""
     return 1 + (lead > 0xBF) + (lead > 0xDF) + (lead > 0xEF)
 
 
 @helper
 def _point(p: int, width: int) -> int:
-    """The code point of a character of well-formed UTF-8."""
+    """The code point of a character in well-formed UTF-8."""
     lead = u8(p)
     if width == 1:
         return lead
@@ -34,7 +34,7 @@ def _swap16(value: int) -> int:
 
 @helper
 def _put_wide(out: int, point: int, kind: int) -> int:
-    """UTF-16 (``kind`` 2 big-endian, 3 little-endian) or UTF-32 (4)."""
+    """Write UTF-16 (``kind`` 2 big-endian, 3 little-endian) or UTF-32 (4)."""
     if kind == 4:
         put32(out, bswap64(point << 32))
         return out + 4
@@ -50,7 +50,7 @@ def _put_wide(out: int, point: int, kind: int) -> int:
 
 @helper
 def _put_planes(out: int, point: int) -> int:
-    """A character past U+FFFF in gb18030."""
+    """Write a character past U+FFFF in gb18030."""
     number = point - 0x10000 + FOUR_PLANES
     rest = divide(number, 10)
     put8(out + 3, 0x30 + number - rest * 10)

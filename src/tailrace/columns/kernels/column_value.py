@@ -1,8 +1,9 @@
-"""One value of an Arrow column, by the words of `tailrace.columns.frames.text`: whether a row has
-it, and numbers, times and vectors as text.
+"""One value of an Arrow column, read with the words of `tailrace.columns.frames.text`: whether a
+row
+has it, and numbers, times and vectors as text.
 
-What writes takes the address to write at and returns the address behind what it wrote, or a code
-<= 0. Quotes are the caller's.
+Functions that write take the address to write at and return the address after what they wrote, or a
+code <= 0. The caller writes the quotes.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def is_present(image: int, column: int, row: int) -> int:
 
 @helper
 def has_value(column: int, row: int) -> int:
-    """Whether Arrow has a value there, and not NULL."""
+    """Whether Arrow has a value there, rather than NULL."""
     if get(column, KIND) == NULL:
         return 0
     valid = get(column, NOT_NULL)
@@ -89,7 +90,7 @@ def has_value(column: int, row: int) -> int:
 
 @helper
 def odd_value(image: int, column: int, row: int) -> int:
-    """Index of the odd value that stands for a NULL of this row and column; -1 if none does."""
+    """Index of the odd value for a NULL of this row and column; -1 if there is none."""
     ranges = get(image, ODD)
     if ranges == 0:
         return -1
@@ -144,7 +145,7 @@ def same_value(old: int, new: int, row: int) -> int:
 
 @helper
 def whole_number(column: int, row: int) -> int:
-    """The value of an integer's column; of an unsigned one the low 64 bits."""
+    """The value of an integer column; for an unsigned one the low 64 bits."""
     kind = get(column, KIND)
     p = get(column, VALUES)
     if kind == INT64:
@@ -165,7 +166,7 @@ def _put_single(out: int, bits: int) -> int:
 
 @helper
 def put_number(out: int, column: int, row: int) -> int:
-    """Write a number: of a kind up to DECIMAL."""
+    """Write a number of a kind up to DECIMAL."""
     kind = get(column, KIND)
     if kind <= INT64:
         return put_signed(out, whole_number(column, row))
@@ -225,7 +226,7 @@ def put_vector(out: int, column: int, row: int, most: int, limit: int) -> int:
 
 @helper
 def put_words(out: int, p: int, size: int, limit: int) -> int:
-    """Write a name or a heading as it is; up to seven bytes behind it are read."""
+    """Write a name or a heading as it is; up to seven bytes after it are read."""
     if out + size > limit:
         return MORE
     done = 0

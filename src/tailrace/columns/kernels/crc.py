@@ -1,8 +1,8 @@
 """CRC-32 (zlib's polynomial) of short and long runs of bytes, at memory speed.
 
 Where the processor multiplies without carry (x86's PCLMULQDQ), 64 bytes at a time are folded as in
-Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009);
-elsewhere, and for the rest of the bytes, eight tables of 256 entries take eight bytes a step.
+Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009).
+Elsewhere, and for the remaining bytes, eight tables of 256 entries process eight bytes in a step.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _fold(
 
 @helper
 def _crc_tables(crc: int, p: int, size: int, tables: int) -> int:
-    """Eight tables' way: ``crc`` in and out is the raw (inverted) register."""
+    """CRC-32 by eight tables; ``crc`` as input and result is the raw (inverted) register."""
     end = p + size
     while end - p >= 8:
         low = u32(p) ^ crc
@@ -108,7 +108,7 @@ if HAS_CLMUL:
         while end - p >= 16:
             a0, a1 = _fold(a0, a1, _FOLD_128_LOW, _FOLD_128_HIGH, i64(p), i64(p + 8))
             p += 16
-        # What is left, 128 bits and under 16 bytes, goes through the tables.
+        # The rest, 128 bits and fewer than 16 bytes, goes through the tables.
         crc = 0
         for word in (a0, a1):
             low = (word & 0xFFFFFFFF) ^ crc

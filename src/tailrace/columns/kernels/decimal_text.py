@@ -25,10 +25,10 @@ def _put_nine(out: int, value: int) -> int:
 
 @helper
 def put_packed_decimal(out: int, p: int, size: int, precision: int, scale: int) -> int:
-    """Write a packed number of ``size`` bytes, all its fraction digits; 84 bytes at most.
+    """Write a packed number of ``size`` bytes with all its fraction digits; at most 84 bytes.
 
-    It may have more digits than a column's: as many as nine groups hold. Gives `BAD_NUMBER` in
-    place of an address where there are more, or where size and digits do not fit.
+    It may have more digits than a column can have: up to nine groups. Gives `BAD_NUMBER` instead of
+    an address if there are more, or if size and digits do not match.
     """
     whole = precision - scale
     if precision <= 0 or scale < 0 or whole < 0:
@@ -85,7 +85,7 @@ def put_packed_decimal(out: int, p: int, size: int, precision: int, scale: int) 
 
 
 _TEN19 = 10**19 - 2**64  # as a signed word
-_INVERSE = (2**128 - 1) // 10**19 - 2**65  # of 10**19, scaled (Moeller and Granlund), as that
+_INVERSE = (2**128 - 1) // 10**19 - 2**65  # of 10**19, scaled (Moeller and Granlund); also signed
 
 
 @helper
@@ -115,9 +115,9 @@ def _put_padded(out: int, value: int, width: int) -> int:
 
 @helper
 def put_decimal128(out: int, p: int, scale: int, unit: int) -> int:
-    """Write a 128-bit number of up to 38 digits, ``scale`` of them behind the point.
+    """Write a 128-bit number of up to 38 digits, ``scale`` of them after the point.
 
-    ``unit`` is 10**scale where scale is below 19. Gives `BAD_NUMBER` for a number that is larger.
+    ``unit`` is 10**scale if scale is below 19. Gives `BAD_NUMBER` for a larger number.
     """
     low = i64(p)
     high = i64(p + 8)

@@ -23,7 +23,7 @@ from tailrace.columns.kernels.memory import (
 
 @helper
 def _count_up(work, high, low, left):
-    """The counter blocks of a text: its initial vector counted up as a number of 16 bytes."""
+    """Write a text's counter blocks: its initial vector, counted up as a number of 16 bytes."""
     high = bswap64(high)
     low = bswap64(low)
     while left > 0:
@@ -38,7 +38,7 @@ def _count_up(work, high, low, left):
 
 
 def gather_events(frame):
-    """Take whole events as long as there is room; their lengths give way to what belongs there."""
+    """Take whole events while there is room; each length is replaced by the bytes in its place."""
     p = get(frame, f.IN)
     end = get(frame, f.END)
     offset = get(frame, f.OFFSET)
@@ -124,7 +124,7 @@ def _rest(text, mask, left):
 
 
 def scatter_events(frame):
-    """Put back what `gather_events` took, decrypted, and the lengths."""
+    """Put back the decrypted bytes of the events that `gather_events` took, and the lengths."""
     p = get(frame, f.IN)
     work = get(frame, f.WORK)
     vector = get(frame, f.VECTORS)
@@ -154,7 +154,7 @@ def scatter_events(frame):
             whole = left & -16
             if left > whole:
                 _rest(text + whole, mask, left - whole)
-            # From the end on: what stands before a block is XORed with it, and still encrypted.
+            # From the end: each block is XORed with the one before, which is still encrypted.
             done = whole
             while done >= 48:
                 done -= 32

@@ -1,6 +1,6 @@
 """Integers as decimal text.
 
-Every function takes the address to write at and returns the address behind what it wrote. Stores
+Every function takes the address to write at and returns the address after what it wrote. Stores
 may run up to 8 bytes past that.
 """
 

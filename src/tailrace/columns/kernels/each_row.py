@@ -1,4 +1,4 @@
-"""The loop that the kernels of `text_frames` share: a text for each row that counts."""
+"""The loop that the kernels of `text_frames` share: one text for each row that counts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 
 def each_row(write: Callable[[int, int, int, int], int]) -> Callable[[int], int]:
-    """Make a kernel of ``write(out, row, frame, limit)``.
+    """Make a kernel from ``write(out, row, frame, limit)``.
 
-    That writes one row's text at ``out`` and gives the address behind it, or a code <= 0, with
+    ``write`` writes one row's text at ``out`` and returns the address after it, or a code <= 0,
+    with
     which the kernel then stops.
     """
-    one = njit(error_model="numpy", inline="always")(write)  # spares a pass of LLVM over it all
+    one = njit(error_model="numpy", inline="always")(write)  # saves LLVM a pass over all of it
 
     def kernel(frame: int) -> int:
         start = get(frame, OUT)

@@ -1,7 +1,7 @@
-"""Write one row image out of the values of Arrow arrays: the mirror of `image`.
+"""Write one row image from the values of Arrow arrays: the inverse of `image`.
 
-A row's fixed-size values are known to fit before it begins; each value of variable length is held
-against ``limit``.
+A row's fixed-size values are known to fit before it begins; each value of variable length is
+checked against ``limit``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tailrace.columns.kernels.memory import (
 
 @helper
 def _span(column, row):
-    """Where a row's value of variable length begins, and its size; -1 for offsets that lie."""
+    """Where a row's value of variable length begins, and its size; -1 for invalid offsets."""
     offsets = get(column, f.OFFSETS)
     if get(column, f.OFFSET_BYTES) == 4:
         start, stop = u32(offsets + row * 4), u32(offsets + row * 4 + 4)
@@ -64,7 +64,7 @@ def _span(column, row):
 
 @helper
 def _put_text(column, p, source, size, limit):
-    """Length and bytes of a string."""
+    """Write length and bytes of a string."""
     trim = get(column, f.TRIM)
     if trim >= 0:
         while size > 0 and u8(source + size - 1) == trim:
@@ -84,7 +84,7 @@ def _put_text(column, p, source, size, limit):
 
 @helper
 def _put_network(column, kind, p, source, size):
-    """MariaDB's UUID, INET4 and INET6 without their trailing zeros."""
+    """Write MariaDB's UUID, INET4 and INET6 without their trailing zeros."""
     most = 16
     if kind == k.UUID:
         sound = put_uuid(p + 1, source, size)
@@ -103,7 +103,7 @@ def _put_network(column, kind, p, source, size):
 
 @helper
 def _put_spelled(frame, column, kind, p, row):
-    """A value that Arrow has as text or bytes."""
+    """Write a value that Arrow has as text or bytes."""
     source, size = _span(column, row)
     if size < 0:
         return f.OUTSIDE
@@ -126,7 +126,7 @@ def _put_spelled(frame, column, kind, p, row):
 
 @helper
 def _put_small(column, kind, argument, p, row):
-    """An integer of up to 32 bits, or what else is one."""
+    """Write an integer of up to 32 bits, or a type stored as one."""
     values = get(column, f.VALUES)
     if kind == k.INT8:
         put8(p, i8(values + row))
@@ -154,7 +154,7 @@ def _put_small(column, kind, argument, p, row):
 
 @helper
 def _put_large(column, kind, argument, p, row):
-    """What Arrow has in 64 or 128 bits, the rarer kinds."""
+    """Write a value of the rarer kinds that Arrow has in 64 or 128 bits."""
     values = get(column, f.VALUES)
     if kind in (k.BITS64, k.UINT64):
         if i64(values + row * 16 + 8):
@@ -180,7 +180,7 @@ def _put_large(column, kind, argument, p, row):
 
 @helper
 def _put_missing(frame, column, p, row, image, index):
-    """A value that stands beside the column: the address behind it, ``p`` for NULL, or a code."""
+    """Write an odd value: returns the address after it, ``p`` for NULL, or a code."""
     at = get(frame, f.ODD_AT)
     if at < get(frame, f.ODD_COUNT):
         odd = get(frame, f.ODD) + at * (f.ODD_WORDS * 8)
@@ -200,7 +200,7 @@ def _stop(frame, image, index, code):
 
 @helper
 def encode_image(frame, columns, count, p, limit, row, image):
-    """Write one row image at ``p``: the address behind it, or a code below 0."""
+    """Write one row image at ``p``: returns the address after it, or a code below 0."""
     powers = get(frame, f.POWERS)
     nulls = p
     p += (count + 7) >> 3

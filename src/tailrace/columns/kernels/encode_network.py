@@ -1,7 +1,7 @@
 """MariaDB's UUID, INET4 and INET6: from their texts to bytes.
 
-`put_uuid` and its likes write 16 (or 4) bytes at the address given and tell, by 1 or 0, whether
-the text is one.
+`put_uuid` and the others write 16 (or 4) bytes at the given address and return 1, or 0 if the text
+is malformed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tailrace.columns.kernels.memory import helper, put8, put64, u8
 
 @helper
 def _hex_value(byte):
-    """0 to 15 of a hexadecimal digit; -1 for another character."""
+    """0 to 15 for a hexadecimal digit; -1 for another character."""
     if 0x30 <= byte <= 0x39:
         return byte - 0x30
     byte |= 0x20
@@ -22,7 +22,7 @@ def _hex_value(byte):
 
 @helper
 def put_uuid(target, p, size):
-    """32 hexadecimal digits; hyphens may stand anywhere, as the object path has it."""
+    """32 hexadecimal digits; hyphens may be anywhere, as in the object path."""
     seen = 0
     value = 0
     for index in range(size):
@@ -50,7 +50,7 @@ def put_inet4(target, p, size):
             p += 1
         if digits == 0 or digits > 3 or number > 255:
             return 0
-        if digits > 1 + (number > 9) + (number > 99):  # a zero in front might mean octal
+        if digits > 1 + (number > 9) + (number > 99):  # a leading zero might mean octal
             return 0
         put8(target + index, number)
         if index < 3:

@@ -1,7 +1,8 @@
-"""Numbers into the bytes that a row holds them in: the mirror of `numbers` (facts sheet 3.1).
+"""Numbers into the bytes that a row holds for them: the inverse of `numbers` (facts sheet 3.1).
 
-Functions that write take the address to write at; they may write up to 8 bytes past what they
-give. Those that can fail give the address behind, or a code below 0 of `encode_frames`.
+Functions that write take the address to write at; they may write up to 8 bytes past the address
+that they return. Those that can fail return the address after, or a code below 0 of
+`encode_frames`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def put_little_endian(p, value, size):
 
 @helper
 def put_tiny(p, value, low, high):
-    """One byte of a number from ``low`` to ``high``."""
+    """One byte, of a number from ``low`` to ``high``."""
     put8(p, value)
     return p + 1 if low <= value <= high else OUT_OF_RANGE
 
@@ -72,7 +73,7 @@ def put_bits(p, value, argument):
 
 @helper
 def _divide128(low, high, by):
-    """A number of 128 bits by one below 2**30: (low, high, rest)."""
+    """A number of 128 bits divided by one below 2**30: (low, high, rest)."""
     limb = (high >> 32) & 0xFFFFFFFF
     q3 = divide(limb, by)
     rest = (limb - q3 * by) << 32 | (high & 0xFFFFFFFF)
@@ -86,7 +87,7 @@ def _divide128(low, high, by):
 
 @helper
 def _short_decimal(p, value, negative, argument, powers):
-    """`put_decimal128` where all bytes are one word."""
+    """`put_decimal128` for decimals whose bytes are all in one word."""
     whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
     size = (argument >> 16) & 255
     factor = i64(powers + scale * 8)
@@ -110,7 +111,7 @@ def _short_decimal(p, value, negative, argument, powers):
 
 @helper
 def put_decimal128(p, source, argument, powers):
-    """A number of 128 bits as a packed DECIMAL; ``argument`` as `layout.DECIMAL` says."""
+    """Write a number of 128 bits as a packed DECIMAL; for ``argument`` see `layout.DECIMAL`."""
     low, high = i64(source), i64(source + 8)
     negative = high < 0
     if negative:
@@ -124,7 +125,7 @@ def put_decimal128(p, source, argument, powers):
         return _short_decimal(p, low, negative, argument, powers)
     flip = 0xFFFFFFFF if negative else 0
     at = p + size
-    # Groups of digits from the last one on; the rest of the fraction comes first.
+    # Groups of digits, from the last one back; the incomplete group of the fraction comes first.
     left = scale
     part = 0
     while part < 2:
@@ -152,7 +153,7 @@ def put_decimal128(p, source, argument, powers):
 
 @helper
 def _digits_of(source, size, scratch, whole, scale):
-    """Put a decimal text's digits, a byte each, into ``scratch``: 1 if negative, or a code."""
+    """Write a decimal text's digits, one byte each, into ``scratch``: 1 if negative, or a code."""
     end = source + size
     negative = 0
     if source < end and (u8(source) == 0x2D or u8(source) == 0x2B):
@@ -207,7 +208,7 @@ def _digits_of(source, size, scratch, whole, scale):
 
 @helper
 def put_decimal_text(p, source, size, argument, scratch):
-    """A decimal text (an exponent is fine) as a packed DECIMAL."""
+    """Write a decimal text (an exponent is allowed) as a packed DECIMAL."""
     whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
     negative = _digits_of(source, size, scratch, whole, scale)
     if negative < 0:

@@ -1,7 +1,7 @@
-"""Write rows of one table, out of Arrow arrays, as whole events: the mirror of `rows`.
+"""Write rows of one table, from Arrow arrays, as whole events: the inverse of `rows`.
 
 An event is a prefix, the same for all, and as many rows as fit; its length is written into its
-header. Where room runs out the kernel stops at a row's begin, to be called again with more.
+header. When there is no more room the kernel stops at a row's start, to be called again with more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tailrace.columns.kernels.memory import copy32, get, helper, put, put8, put3
 
 @helper
 def _shift(p, size, by):
-    """Move ``size`` bytes up by ``by``, which is positive; the last ones first."""
+    """Move ``size`` bytes up by ``by``, which is positive; starting with the last ones."""
     while size >= 32:
         size -= 32
         copy32(p + size + by, p + size)
@@ -25,7 +25,7 @@ def _shift(p, size, by):
 
 @helper
 def _row(frame, p, limit, row):
-    """Write a row's images: the address behind them, or a code below 0."""
+    """Write a row's images: returns the address after them, or a code below 0."""
     count = get(frame, f.BEFORE_COUNT)
     if count >= 0:
         p = encode_image(frame, get(frame, f.BEFORE), count, p, limit, row, 0)
@@ -39,14 +39,14 @@ def _row(frame, p, limit, row):
 def _begin(frame, at, event):
     """Write an event's first bytes at the address ``at``; ``event`` is its offset."""
     prefix, size = get(frame, f.PREFIX), get(frame, f.PREFIX_SIZE)
-    copy_in(at, prefix, size, prefix + size)  # not a byte more: the row behind it is written
+    copy_in(at, prefix, size, prefix + size)  # no byte more: the row after it is already written
     count = get(frame, f.STARTS_COUNT)
     put64(get(frame, f.STARTS) + count * 8, event)
     put(frame, f.STARTS_COUNT, count + 1)
 
 
 def encode_rows(frame):
-    """Write from the frame's row on until all are written or one is not to be."""
+    """Write rows from the frame's row on, until all are written or one cannot be."""
     out = get(frame, f.OUT)
     used = get(frame, f.USED)
     event = get(frame, f.EVENT)

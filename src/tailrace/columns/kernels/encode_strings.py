@@ -1,7 +1,7 @@
 """Values of variable length, and names of ENUM and SET, into the bytes of a row.
 
-Functions take the address to write at and may write up to 32 bytes past what they give; what they
-read stays before the end given.
+Functions take the address to write at and may write up to 32 bytes past the address that they
+return; they read nothing at or after the given end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put6
 
 @helper
 def copy_in(target, source, size, end):
-    """Copy ``size`` bytes, which end at ``end`` or before; reads none at or behind it."""
+    """Copy ``size`` bytes, which end at ``end`` or before; reads no byte at or after ``end``."""
     done = 0
     if end - source >= size + 31:
         while done < size:
@@ -29,7 +29,7 @@ def copy_in(target, source, size, end):
 
 @helper
 def characters(p, size):
-    """How many characters some UTF-8 has."""
+    """The number of characters in UTF-8 text."""
     count = 0
     for index in range(size):
         count += (u8(p + index) & 0xC0) != 0x80
@@ -46,7 +46,7 @@ def _equal(one, other, size):
 
 @helper
 def number_of(p, size, names):
-    """The number of a name, from 1 on; 0 where there is none. ``names``: see `encode_frames`."""
+    """The number of a name, counted from 1; 0 if there is none. ``names``: see `encode_frames`."""
     mask = i64(names)
     value = f.HASH_START ^ size
     for index in range(size):
@@ -64,7 +64,7 @@ def number_of(p, size, names):
 
 @helper
 def bits_of(p, size, names):
-    """SET's bits out of names with commas between, and whether all of them are known."""
+    """SET's bits from names separated by commas, and whether all names are known."""
     bits = 0
     sound = True
     start = p

@@ -1,7 +1,7 @@
-"""Dates and times into the bytes that a row holds them in (facts sheet 3.1).
+"""Dates and times into the bytes that a row holds for them (facts sheet 3.1).
 
-Functions take the address to write at and may write up to 8 bytes past what they give: the address
-behind, or a code below 0 of `encode_frames`.
+Functions take the address to write at and may write up to 8 bytes past what they return: the
+address after, or a code below 0 of `encode_frames`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST_HOUR = 838
 @helper
 def _fraction(part, digits):
     """Microseconds in the unit of a fraction's bytes (1/100, 1/10000, 1/1000000 of a second); -1
-    where they are finer than ``digits`` digits. Constants divide faster than numbers.
+    if they are finer than ``digits`` digits. Dividing by constants is faster than by variables.
     """
     if digits == 6:
         return part
@@ -54,7 +54,7 @@ def _put_fraction(p, part, digits):
 
 @helper
 def _civil(days):
-    """(year * 13 + month, day) of days since 0001-01-01, which are not negative.
+    """(year * 13 + month, day) from days since 0001-01-01, which are not negative.
 
     Years begin in March here, so that a leap day is the last (Hinnant's ``civil_from_days``).
     """
@@ -75,7 +75,7 @@ def _civil(days):
 
 @helper
 def put_date(p, days):
-    """DATE out of days since 1970: the years 1 to 9999."""
+    """Write a DATE from days since 1970: the years 1 to 9999."""
     if days < _FIRST_DAY or days > _LAST_DAY:
         return OUT_OF_RANGE
     months, day = _civil(days - _FIRST_DAY)
@@ -86,7 +86,7 @@ def put_date(p, days):
 
 @helper
 def put_datetime(p, value, digits):
-    """DATETIME(digits) out of microseconds since 1970."""
+    """Write a DATETIME(digits) from microseconds since 1970."""
     value -= _FIRST_DAY * DAY
     if value < 0 or value >= (_LAST_DAY + 1 - _FIRST_DAY) * DAY:
         return OUT_OF_RANGE
@@ -104,7 +104,7 @@ def put_datetime(p, value, digits):
 
 @helper
 def put_timestamp(p, value, digits):
-    """TIMESTAMP(digits) out of microseconds since 1970.
+    """Write a TIMESTAMP(digits) from microseconds since 1970.
 
     The bytes of 1970-01-01 00:00:00 mean the zero timestamp.
     """
@@ -117,7 +117,7 @@ def put_timestamp(p, value, digits):
 
 @helper
 def put_time(p, value, digits):
-    """TIME(digits) out of microseconds."""
+    """Write a TIME(digits) from microseconds."""
     negative = value < 0
     if negative:
         value = -value

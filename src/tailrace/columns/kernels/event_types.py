@@ -8,7 +8,7 @@ from tailrace.columns.kernels.memory import helper
 
 @helper
 def is_rows(kind):
-    """Whether an event has rows in one piece, plain or in MariaDB's compressed form."""
+    """Whether an event holds its rows in one piece, plain or in MariaDB's compressed form."""
     return (
         e.WRITE_ROWS <= kind <= e.DELETE_ROWS
         or e.WRITE_ROWS_V1 <= kind <= e.DELETE_ROWS_V1

@@ -1,7 +1,7 @@
 """Doubles and floats as the shortest decimal text that reads back as the same number.
 
 The digits are found by Raffaele Giulietti's Schubfach method: a table of powers of ten to 126 bits
-and three multiplications. The table lies in the machine code, made from Python's integers.
+and three multiplications. The table is part of the machine code, made from Python's integers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _POWERS: Final = b"".join(
 
 @intrinsic
 def powers(typingctx: Any) -> Any:
-    """Give the address of the table of powers: 16 bytes each, low word first, from `LEAST` up."""
+    """The address of the table of powers: 16 bytes each, low word first, from `LEAST` up."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         data = bytearray(_POWERS)
@@ -65,10 +65,11 @@ def _round_to_odd(power: int, scaled: int) -> int:
 
 @helper
 def shortest(mantissa: int, exponent: int, hidden: int) -> tuple[int, int]:
-    """Digits and power of ten of a finite number that is not 0; trailing zeros are left on.
+    """Digits and power of ten of a finite number that is not 0; trailing zeros are kept.
 
     ``mantissa`` and ``exponent`` are the bits as stored, ``hidden`` is the mantissa's width: 52 for
-    a double, 23 for a float. Of the shortest texts the nearest is chosen; of two as near, the even.
+    a double, 23 for a float. Of the shortest texts the nearest is chosen; of two equally near, the
+    even.
     """
     bias = 1075 if hidden == 52 else 150
     c = mantissa
@@ -105,8 +106,9 @@ def shortest(mantissa: int, exponent: int, hidden: int) -> tuple[int, int]:
 def put_float(out: int, bits: int, hidden: int, least: int, most: int, python: int) -> int:
     """Write a finite double (``hidden`` 52) or float (23), shortest; 26 bytes at most.
 
-    ``least`` and ``most`` bound where the decimal point may stand from the first digit for a text
-    without exponent. ``python`` picks ``1e+20`` and ``1e-07`` in place of ``1e20`` and ``1e-7``.
+    ``least`` and ``most`` limit the decimal point's distance from the first digit, for a text
+    without
+    exponent. ``python`` chooses ``1e+20`` and ``1e-07`` instead of ``1e20`` and ``1e-7``.
     """
     mantissa = bits & ((1 << hidden) - 1)
     exponent = (bits >> hidden) & (0x7FF if hidden == 52 else 0xFF)

@@ -19,12 +19,12 @@ from tailrace.columns.kernels.memory import (
 
 _LAST_NUMBER: Final = 0x7FFFFFFFFFFFFFFE
 _OPTIONAL: Final = 0x02 | 0x40 | 0x80
-"""Flags of MariaDB's GTID that announce fields of variable size, or a commit id."""
+"""Flags of MariaDB's GTID event for fields of variable size, or a commit id."""
 
 
 @helper
 def _varint(p, end):
-    """A variable-length integer of ``mysql::serialization``: (value, address behind it) or -1."""
+    """A variable-length integer of ``mysql::serialization``: (value, address after it) or -1."""
     if p >= end:
         return -1, p
     first = u8(p)
@@ -45,7 +45,7 @@ def _varint(p, end):
 
 @helper
 def _new_transaction(frame, stamp, kind):
-    """Fill in the next transaction and return its address; it counts once the caller says so."""
+    """Fill in the next transaction and return its address; the caller then adds it to the count."""
     count = get(frame, k.TRANSACTION_COUNT)
     transaction = get(frame, k.TRANSACTIONS) + count * (k.TRANSACTION_WORDS * 8)
     put64(transaction + k.T_STAMP * 8, stamp)
@@ -59,14 +59,14 @@ def _new_transaction(frame, stamp, kind):
 
 @helper
 def no_transaction(frame):
-    """A transaction without a GTID begins; its events' own seconds tell the time."""
+    """A transaction without a GTID begins; its time is that of its events' headers."""
     _new_transaction(frame, -1, k.NO_GTID)
     put(frame, k.TRANSACTION_COUNT, get(frame, k.TRANSACTION_COUNT) + 1)
 
 
 @helper
 def _sound_mysql_gtid(body, end, anonymous):
-    """Whether a GTID event of MySQL is certainly sound."""
+    """Whether a GTID event of MySQL is sound for certain."""
     number = i64(body + 17)
     if not anonymous and (number < 1 or number > _LAST_NUMBER):
         return False
@@ -111,7 +111,9 @@ def mysql_gtid(frame, p, body, end, anonymous, sure):
 
 @helper
 def _sound_tag(p, size):
-    """Whether a tag is in its plain form: lower case letters, digits and _, no digit first."""
+    """Whether a tag is in its plain form: lower case letters, digits and _, not starting with a
+    digit.
+    """
     for index in range(size):
         byte = u8(p + index)
         letter = (byte >= 97 and byte <= 122) or byte == 95

@@ -53,7 +53,7 @@ def clear_bit(bitmap, row):
 
 @helper
 def _no_value(column, row):
-    """Put out NULL."""
+    """Write NULL."""
     width = get(column, k.C_WIDTH)
     if width == 0:
         return
@@ -84,7 +84,7 @@ def no_image(columns, count, row):
 
 @helper
 def _odd(frame, row, place, date, time):
-    """Note a value that its column's type cannot hold; False where there is no room."""
+    """Note a value that its column's type cannot hold; False if there is no room."""
     count = get(frame, k.D_ODD_COUNT)
     if count >= get(frame, k.D_ODD_CAPACITY):
         return False
@@ -99,7 +99,7 @@ def _odd(frame, row, place, date, time):
 
 @helper
 def _date(frame, column, row, place, months, day, time):
-    """Put out a date, or a k.DATETIME where ``time`` (microseconds of the day) is not negative."""
+    """Write a date, or a k.DATETIME if ``time`` (microseconds of the day) is not negative."""
     found = date_days(months, day, get(column, k.C_TABLE))
     if found == k.NO_DATE:
         _no_value(column, row)
@@ -114,7 +114,7 @@ def _date(frame, column, row, place, months, day, time):
 
 @helper
 def _temporal(frame, column, kind, argument, p, row, place):
-    """One value of a date or time type that is not k.DATETIME; its size or a reason to stop."""
+    """Decode a date or time type other than k.DATETIME; its size or a reason to stop."""
     out = get(column, k.C_VALUES) + row * 8
     if kind in (k.TIMESTAMP, k.OLD_TIMESTAMP):
         if kind == k.TIMESTAMP:
@@ -149,7 +149,7 @@ def _temporal(frame, column, kind, argument, p, row, place):
             return k.BAD_VALUE
         reason = _date(frame, column, row, place, (value >> 9) * 13 + month, value & 31, -1)
         return 3 if reason == k.ALL_DECODED else reason
-    if argument:  # MariaDB's old types with a fraction: big-endian, a number of its units
+    if argument:  # MariaDB's old types with a fraction: big-endian, a number of their units
         parts = second_parts(argument)
         unit = 1_000_000 // parts
         longer = (argument > 2) + (argument > 5)
@@ -194,7 +194,7 @@ def _temporal(frame, column, kind, argument, p, row, place):
 
 @helper
 def _made_text(column, kind, argument, p, end, target, room):
-    """Text that is made, not copied: (bytes read, bytes written), or a reason to stop first."""
+    """Write text that is not copied: (bytes read, bytes written), or a reason to stop first."""
     if kind == k.DECIMAL_TEXT:
         if room < 68:
             return k.BATCH_FULL, 0
@@ -234,7 +234,7 @@ def _made_text(column, kind, argument, p, end, target, room):
 
 @helper
 def _claimed(p, size):
-    """How many bytes a compressed value says that it uncompresses to (`rows.compressed`)."""
+    """The uncompressed size that a compressed value states (`rows.compressed`)."""
     bytes_ = u8(p) & 7
     if u8(p) == 0 or size <= bytes_ or bytes_ > 4:
         return size
@@ -243,9 +243,9 @@ def _claimed(p, size):
 
 @helper
 def _spread_nulls(p, end, present, count, target):
-    """Write a bit a column, set where it is absent or NULL; returns the size of the null bitmap.
+    """Write one bit for each column, set if absent or NULL; returns the size of the null bitmap.
 
-    The bitmap at ``p`` has bits for the columns that are ``present`` only.
+    The bitmap at ``p`` has bits only for the columns that are ``present``.
     """
     seen = 0
     for byte in range((count + 7) >> 3):
@@ -263,7 +263,7 @@ def _spread_nulls(p, end, present, count, target):
 
 @helper
 def decode_image(frame, columns, count, p, end, row, present, image):
-    """Decode one row image at ``p``: the address behind it, or a reason to stop."""
+    """Decode one row image at ``p``: returns the address after it, or a reason to stop."""
     bits = p
     if present:
         bits = get(frame, k.D_SCRATCH)

@@ -1,7 +1,7 @@
-"""JSON texts as MySQL's binary JSON: the mirror of `jsonb`.
+"""JSON texts as MySQL's binary JSON: the inverse of `jsonb`.
 
-Source: ``sql-common/json_binary.cc``; facts sheet section 3.2. A container is small where all of it
-fits into 65535 bytes; keys stand by size, then by bytes.
+Source: ``sql-common/json_binary.cc``; facts sheet section 3.2. A container is small if all of it
+fits into 65535 bytes; keys are ordered by size, then by bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tailrace.columns.kernels.memory import get, helper, put, put8, put16, put32
 
 @helper
 def _put_bytes(frame: int, out: int, source: int, size: int) -> None:
-    """Copy bytes of the text or of those without escapes."""
+    """Copy bytes of the text, or of its unescaped strings."""
     texts, end = get(frame, f.TEXTS), get(frame, f.TEXTS_END)
     copy_in(out, source, size, end if texts <= source < end else get(frame, DATA_END))
 
 
 @helper
 def _put_scalar(frame: int, out: int, node: int) -> None:
-    """Write a value that is no container."""
+    """Write a value that is not a container."""
     if get(node, f.V_TYPE) != 12:
         put64(out, get(node, f.V_DATA))
         return
@@ -48,7 +48,7 @@ def _put_offset(out: int, value: int, large: int) -> None:
 
 @helper
 def _put_keys(frame: int, base: int, node: int) -> tuple[int, int]:
-    """Write a container's size and keys: (its first value's entry, where values begin)."""
+    """Write a container's size and keys: (entry of its first value, where its values begin)."""
     type_ = get(node, f.V_TYPE)
     count = get(node, f.V_COUNT)
     large = type_ & 1
@@ -74,11 +74,11 @@ def _put_keys(frame: int, base: int, node: int) -> tuple[int, int]:
 
 @helper
 def _put_containers(frame: int, base: int, node: int, levels: int) -> None:
-    """Write a container and all in it at ``base``, from lower to higher addresses.
+    """Write a container and all that it contains at ``base``, from lower to higher addresses.
 
-    Copies may write past their end, over what comes later; only entries lie before what was
-    written. A container whose values are being written is ``child`` (the next value), ``last``,
-    ``entry``, ``at``, ``base`` and ``large``; those around it lie on the stack ``levels``.
+    Copies may write past their end, where later data will be written; only entries come before what
+    is already written. A container whose values are being written is ``child`` (the next value),
+    ``last``, ``entry``, ``at``, ``base`` and ``large``; its parents are on the stack ``levels``.
     """
     depth = 0
     large = get(node, f.V_TYPE) & 1

@@ -1,6 +1,6 @@
-"""Is a text JSON? As Python's parser sees it, which takes what RFC 8259 allows and no more.
+"""Checks whether a text is JSON, like Python's parser: what RFC 8259 allows and no more.
 
-The grammar is an automaton: what a byte's class does in a state is one byte of a table.
+The grammar is an automaton: the step for a byte's class in a state is one byte of a table.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tailrace.columns.kernels.memory import helper, put8, u8
 
 
 class _S(IntEnum):
-    """What stands before the next byte."""
+    """The state before the next byte."""
 
     REFUSED = 0
     END = auto()
     """A whole value."""
     VALUE = auto()
-    """A value has to come; FIRST: or the array's end."""
+    """A value must follow; FIRST: or the array's end."""
     FIRST = auto()
     KEY = auto()
-    """A key has to come; FIRST_KEY: or the object's end."""
+    """A key must follow; FIRST_KEY: or the object's end."""
     FIRST_KEY = auto()
     IN_KEY = auto()
     COLON = auto()
@@ -39,7 +39,7 @@ class _S(IntEnum):
     E = auto()
     SIGN = auto()
     EXPONENT = auto()
-    # Behind a backslash and inside of \u, in strings; the same in keys, KEY_ESCAPE further.
+    # After a backslash and inside of \u, in strings; in keys the same states, KEY_ESCAPE higher.
     ESCAPE = auto()
     U1 = auto()
     U2 = auto()
@@ -50,7 +50,7 @@ class _S(IntEnum):
     KEY_U2 = auto()
     KEY_U3 = auto()
     KEY_U4 = auto()
-    # The letters of null, true and false that are still to come.
+    # The letters of null, true and false that must still follow.
     ULL = auto()
     LL = auto()
     L = auto()
@@ -60,7 +60,7 @@ class _S(IntEnum):
     LSE = auto()
     SE = auto()
     LAST_E = auto()
-    # Not states but what else is to be done.
+    # Not states but other actions.
     OPEN_OBJECT = 64
     OPEN_ARRAY = auto()
     CLOSE_OBJECT = auto()
@@ -75,12 +75,12 @@ _CLASSES: Final = [
     b"cdABCDF",
 ]
 _OTHER: Final = len(_CLASSES)
-"""A byte that only strings have."""
+"""A byte that is allowed only in strings."""
 _CONTROL: Final = _OTHER + 1
 _WIDTH: Final = 32
-"""Entries of a state in the table: one for each class."""
+"""Entries of one state in the table: one for each class."""
 _MOST_DIGITS: Final = 4300
-"""Of a whole number: what Python converts by default."""
+"""The longest whole number that Python converts by default."""
 
 
 def _class_of(byte: int) -> int:
@@ -91,7 +91,7 @@ def _class_of(byte: int) -> int:
 
 
 def _table() -> bytes:
-    """First the class of each byte, then for each state what each class does in it."""
+    """First the class of each byte, then for each state its step for each class."""
     moves = [[_S.REFUSED] * _WIDTH for _ in range(_S.OPEN_OBJECT)]
 
     def on(states: list[_S], members: bytes, then: _S) -> None:
@@ -151,7 +151,7 @@ _TABLE: Final = _table()
 
 @intrinsic
 def _table_address(typingctx: Any) -> Any:
-    """Give the address of the table, which lies in the machine code."""
+    """The address of the table, which is part of the machine code."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.ArrayType(ir.IntType(8), len(_TABLE))
@@ -180,13 +180,13 @@ _CLOSE_ARRAY = int(_S.CLOSE_ARRAY)
 
 @helper
 def is_json(p: int, stop: int, levels: int) -> int:
-    """1 for JSON of at most DEPTH levels; ``levels`` is the address of as many bytes."""
+    """1 for JSON of at most DEPTH levels; ``levels`` is the address of DEPTH bytes."""
     table = _table_address()
     state = _VALUE
     depth = 0
     digits = 0
     while p <= stop:
-        # a blank behind the last byte ends a number
+        # a blank after the last byte ends a number
         move = u8(table + 256 + _WIDTH * state + u8(table + (u8(p) if p < stop else 0x20)))
         p += 1
         if state == _WHOLE and digits > _MOST_DIGITS and move not in (_WHOLE, _POINT, _E):

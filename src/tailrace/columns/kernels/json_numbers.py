@@ -1,8 +1,8 @@
-"""Numbers of JSON texts: as MySQL's parser takes them, doubles to the nearest.
+"""Numbers of JSON texts, read like MySQL's parser; doubles are the nearest ones.
 
-Decimal digits become a double by Clinger's way where both number and power are exact; else by one
-product with a power of ten of 126 bits (the table of `floats`), which decides all but numbers that
-lie next to the middle of two doubles: those are left to Python.
+Decimal digits become a double by Clinger's method if both number and power are exact. Otherwise one
+product with a power of ten of 126 bits (the table of `floats`) decides, except for numbers next to
+the midpoint of two doubles: those are left to Python.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tailrace.columns.kernels.floats import LEAST, MOST, powers
 from tailrace.columns.kernels.memory import helper, i64, put, u8, umulh
 
 _EXACT = tuple(10.0**power for power in range(23))
-_LONGEST = 19  # digits of a number that a word holds
+_LONGEST = 19  # the digits that fit into a word
 
 
 @intrinsic
 def _bits_of(typingctx: Any, value: Any) -> Any:
-    """Take a double's bits as a number."""
+    """A double's bits as a number."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -43,9 +43,9 @@ def _leading_zeros(typingctx: Any, value: Any) -> Any:
 
 @helper
 def double_bits(digits: int, exponent: int) -> int:
-    """The double nearest to digits * 10**exponent, as bits; `BY_HAND` where it is not decided.
+    """The double nearest to digits * 10**exponent, as bits; `BY_HAND` if undetermined.
 
-    ``digits`` is an unsigned word. A double's bits are not negative here.
+    ``digits`` is an unsigned word. The double is never negative here.
     """
     if digits == 0:
         return 0
@@ -62,11 +62,11 @@ def double_bits(digits: int, exponent: int) -> int:
     high = umulh(i64(power + 8), digits)
     low = i64(power + 8) * digits
     carried = low + umulh(i64(power), digits)
-    # The sum's carry: bit 63 tells, of all three.
+    # The sum's carry, from bit 63 of all three.
     high += ((low & ~carried) | ((low ^ ~carried) & umulh(i64(power), digits))) >> 63 & 1
-    if carried in (0, -1):  # the power is one too high in its last bit, so this may be either way
+    if carried in (0, -1):  # the power's last bit may be one too high, so the result is unclear
         return f.BY_HAND
-    extra = 8 - _leading_zeros(high) + 3  # bits of `high` behind the 53 of a double
+    extra = 8 - _leading_zeros(high) + 3  # bits of `high` below the 53 of a double
     mantissa = (high >> extra) + ((high >> (extra - 1)) & 1)
     biased = extra + 3 - zeros + ((exponent * 1741647) >> 19) + 1075
     if mantissa >> 53:
@@ -103,7 +103,7 @@ def _whole(node: int, value: int, negative: int) -> int:
 
 @helper
 def read_number(p: int, end: int, node: int) -> int:
-    """Read the number at ``p`` into a node: the address behind it, or `BY_HAND`."""
+    """Read the number at ``p`` into a node: returns the address after it, or `BY_HAND`."""
     negative = int(u8(p) == 0x2D)
     p += negative
     start = p
@@ -124,7 +124,7 @@ def read_number(p: int, end: int, node: int) -> int:
             value = value * 10 + u8(p) - 0x30
             p += 1
         exponent = behind - p
-        # Zeros in front are no digits of the word.
+        # Leading zeros are not digits of the word.
         at = start
         while at < p and (u8(at) == 0x30 or u8(at) == 0x2E):
             at += 1

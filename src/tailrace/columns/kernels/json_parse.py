@@ -38,7 +38,7 @@ def _marks16(typingctx: Any, source: Any) -> Any:
 
 @helper
 def _plain_end(p: int, end: int, safe: int) -> int:
-    """Where the run of plain bytes from ``p`` on ends: ``end`` at most."""
+    """Where the run of plain bytes from ``p`` on ends: at most ``end``."""
     while p < end:
         if safe - p >= 16:
             marks = _marks16(p) | 1 << 16
@@ -56,7 +56,7 @@ def _plain_end(p: int, end: int, safe: int) -> int:
 
 @helper
 def _hex4(p: int) -> int:
-    """Four hexadecimal digits; -1 if they are none."""
+    """The value of four hexadecimal digits; -1 if they are not."""
     value = 0
     for index in range(4):
         digit = u8(p + index)
@@ -90,7 +90,7 @@ def _put_point(out: int, point: int) -> int:
 
 @helper
 def _letter(byte: int) -> int:
-    """What a letter behind a backslash stands for; -1 where there is no such escape."""
+    """The character for the letter after a backslash; -1 if there is no such escape."""
     if byte in (0x22, 0x5C, 0x2F):
         return byte
     if byte == 0x6E:
@@ -106,7 +106,7 @@ def _letter(byte: int) -> int:
 
 @helper
 def _unescape(p: int, end: int, out: int, safe: int) -> tuple[int, int]:
-    """Copy a string from ``p`` up to its quote: (address behind the quote, behind the copy)."""
+    """Copy a string from ``p`` up to its quote: (address after the quote, after the copy)."""
     while True:
         stop = _plain_end(p, end, safe)
         copy_in(out, p, stop - p, safe)
@@ -140,7 +140,7 @@ def _unescape(p: int, end: int, out: int, safe: int) -> tuple[int, int]:
 
 @helper
 def _string(frame: int, p: int, end: int, texts: int) -> tuple[int, int, int, int]:
-    """Read the string behind the quote at ``p``: (behind it, its bytes, their size, texts)."""
+    """Read the string after the quote at ``p``: (after it, its bytes, their size, texts)."""
     safe = get(frame, DATA_END)
     stop = _plain_end(p + 1, end, safe)
     if stop < end and u8(stop) == 0x22:
@@ -151,7 +151,7 @@ def _string(frame: int, p: int, end: int, texts: int) -> tuple[int, int, int, in
 
 @helper
 def _blank(p: int, end: int) -> int:
-    """The address of the first byte that is no blank."""
+    """The address of the first byte that is not a blank."""
     while p < end and (u8(p) in (0x20, 9, 10, 13)):
         p += 1
     return p
@@ -159,7 +159,7 @@ def _blank(p: int, end: int) -> int:
 
 @helper
 def _length_size(size: int) -> int:
-    """Bytes of a length, 7 bits a byte."""
+    """The bytes that a length takes, 7 bits in each."""
     count = 1
     while size > 0x7F:
         size >>= 7
@@ -169,7 +169,7 @@ def _length_size(size: int) -> int:
 
 @helper
 def _order(one: int, other: int) -> int:
-    """Below 0 where a value's key comes before another's: by size, bytes, place in the text."""
+    """Below 0 if a value's key comes before another's: by size, bytes, order in the text."""
     size = get(one, f.V_KEY_SIZE)
     if size != get(other, f.V_KEY_SIZE):
         return size - get(other, f.V_KEY_SIZE)
@@ -183,7 +183,7 @@ def _order(one: int, other: int) -> int:
 
 @helper
 def _copy_node(target: int, source: int) -> None:
-    """Copy a value word by word: they were just written so, and wider loads would wait for that."""
+    """Copy a value word by word: it was just written so; wider loads would wait for the stores."""
     put(target, 0, get(source, 0))
     put(target, 1, get(source, 1))
     put(target, 2, get(source, 2))
@@ -195,7 +195,7 @@ def _copy_node(target: int, source: int) -> None:
 
 @helper
 def _sort(first: int, count: int, spare: int) -> int:
-    """Sort an object's values by key, of equal keys only the last stays; returns how many stay.
+    """Sort an object's values by key; of equal keys only the last is kept; returns how many remain.
 
     A Shell sort; ``spare`` is room for one value.
     """
@@ -236,7 +236,7 @@ def _sort(first: int, count: int, spare: int) -> int:
 
 @helper
 def _close(node: int, top: int, heap: int, kind: int) -> int:
-    """Make a container of the values from behind ``node`` to ``top``; moves them to the heap.
+    """Make a container of the values after ``node`` up to ``top``; moves them to the heap.
 
     Returns the heap's end. ``kind`` is 0 for an object, 2 for an array.
     """
@@ -296,7 +296,7 @@ def _literal(p: int, end: int, node: int) -> int:
 
 @helper
 def parse(frame: int, p: int, end: int) -> int:
-    """Make a tree of a text, its root at NODES: 1, or `BY_HAND` where it is no JSON to a kernel."""
+    """Parse a text, its root at NODES: 1, or `BY_HAND` if a kernel cannot read it as JSON."""
     node = get(frame, f.NODES)
     heap = get(frame, f.HEAP)
     texts = get(frame, f.TEXTS)

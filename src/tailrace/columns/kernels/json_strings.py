@@ -1,7 +1,7 @@
-"""Strings as JSON holds them, with their escapes, and bytes as base64.
+"""Strings in the form of JSON, with their escapes, and bytes as base64.
 
-Every function takes the address to write at and returns the address behind what it wrote, or a
-code <= 0 of `text_frames`. Stores may run up to 16 bytes past that; loads never pass the end given.
+Every function takes the address to write at and returns the address after what it wrote, or a
+code <= 0 of `text_frames`. Stores may run up to 16 bytes past that; loads never pass the given end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tailrace.columns.frames.text import MORE, NOT_UTF8
 from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import helper, put8, put16, put32, u8, u16
 
-_MARKED: Final = (0x22, 0x5C)  # what a JSON string cannot hold as it is, and above 127
+_MARKED: Final = (0x22, 0x5C)  # what a JSON string must escape; also bytes above 127
 
 copy16_marking = copying16(_MARKED, plain_ascii=True)
 _copy_plain = copying(copy16_marking, _MARKED, plain_ascii=True)
@@ -38,7 +38,7 @@ def utf8_width(p: int, end: int) -> int:
         return 0
     if width == 2:
         return 2
-    # the first continuation byte rules out overlong forms, surrogates and what is past U+10FFFF
+    # the first continuation byte rules out overlong forms, surrogates and code points past U+10FFFF
     point = (lead << 6) | (second & 0x3F)
     if width == 3:
         point &= 0x3FF
@@ -53,7 +53,7 @@ def utf8_width(p: int, end: int) -> int:
 
 @helper
 def put_escape(out: int, byte: int) -> int:
-    """Write a control character, a quote or a backslash as JSON strings hold it."""
+    """Write a control character, a quote or a backslash in the form of JSON strings."""
     letter = 0
     if byte > 0x1F:
         letter = byte
@@ -80,7 +80,7 @@ def put_escape(out: int, byte: int) -> int:
 def put_string(out: int, p: int, size: int, end: int, limit: int) -> int:
     """Write UTF-8 bytes as a JSON string, quotes included.
 
-    ``end`` bounds what may be read, ``limit`` where a write may begin.
+    ``end`` limits the bytes that may be read, ``limit`` where a write may begin.
     """
     put8(out, 0x22)
     out += 1
@@ -117,7 +117,7 @@ def put_string(out: int, p: int, size: int, end: int, limit: int) -> int:
 
 @helper
 def put_quick_string(out: int, p: int, size: int, end: int, limit: int) -> int:
-    """As `put_string`, with the short and plain ones written here and now."""
+    """Like `put_string`, with a fast path for short and plain strings."""
     if size <= 16 and end - p >= 16 and out <= limit:
         put8(out, 0x22)
         if copy16_marking(out + 1, p) & ((1 << size) - 1) == 0:
@@ -128,7 +128,7 @@ def put_quick_string(out: int, p: int, size: int, end: int, limit: int) -> int:
 
 @helper
 def _sextet(value: int) -> int:
-    """Give the base64 letter of six bits."""
+    """The base64 letter of six bits."""
     letter = value + 0x41
     letter += 6 * (value > 25)
     letter -= 75 * (value > 51)
@@ -138,7 +138,7 @@ def _sextet(value: int) -> int:
 
 @helper
 def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
-    r"""Write bytes as base64; ``line`` > 0 puts ``\n`` (escaped) between lines of so many bytes."""
+    r"""Write bytes as base64; with ``line`` > 0, an escaped ``\n`` after every ``line`` bytes."""
     done = 0
     full = line or size
     while done < size:
@@ -165,7 +165,7 @@ def put_base64(out: int, p: int, size: int, line: int, limit: int) -> int:
 
 @intrinsic
 def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:
-    """Copy 16 bytes, line ends as spaces."""
+    """Copy 16 bytes, with line ends as spaces."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
@@ -181,7 +181,7 @@ def _copy16_one_line(typingctx: Any, target: Any, source: Any) -> Any:
 
 @helper
 def put_raw_json(out: int, p: int, size: int, end: int, limit: int) -> int:
-    """Write a text that is JSON as it stands, on one line."""
+    """Write a text that is JSON unchanged, but on one line."""
     if out + size > limit:
         return MORE
     done = 0

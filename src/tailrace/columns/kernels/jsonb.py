@@ -45,12 +45,12 @@ from tailrace.columns.kernels.memory import (
 )
 from tailrace.columns.kernels.temporal_text import put_clock, put_date
 
-_LINE = 57  # bytes that the server's base64 puts on a line
+_LINE = 57  # bytes on each line of the server's base64
 
 
 @helper
 def _length(p: int, end: int) -> int:
-    """Read a length, 7 bits a byte, lowest first; -1 where it runs over the end or 32 bits."""
+    """Read a length, 7 bits a byte, lowest first; -1 if it runs past the end or 32 bits."""
     length = 0
     for i in range(min(5, end - p)):
         byte = u8(p + i)
@@ -62,7 +62,7 @@ def _length(p: int, end: int) -> int:
 
 @helper
 def _behind_length(p: int, end: int) -> int:
-    """Give the address behind a length that `_length` could read."""
+    """The address after a length that `_length` could read."""
     while p < end and u8(p) >= 0x80:
         p += 1
     return p + 1
@@ -103,9 +103,9 @@ def _moment(out: int, field: int, packed: int) -> int:
 
 @helper
 def _opaque(out: int, at: int, end: int, limit: int) -> int:
-    """Write a value of a SQL type: decimal, date or time; others as base64.
+    """Write a value of an SQL type: decimal, date or time; others as base64.
 
-    VAR_STRING is text in a set that is not known: as UTF-8 where it is that.
+    VAR_STRING is text in an unknown character set: it is written as UTF-8 if it is valid UTF-8.
     """
     length = _length(at + 1, end)
     if length < 0:
@@ -174,16 +174,16 @@ def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
 
 @helper
 def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) -> int:
-    """Write one document; give the address behind it, or `MORE` or an error in its place.
+    """Write one document; returns the address after it, or instead `MORE` or an error.
 
     A container being written is ``base`` (its first byte), ``stop`` (its end), ``key`` and
-    ``value`` (the next entries), ``left`` (how many), ``kind``; those around it lie on the stack.
-    ``budget`` counts down the bytes that headers, keys and values take: none lies on another.
+    ``value`` (the next entries), ``left`` (how many), ``kind``; its parents are on the stack.
+    ``budget`` counts down the bytes that headers, keys and values take, so that none may overlap.
     """
     if out > limit:
         return MORE
     if size == 0:
-        put32(out, 0x6C6C756E)  # an empty value stands for null
+        put32(out, 0x6C6C756E)  # an empty value means null
         return out + 4
     budget = size
     stack = get(words, STACK)

@@ -1,4 +1,4 @@
-"""Lines that kernels wrote: those that must not be printed as they are, and all in order."""
+"""Lines that kernels wrote: finds those that must not be printed as they are, and orders all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put6
 
 @intrinsic
 def _marks16(typingctx: Any, address: Any) -> Any:
-    """Give a bit for each of 16 bytes that is not a printable ASCII character nor a line's end."""
+    """A bit for each of 16 bytes that is neither a printable ASCII character nor a line's end."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
@@ -43,7 +43,7 @@ def _marks16(typingctx: Any, address: Any) -> Any:
 
 @helper
 def _character(p, end):
-    """The character at ``p`` and how many bytes it has; of bytes that are none, 0 and 1."""
+    """The character at ``p`` and its number of bytes; for malformed bytes, 0 and 1."""
     lead = u8(p)
     if lead < 0x80:
         return lead, 1
@@ -58,10 +58,10 @@ def _character(p, end):
 
 @helper
 def _printable(point, table):
-    """Whether a character may be printed; -1 where only the table can tell, and there is none."""
+    """Whether a character may be printed; -1 if only the table can tell, and there is none."""
     if point < 0x80:
         return int(0x20 <= point < 0x7F)
-    if point in (0x2026, 0x2192):  # what text for people has of its own
+    if point in (0x2026, 0x2192):  # characters that text for people uses itself
         return 1
     if table == 0:
         return -1
@@ -69,9 +69,9 @@ def _printable(point, table):
 
 
 def odd_lines(frame):
-    """Note the lines that hold what is not printable; returns how many there are.
+    """Note the lines with characters that are not printable; returns how many there are.
 
-    -1 where there are other characters than ASCII, and no table that tells of them.
+    -1 if there are characters other than ASCII, and no table of printable ones.
     """
     text = get(frame, L_TEXT)
     end = get(frame, L_END)
@@ -107,7 +107,7 @@ def odd_lines(frame):
 
 @helper
 def _copy(target, source, size):
-    """Copy bytes, and touch none but those."""
+    """Copy bytes without reading or writing any others."""
     while size >= 32:
         copy32(target, source)
         target += 32
@@ -126,7 +126,7 @@ def _copy(target, source, size):
 
 
 def gather_lines(frame):
-    """Write lines one behind the other in an order; returns how many bytes they are."""
+    """Write lines one after the other in the given order; returns their bytes."""
     order = get(frame, L_ORDER)
     starts = get(frame, L_STARTS)
     sizes = get(frame, L_SIZES)

@@ -1,4 +1,4 @@
-"""Text copied up to the first byte that cannot stand as it is, 16 bytes at a time."""
+"""Text copied up to the first byte that needs an escape, 16 bytes at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOWEST = 0x20
 
 
 def copying16(marked: tuple[int, ...], *, plain_ascii: bool) -> Any:
-    """Make an intrinsic that copies 16 bytes and gives a bit for each that is marked.
+    """Make an intrinsic that copies 16 bytes and gives one bit for each that is marked.
 
-    With ``plain_ascii`` control characters and what is above 127 are marked, too.
+    With ``plain_ascii`` control characters and bytes above 127 are marked as well.
     """
 
     @intrinsic
@@ -39,9 +39,9 @@ def copying16(marked: tuple[int, ...], *, plain_ascii: bool) -> Any:
 
 
 def copying(copy16: Any, marked: tuple[int, ...], *, plain_ascii: bool) -> Any:
-    """Make a helper that copies the bytes from ``p`` on up to ``stop``, 16 at most.
+    """Make a helper that copies bytes from ``p`` up to ``stop``, at most 16.
 
-    It gives how many come before the first that is marked, and whether there is one. ``copy16``
+    It returns how many come before the first marked byte, and whether there is one. ``copy16``
     is `copying16` of the same bytes. Writes up to 16 bytes; reads nothing from ``end`` on.
     """
 

@@ -1,8 +1,9 @@
 """Unaligned loads, stores and copies at raw addresses, as single machine instructions.
 
-Kernels work on addresses (``int64``), not on arrays: no bounds checks of Numba's stand in the way,
-so every kernel checks lengths itself before it reads. Loads may run up to `PADDING` bytes past the
-bytes asked for where a kernel says so; buffers handed to kernels carry that much slack.
+Kernels work on addresses (``int64``), not on arrays. Numba checks no bounds of these, so every
+kernel
+checks lengths itself before it reads. If a kernel says so, loads may run up to `PADDING` bytes past
+the requested bytes; buffers given to kernels have that much slack.
 """
 
 from __future__ import annotations
@@ -200,8 +201,8 @@ le48 = _pieces(32, 16)
 def helper(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call, for ``int64`` arguments, once.
 
-    Saying the types keeps Numba from compiling it again for each constant it is called with, and
-    nobody calls it from Python.
+    The explicit types keep Numba from compiling it again for each constant that it is called with.
+    It is never called from Python.
     """
     arguments = (types.int64,) * function.__code__.co_argcount
     return njit(arguments, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -220,7 +221,7 @@ def move(target: int, source: int, size: int) -> None:
 
 @helper
 def prefix(p, size):
-    """The length in front of a variable-length value."""
+    """The length before a variable-length value."""
     if size == 1:
         return u8(p)
     if size == 2:
@@ -232,7 +233,7 @@ def prefix(p, size):
 
 @helper
 def length_encoded(p, end):
-    """A length-encoded integer: (value, address after it), or (-1, p) where it does not fit."""
+    """A length-encoded integer: (value, address after it), or (-1, p) if it does not fit."""
     if p >= end:
         return -1, p
     first = u8(p)
@@ -249,7 +250,7 @@ def length_encoded(p, end):
 
 @helper
 def same_bytes(a, b, size):
-    """Whether two places hold the same bytes; none but those are read."""
+    """Whether the bytes at two addresses are equal; no others are read."""
     while size >= 8:
         if i64(a) != i64(b):
             return 0

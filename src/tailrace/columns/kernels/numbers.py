@@ -23,8 +23,8 @@ def big_endian(p, size):
 
 @helper
 def checked_fraction(microseconds, digits):
-    """The microseconds, or NO_FRACTION where they are finer than an odd number of digits: those
-    are stored as one digit more.
+    """The microseconds, or NO_FRACTION if they are finer than an odd number of digits: those are
+    stored as one digit more.
     """
     if digits & 1 and microseconds % (100000 if digits == 1 else (1000 if digits == 3 else 10)):
         return NO_FRACTION
@@ -33,9 +33,9 @@ def checked_fraction(microseconds, digits):
 
 @helper
 def fraction(p, digits):
-    """Microseconds out of the fraction bytes of a temporal value with ``digits`` digits.
+    """Microseconds from the fraction bytes of a temporal value with ``digits`` digits.
 
-    Above MOST_MICROSECONDS for what no fraction of so many digits is.
+    Above MOST_MICROSECONDS if they are not a valid fraction of so many digits.
     """
     if digits == 0:
         return 0
@@ -48,9 +48,9 @@ def fraction(p, digits):
 
 @helper
 def packed_time(p, digits):
-    """TIME(fsp) in microseconds, negative ones too; its bytes are one biased number.
+    """TIME(fsp) in microseconds, possibly negative; its bytes are one biased number.
 
-    NO_TIME for what is none.
+    NO_TIME if it is invalid.
     """
     size = 3 + ((digits + 1) >> 1)
     value = big_endian(p, size) - (1 << (8 * size - 1))
@@ -75,7 +75,7 @@ def packed_time(p, digits):
 
 @helper
 def second_parts(digits):
-    """How many units of a fraction of ``digits`` digits a second has."""
+    """The units of a second in a fraction of ``digits`` digits."""
     parts = 1
     for _ in range(digits):
         parts *= 10
@@ -101,7 +101,7 @@ def digit_bytes(digits):
 
 @helper
 def _short_decimal(p, size, whole, scale, digits, powers):
-    """`decimal128` where all bytes are one word: a first group, one of nine digits, a fraction."""
+    """`decimal128` if all bytes are one word: a first group, one of nine digits, a fraction."""
     word = be64(p)
     negative = word >= 0  # the sign bit is inverted
     word ^= -0x8000000000000000
@@ -127,7 +127,7 @@ def _short_decimal(p, size, whole, scale, digits, powers):
 def decimal128(p, argument, powers):
     """A packed decimal of up to 38 digits: (low word, high word, whether it is well formed).
 
-    ``argument`` is as `tailrace.columns.frames.plan.DECIMAL` says; ``powers`` the address of
+    For ``argument`` see `tailrace.columns.frames.plan.DECIMAL`; ``powers`` is the address of
     10 ** n.
     """
     whole, scale, digits = argument & 255, (argument >> 8) & 255, argument >> 24
@@ -160,7 +160,7 @@ def decimal128(p, argument, powers):
                 high = high * factor + umulh(low, factor)
                 low = low * factor
                 total = low + group
-                # The carry of an unsigned addition: bit 63 was set and the sum has it no more.
+                # The carry of an unsigned addition: bit 63 was set, and is not set in the sum.
                 if low < 0 and total >= 0:
                     high += 1
                 low = total

@@ -1,7 +1,7 @@
 """Walk the events of a block: check them, and note for each rows event how it is to be decoded.
 
-What carries no rows is passed over here; what is rare (format descriptions, statements other than
-BEGIN and COMMIT, payloads, unknown types) stops the walk for Python, which goes on behind it.
+Events without rows are skipped here. Rare events (format descriptions, statements other than
+BEGIN and COMMIT, payloads, unknown types) stop the walk for Python, which continues after them.
 Event layouts: facts sheet sections 1 and 2.
 """
 
@@ -40,7 +40,7 @@ _HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
 _STATUS_SIZES: Final = 0x0030_0482_2006_4084
 """Bytes of the status variables 0 to 15, four bits each; 0 for those that Python reads."""
 _LATER_STATUS_SIZES: Final = 0x11_1281
-"""The same of 16 to 21."""
+"""The same for 16 to 21."""
 
 
 @helper
@@ -77,7 +77,7 @@ def _same_bytes(a, b, size):
 
 @helper
 def _same_words(a, b, size):
-    """As `_same_bytes`, without its loop over the last bytes; the 8 before them are readable."""
+    """Like `_same_bytes`, without its loop over the last bytes; the 8 before them are readable."""
     last = size - 8
     different = i64(a + last) ^ i64(b + last)
     done = 0
@@ -89,9 +89,9 @@ def _same_words(a, b, size):
 
 @helper
 def _known_slot(frame, body, size):
-    """Slot of a table map's body (behind id and flags): its word's address, or 0 if not known.
+    """Slot of a table map's body (after id and flags): its word's address, or 0 if unknown.
 
-    Mostly it is the same as that before it.
+    It checks the last table map found first: mostly it is the same.
     """
     last = get(frame, k.LAST_KNOWN)
     if (
@@ -121,7 +121,7 @@ def _known_slot(frame, body, size):
 
 @helper
 def _map_table(frame, table_id, slot):
-    """Let ``table_id`` mean ``slot`` until the statement ends; False where the table is full."""
+    """Let ``table_id`` mean ``slot`` until the statement ends; False if the table is full."""
     mask = get(frame, k.IDS_MASK)
     generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
@@ -138,7 +138,7 @@ def _map_table(frame, table_id, slot):
 
 @helper
 def _slot_of(frame, table_id):
-    """The slot that ``table_id`` means in this statement, or NO_SLOT."""
+    """The slot of ``table_id`` in this statement, or NO_SLOT."""
     mask = get(frame, k.IDS_MASK)
     generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
@@ -164,7 +164,7 @@ def _full_bitmap(p, width):
 
 @helper
 def _empty_bitmap(p, width):
-    """Whether none of the ``width`` bits at ``p`` is set; so it is where there is no bitmap."""
+    """Whether none of the ``width`` bits at ``p`` is set; true as well if there is no bitmap."""
     if p:
         for index in range((width + 7) >> 3):
             if u8(p + index) and (index < width >> 3 or u8(p + index) & ((1 << (width & 7)) - 1)):
@@ -174,7 +174,7 @@ def _empty_bitmap(p, width):
 
 @helper
 def _ascii(p, size):
-    """Whether all of the bytes are below 128; up to 7 bytes behind them are read."""
+    """Whether all of the bytes are below 128; up to 7 bytes after them are read."""
     while size >= 8:
         if i64(p) & _HIGH_BITS:
             return False
@@ -185,7 +185,7 @@ def _ascii(p, size):
 
 @helper
 def _sound_status(p, end):
-    """Whether status variables are certainly sound: known ones, whole, names in ASCII."""
+    """Whether status variables are sound for certain: known ones, whole, names in ASCII."""
     while p < end:
         code = u8(p)
         p += 1
@@ -209,7 +209,7 @@ def _sound_status(p, end):
 
 @helper
 def _step(frame, p, size, token):
-    """Take the grammar's step with an event of ``size`` bytes; DOUBT where there is none."""
+    """Take the grammar's step with an event of ``size`` bytes; DOUBT if there is none."""
     now = get(frame, k.STATE)
     state = now & 0xFF
     after = u8(get(frame, k.STEPS) + state * 16 + token)
@@ -230,7 +230,7 @@ def _step(frame, p, size, token):
 
 @helper
 def _query(frame, p, body, end, size, form):
-    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    """Skip BEGIN and COMMIT; Python handles every other statement."""
     if form & k.DOUBTED:
         return k.AT_EVENT
     if end - body < 13:
@@ -289,7 +289,7 @@ def _gtid(frame, p, body, end, size, kind):
     if reason != k.DONE:
         return reason
     reason = _step(frame, p, size, token)
-    if reason == k.DONE and get(frame, k.FIXED_POSITION) < 0:  # what a payload holds has its GTID
+    if reason == k.DONE and get(frame, k.FIXED_POSITION) < 0:  # events in a payload have its GTID
         put(frame, k.HAS_GTIDS, 1)
         put(frame, k.TRANSACTION_COUNT, get(frame, k.TRANSACTION_COUNT) + 1)
     return reason
@@ -297,7 +297,7 @@ def _gtid(frame, p, body, end, size, kind):
 
 @helper
 def _sound_extra(at, extra, update):
-    """Whether the extra header of a rows event is certainly sound: empty, or a partition's."""
+    """Whether the extra header of a rows event is sound for certain: empty, or a partition's."""
     return extra == 2 or (extra == (7 if update else 5) and u8(at + 2) == 1)
 
 
@@ -338,7 +338,7 @@ def _rows(frame, p, body, end, kind, form):
             return k.AT_COMPRESSED
     elif slot != k.NO_SLOT and (k.IGNORED - slot) & ((1 << k.WIDTH_BITS) - 1) != width:
         return k.DOUBT
-    if get(frame, k.STATE) != k.OPEN:  # where rows change nothing
+    if get(frame, k.STATE) != k.OPEN:  # in OPEN rows change nothing
         reason = _step(frame, p, end - p + get(frame, k.CHECKSUM_BYTES), k.T_ROWS + (flags & 1))
         if reason != k.DONE:
             return reason
@@ -359,7 +359,7 @@ def _rows(frame, p, body, end, kind, form):
             # INSERT INTO t () VALUES () with a minimal image: one row, of no columns and no bytes.
             if rows == rows_end and _empty_bitmap(before, width) and _empty_bitmap(after, width):
                 operation |= k.BARE
-        if flags & 0x12:  # foreign keys are not looked at, or the log has what they do
+        if flags & 0x12:  # foreign keys are not checked, or the log has what they change
             operation |= k.NO_CASCADES
         count = get(frame, k.ENTRY_COUNT)
         entry = get(frame, k.ENTRIES) + count * (k.ENTRY_WORDS * 8)
@@ -392,7 +392,7 @@ def _rows(frame, p, body, end, kind, form):
 
 
 def plan_events(frame):
-    """Walk from the cursor on; return why it stopped (see `tailrace.columns.frames.plan`)."""
+    """Walk from the cursor on; returns why it stopped (see `tailrace.columns.frames.plan`)."""
     end_of_block = get(frame, k.END)
     limit = get(frame, k.LIMIT)
     tail = get(frame, k.CHECKSUM_BYTES)

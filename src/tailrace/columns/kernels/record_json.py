@@ -1,4 +1,4 @@
-"""Change records as lines of JSON, one a row, straight from a batch's Arrow buffers."""
+"""Change records as lines of JSON, one for each row, straight from a batch's Arrow buffers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tailrace.columns.kernels.row_json import put_image
 
 @helper
 def _put_text(out: int, p: int, size: int, limit: int) -> int:
-    """Write bytes as they are; up to 31 behind them are read."""
+    """Write bytes as they are; up to 31 bytes after them are read."""
     if out + size > limit:
         return MORE
     move(out, p, size)
@@ -77,7 +77,7 @@ def _put_one(out: int, row: int, frame: int, word: int, limit: int) -> int:
 
 @helper
 def _put_head(out: int, row: int, frame: int, limit: int) -> int:
-    """Write what a record begins with, up to what stands beside the images."""
+    """Write the start of a record, up to the text before the images."""
     begin = out
     head = get(frame, R_HEADS) + 16 * u8(get(frame, R_OP) + row)
     out = _put_text(out, i64(head), i64(head + 8), limit)
@@ -111,7 +111,7 @@ def _put_head(out: int, row: int, frame: int, limit: int) -> int:
 
 @helper
 def _follows(row: int, frame: int) -> int:
-    """Whether a row is the next of the event of the row before, changed in the same way."""
+    """Whether a row follows the previous row in the same event, changed in the same way."""
     if row == 0 or get(frame, R_LAST) != row - 1:
         return 0
     sequence = get(frame, R_SEQUENCE) + 16 * row
@@ -125,7 +125,7 @@ def _follows(row: int, frame: int) -> int:
 
 @helper
 def _put_next_head(out: int, row: int, frame: int, limit: int) -> int:
-    """Write the head of the record before with the next number as ``_seq``."""
+    """Write the head of the previous record with the next number as ``_seq``."""
     size = get(frame, R_LAST + 2)
     digit = get(frame, R_LAST + 3) - 1
     if out + size > limit:
@@ -134,7 +134,7 @@ def _put_next_head(out: int, row: int, frame: int, limit: int) -> int:
     while u8(out + digit) == 0x39:
         put8(out + digit, 0x30)
         digit -= 1
-    if u8(out + digit) == 0x22:  # all were nines: the number gets one more
+    if u8(out + digit) == 0x22:  # all were nines: the number gets one more digit
         return _put_head(out, row, frame, limit)
     put8(out + digit, u8(out + digit) + 1)
     put(frame, R_LAST, row)
@@ -144,7 +144,7 @@ def _put_next_head(out: int, row: int, frame: int, limit: int) -> int:
 
 @each_row
 def record_json(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one row's record and the line's end; the address behind it, or a code."""
+    """Write one row's record and the line's end; returns the address after it, or a code."""
     if _follows(row, frame):
         out = _put_next_head(out, row, frame, limit)
     else:

@@ -1,4 +1,4 @@
-"""Row images as JSON documents, one a row, straight from the columns' Arrow buffers."""
+"""Row images as JSON documents, one for each row, straight from the columns' Arrow buffers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _put_value(out: int, column: int, row: int, frame: int, limit: int) -> int:
 
 @helper
 def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
-    """Write ``null``, or the odd value that it stands for."""
+    """Write ``null``, or the odd value that is stored instead of it."""
     index = odd_value(frame, column, row)
     if index < 0:
         put32(out, 0x6C6C756E)
@@ -111,7 +111,7 @@ def _put_null(out: int, column: int, row: int, frame: int, limit: int) -> int:
 
 @helper
 def put_image(out: int, row: int, frame: int, limit: int) -> int:
-    """Write a row's image as a document; the address behind it, or a code."""
+    """Write a row's image as a document; returns the address after it, or a code."""
     begin = out
     columns = get(frame, COLUMNS)
     for number in range(get(frame, COLUMN_COUNT)):
@@ -139,5 +139,5 @@ def put_image(out: int, row: int, frame: int, limit: int) -> int:
 
 @each_row
 def row_json(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one row's document; the address behind it, or a code."""
+    """Write one row's document; returns the address after it, or a code."""
     return put_image(out, row, frame, limit)

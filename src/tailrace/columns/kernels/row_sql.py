@@ -1,6 +1,6 @@
 """Rows as SQL statements (`tailrace.sql.rows`), straight from a batch's Arrow buffers.
 
-The values are those that `tailrace.columns.types.stored_plan_of` says: text as its bytes.
+The values are as `tailrace.columns.types.stored_plan_of` decodes them: text as its bytes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ _copy_plain = copying(copying16(_MARKED, plain_ascii=True), _MARKED, plain_ascii
 
 @intrinsic
 def _widened(typingctx: Any, bits: Any) -> Any:
-    """The bits of a float as those of the double that it is."""
+    """The bits of a float as those of the equal double."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         narrow = builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
@@ -137,7 +137,7 @@ def _put(out, text, limit):
 
 @helper
 def _put_hexadecimal(out, p, size, zeros, limit):
-    """Write bytes, and so many zeros behind them, as a literal."""
+    """Write bytes, and ``zeros`` zeros after them, as a literal."""
     if out + 2 * (size + zeros) > limit:
         return MORE
     put16(out, 0x2758)
@@ -157,7 +157,7 @@ def _put_hexadecimal(out, p, size, zeros, limit):
 
 @helper
 def _put_plain(out, p, size, end, ascii_, frame, limit):
-    """Write text in quotes; -1 where it cannot stand in them as it is, in UTF-8.
+    """Write text in quotes; -1 if it cannot be written so unchanged, in UTF-8.
 
     ``ascii_`` is that of the column (`Q_ASCII`).
     """
@@ -206,7 +206,7 @@ def _put_plain(out, p, size, end, ascii_, frame, limit):
 
 @helper
 def _put_text(out, p, size, end, form, column, frame, limit):
-    """Write text: in quotes, else in hexadecimal."""
+    """Write text: in quotes if possible, otherwise in hexadecimal."""
     begin = out
     is_binary = form in (BINARY_TEXT, BINARY_DOCUMENT)
     if is_binary:
@@ -261,7 +261,7 @@ def _put_members(out, number, form, column, limit):
 
 @helper
 def _put_double(out, bits, hidden):
-    """Write a double or a float, the shortest way; a minus zero keeps its sign."""
+    """Write a double or a float, the shortest way; a negative zero keeps its sign."""
     exponents = 0x7FF if hidden == 52 else 0xFF
     if bits >> hidden & exponents == exponents:
         return BAD_NUMBER
@@ -365,7 +365,7 @@ def _put_value(out, values, row, form, column, documents, frame, limit):
 
 @helper
 def _state(image, values, row):
-    """What a column is in an image: NULL, a value, one that Arrow has not, or absent."""
+    """A column's state in an image: NULL, a value, one that Arrow does not have, or absent."""
     if is_present(image, values, row) == 0:
         return _IS_ABSENT
     if has_value(values, row):
@@ -375,7 +375,7 @@ def _state(image, values, row):
 
 @helper
 def _put_odd(out, image, values, row, limit):
-    """Write a date or a time that Arrow has not."""
+    """Write a date or a time that Arrow does not have."""
     p, size = odd_text(image, odd_value(image, values, row))
     if p + size > get(image, ODD_END):
         return CUT_SHORT
@@ -402,7 +402,7 @@ def _put_given(out, images, number, row, form, frame, limit):
 
 @helper
 def _put_literal(out, images, number, row, frame, limit):
-    """Write a column's value as a row has it."""
+    """Write a column's value in the form for a row."""
     column = get(frame, S_COLUMNS) + number * 8 * Q_WORDS
     if get(column, Q_ENUM):
         image = i64(images)
@@ -475,7 +475,7 @@ def _put_insert(out, images, row, whole, frame, limit):
 
 @helper
 def _put_condition(out, images, number, row, by_bytes, frame, limit):
-    """Write that a column has the value that it has in an image."""
+    """Write the condition that a column has its value in an image."""
     if out > limit:
         return MORE
     column = get(frame, S_COLUMNS) + number * 8 * Q_WORDS
@@ -501,7 +501,7 @@ def _put_and(out):
 
 @helper
 def _put_where(out, first, second, row, whole, frame, limit):
-    """Write the condition that finds a row: the value of the first image that has a column."""
+    """Write the condition that finds a row: each column's value in the first image with it."""
     key = get(frame, S_KEY)
     count = get(frame, S_KEY + 1)
     writable = get(frame, S_WRITABLE)
@@ -523,7 +523,7 @@ def _put_where(out, first, second, row, whole, frame, limit):
                 return BAD_TYPE
             continue
         if count and by_bytes and state == _IS_NULL:
-            continue  # as the condition before that on the key
+            continue  # it is already in the condition on the key
         if some:
             out = _put_and(out)
         some = True
@@ -613,7 +613,7 @@ def _put_update(out, row, frame, limit):
 
 @each_row
 def row_sql(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one row's statement, if it needs one; the address behind it, or a code."""
+    """Write one row's statement, if it needs one; returns the address after it, or a code."""
     begin = out
     op = u8(get(frame, S_OP) + row)
     undo = get(frame, S_UNDO)

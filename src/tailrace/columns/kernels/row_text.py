@@ -69,7 +69,7 @@ from tailrace.columns.kernels.memory import (
 )
 
 _LONGEST = 200
-"""Characters of a value that are shown, as `tailrace.cli.values` has it."""
+"""Characters of a value that are shown, as in `tailrace.cli.values`."""
 
 
 _MARKED: Final = (0x27, 0x5C, 0x0A, 0x09)
@@ -78,7 +78,7 @@ _copy_plain = copying(copying16(_MARKED, plain_ascii=False), _MARKED, plain_asci
 
 @intrinsic
 def _above_ascii16(typingctx: Any, address: Any) -> Any:
-    """Give a bit for each of 16 bytes that is above 127."""
+    """A bit for each of 16 bytes that is above 127."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.VectorType(ir.IntType(8), 16)
@@ -91,7 +91,7 @@ def _above_ascii16(typingctx: Any, address: Any) -> Any:
 
 @helper
 def _measure(p, size, end):
-    """How many bytes of UTF-8 text are shown, and its characters; -1 where it is not UTF-8."""
+    """How many bytes of UTF-8 text are shown, and its characters; -1 if it is not UTF-8."""
     at = chars = 0
     cut = -1
     while at < size:
@@ -120,7 +120,7 @@ def _measure(p, size, end):
 
 @helper
 def _put_marked(out, p, size, end, quoted, limit):
-    """Write text with its escapes, or, where it is not ``quoted``, with spaces for line ends."""
+    """Write text with its escapes, or, if not ``quoted``, with spaces for line ends."""
     stop = p + size
     while p < stop:
         if out > limit:
@@ -148,7 +148,7 @@ def _put_marked(out, p, size, end, quoted, limit):
 
 @helper
 def _put_more(out):
-    """Write what stands before a count of what is not shown."""
+    """Write the ellipsis before a count of what is not shown."""
     put32(out, 0x20A680E2)  # …
     return out + 4
 
@@ -179,7 +179,7 @@ def _put_count(out, count):
 
 @helper
 def _put_size(out, count, ties):
-    """Write how much is not shown, as sizes are: 12 B, 1.5 kB."""
+    """Write the size of what is not shown, formatted like sizes: 12 B, 1.5 kB."""
     out = _put_more(out)
     if count < 1000:
         out = put_unsigned(out, count)
@@ -373,7 +373,7 @@ def _same_present(old, new, row):
 
 @helper
 def _same(old, new, row, before, after):
-    """Whether an update left a column's value as it was."""
+    """Whether an update left a column's value unchanged."""
     if get(old, KIND) == NULL:
         return 1
     one, two = has_value(old, row), has_value(new, row)
@@ -389,7 +389,7 @@ def _same(old, new, row, before, after):
 
 @helper
 def _put_image(out, row, image, key, count, ties, limit):
-    """Write the columns that an image has: all, or of ``count`` whose numbers stand at ``key``."""
+    """Write the columns of an image: all, or ``count`` of them, whose numbers are at ``key``."""
     columns = get(image, COLUMNS)
     for place in range(count if key else get(image, COLUMN_COUNT)):
         number = i64(key + 8 * place) if key else place
@@ -448,7 +448,7 @@ def _put_change(out, row, before, after, ties, limit):
 
 @each_row
 def row_text(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one row's line; the address behind it, or a code."""
+    """Write one row's line; returns the address after it, or a code."""
     op = u8(get(frame, R_OP) + row)
     ties = get(frame, R_TIES)
     head = get(frame, R_HEADS) + 16 * op

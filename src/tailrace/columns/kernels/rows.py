@@ -1,9 +1,9 @@
 """Decode the rows of one table straight into the buffers of Arrow arrays, in one pass.
 
-Each row is gone through once, all columns; what to do with a column is data (its kind), so that
-one machine code serves all tables. Every length is checked against the event's end before it is
-used; a fixed-size value may be read up to 40 bytes past it (buffers are padded), which the check
-at the next column or the row's end then refuses.
+One pass over each row decodes all columns. How a column is decoded is data (its kind), so that one
+machine code serves all tables. Every length is checked against the event's end before it is used. A
+fixed-size value may be read up to 40 bytes past the end (buffers are padded); the check at the next
+column or at the row's end then rejects it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tailrace.columns.kernels.text import (
 
 @helper
 def _gtid(frame, number, transaction):
-    """Index of a transaction's GTID among the batch's, or -1 where it has none, -2 for no room."""
+    """Index of a transaction's GTID in the batch; -1 if it has none, -2 if there is no room."""
     if get(transaction, k.T_KIND) == k.NO_GTID:
         return -1
     count = get(frame, k.D_GTID_COUNT)
@@ -45,7 +45,7 @@ def _gtid(frame, number, transaction):
 
 @helper
 def _presence(target, row, count, bitmap, image):
-    """Write which columns an image has: all where ``bitmap`` is 0, none without an image."""
+    """Write which columns an image has: all if ``bitmap`` is 0, none without an image."""
     size = (count + 7) >> 3
     for index in range(size):
         byte = 0
@@ -56,7 +56,7 @@ def _presence(target, row, count, bitmap, image):
 
 @helper
 def _row(frame, entry, p, row):
-    """Decode the row at ``p``: the address behind it, or a reason to stop."""
+    """Decode the row at ``p``: returns the address after it, or a reason to stop."""
     count = get(frame, k.D_COLUMNS)
     operation = get(entry, k.E_OP) & 3
     end = get(entry, k.E_END)
@@ -85,7 +85,7 @@ def _row(frame, entry, p, row):
 
 @helper
 def _stop(frame, index, p, number, row, reason):
-    """Note where to go on, and why not now."""
+    """Note where to resume, and why it stopped."""
     put(frame, k.D_ENTRY, index)
     put(frame, k.D_ROW, p)
     put(frame, k.D_NUMBER, number)
@@ -95,7 +95,7 @@ def _stop(frame, index, p, number, row, reason):
 
 @helper
 def _left(frame):
-    """How many bytes of rows there are from where the frame stands on."""
+    """The bytes of rows from the frame's current row on."""
     index = get(frame, k.D_ENTRY)
     p = get(frame, k.D_ROW)
     left = 0
@@ -108,7 +108,7 @@ def _left(frame):
 
 
 def decode_rows(frame):
-    """Decode from where the frame stands until the batch is full or all entries are done."""
+    """Decode from the frame's current row until the batch is full or all entries are done."""
     reason = _decode_rows(frame)
     put(frame, k.D_LEFT, _left(frame) if reason == k.BATCH_FULL else 0)
     return reason

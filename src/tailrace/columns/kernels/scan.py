@@ -1,5 +1,6 @@
-"""Walk the headers of a log: where transactions begin and end, where it can be split, and what
-Python has to look at on the way.
+"""Walk the headers of a log: where transactions begin and end, where it can be split, and which
+events
+Python has to handle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tailrace.columns.kernels.memory import get, helper, length_encoded, put, pu
 
 @helper
 def _note_begin(frame, offset):
-    """A transaction begins; False where its bound is wanted and has no room."""
+    """A transaction begins; False if its bound is wanted and there is no room."""
     put(frame, f.BEGAN, offset)
     put(frame, f.STATEMENT_ENDED, 0)
     if offset - get(frame, f.LAST) >= get(frame, f.BOUND_TARGET):
@@ -30,7 +31,7 @@ def _note_begin(frame, offset):
 def _step(frame, p, size, token):
     """Take the grammar's step with an event.
 
-    AT_EVENT where it has none, FULL where a bound is wanted and has no room.
+    AT_EVENT if it has none, FULL if a bound is wanted and there is no room.
     """
     state = get(frame, f.STATE) & 0xFF
     after = u8(get(frame, f.STEPS) + state * 16 + token)
@@ -51,7 +52,7 @@ def _step(frame, p, size, token):
 
 @helper
 def _note_statement(frame, offset):
-    """A statement's rows begin inside a transaction; False as of `_note_begin`."""
+    """A statement's rows begin inside a transaction; False as for `_note_begin`."""
     began = get(frame, f.BEGAN)
     if offset - max(get(frame, f.LAST), began) >= get(frame, f.INNER_TARGET):
         count = get(frame, f.INNER_COUNT)
@@ -68,9 +69,9 @@ def _note_statement(frame, offset):
 
 @helper
 def _frames_at(p, end):
-    """Where the zstd frames of a payload event begin; 0 for what is not written by servers of now.
+    """Where the zstd frames of a payload event begin; 0 for what current servers do not write.
 
-    Before them stand fields: type, length, value; 2 is the compression, 0 ends them.
+    The fields before them are: type, length, value; type 2 is the compression, 0 ends them.
     """
     at = p + 19
     zstd = False
@@ -89,7 +90,7 @@ def _frames_at(p, end):
 
 @helper
 def _note_payload(frame, p, size):
-    """Step over a transaction payload; what it gives is as of `_step`."""
+    """Take the step with a transaction payload; returns the same as `_step`."""
     offset = p + get(frame, f.BASE)
     capacity = get(frame, f.PAYLOAD_CAPACITY)
     count = get(frame, f.PAYLOAD_COUNT)
@@ -109,7 +110,7 @@ def _note_payload(frame, p, size):
 
 @helper
 def _statement(frame, p, size, tail):
-    """Pass over BEGIN and COMMIT; Python looks at every other statement."""
+    """Skip BEGIN and COMMIT; Python handles every other statement."""
     if size < 32 + tail:
         return f.AT_EVENT
     text = p + 32 + u16(p + 30) + u8(p + 27) + 1
@@ -126,7 +127,7 @@ def _statement(frame, p, size, tail):
 
 
 def scan_events(frame):
-    """Walk from the cursor on; return why it stopped (see `tailrace.columns.frames.scan`)."""
+    """Walk from the cursor on; returns why it stopped (see `tailrace.columns.frames.scan`)."""
     end_of_block = get(frame, f.END)
     base = get(frame, f.BASE)
     tail = get(frame, f.CHECKSUM_BYTES)
@@ -171,7 +172,7 @@ def scan_events(frame):
             return f.AT_EVENT
         elif kind == e.ROTATE:
             put(frame, f.STATE, get(frame, f.STATE) | k.ROTATED)
-        quiet = token >= k.T_ROWS and get(frame, f.STATE) == k.OPEN  # where rows change nothing
+        quiet = token >= k.T_ROWS and get(frame, f.STATE) == k.OPEN  # then rows change nothing
         if token and not quiet:
             reason = _step(frame, p, size, token)
             if reason != f.DONE:

@@ -1,4 +1,4 @@
-"""Events as they stand in a transaction's cache, to those of a file: place and checksum."""
+"""Events of a transaction's cache become those of a file: positions and checksums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tailrace.columns.kernels.memory import get, helper, put, put32, u32
 
 @helper
 def _size(frame):
-    """Bytes that all events take once they are stamped; OUTSIDE where one does not fit."""
+    """Bytes of all events with their checksums; OUTSIDE if one does not fit."""
     p = get(frame, f.S_IN)
     end = get(frame, f.S_END)
     size = 0

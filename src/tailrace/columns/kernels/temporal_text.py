@@ -13,7 +13,7 @@ _DAYS_BEFORE_1970 = 719468  # since 0000-03-01
 def put_date(out: int, year: int, month: int, day: int) -> int:
     """Write ``YYYY-MM-DD``; the year is below 10000, the others below 100."""
     century = divide(year, 100)
-    pairs = century | (year - century * 100) << 16 | month << 40  # where each pair's digits go
+    pairs = century | (year - century * 100) << 16 | month << 40  # at the positions of their digits
     tens = ((pairs * 103) >> 10) & (0x0F | 0x0F << 16 | 0x0F << 40)
     dashes = 0x2D << 32 | 0x2D << 56
     put64(out, (tens | ((pairs - tens * 10) << 8)) + (0x0030300030303030 | dashes))
@@ -51,12 +51,12 @@ def _put_seconds(out: int, micros: int, digits: int) -> int:
 
 @helper
 def put_moment(out: int, days: int, micros: int, digits: int) -> int:
-    """Write a date, given in days since 1970, and, where ``digits`` >= 0, the time of day.
+    """Write a date, given in days since 1970, and, if ``digits`` >= 0, the time of day.
 
     The calendar is by Neri and Schneider, "Euclidean affine functions and their application to
     calendar algorithms" (2022): years, months and days by multiplication.
 
-    Gives `BAD_TIME` in place of an address for a year that has not four digits.
+    Gives `BAD_TIME` instead of an address for a year that does not have four digits.
     """
     if days < -719528 or days > 2932896:
         return BAD_TIME
@@ -82,7 +82,7 @@ def put_moment(out: int, days: int, micros: int, digits: int) -> int:
 
 @helper
 def put_span(out: int, micros: int, digits: int) -> int:
-    """Write a TIME of so many microseconds; `BAD_TIME` for more hours than any has."""
+    """Write a TIME of ``micros`` microseconds; `BAD_TIME` for more hours than a TIME can have."""
     if micros < 0:
         put8(out, 0x2D)
         out += 1

@@ -8,7 +8,7 @@ from tailrace.columns.kernels.memory import copy32, get, helper, i64, move, put8
 
 @helper
 def decimal_digits(value, target):
-    """A number >= 0 in decimal at ``target``; the address behind it."""
+    """A number >= 0 in decimal at ``target``; returns the address after it."""
     unit = 1
     while value // unit >= 10:
         unit *= 10
@@ -21,7 +21,7 @@ def decimal_digits(value, target):
 
 @helper
 def _unsigned_digits(value, target):
-    """A word, taken as a number without sign, in decimal at ``target``; the address behind it."""
+    """An unsigned word in decimal at ``target``; returns the address after it."""
     if value >= 0:
         return decimal_digits(value, target)
     tens = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) // 5
@@ -32,13 +32,13 @@ def _unsigned_digits(value, target):
 
 @helper
 def hex_digit(value):
-    """The character of 0 to 15."""
+    """The hexadecimal digit of 0 to 15."""
     return value + (48 if value < 10 else 87)
 
 
 @helper
 def uuid_text(p, size, target):
-    """16 bytes, of which those behind the first ``size`` are 0, as 8-4-4-4-12 at ``target``."""
+    """16 bytes, of which those after the first ``size`` are 0, as 8-4-4-4-12 at ``target``."""
     for index in range(16):
         byte = u8(p + index) if index < size else 0
         put8(target, hex_digit(byte >> 4))
@@ -52,7 +52,7 @@ def uuid_text(p, size, target):
 
 @helper
 def inet4_text(p, size, target):
-    """Four bytes in dotted form; the address behind it."""
+    """Four bytes in dotted form; returns the address after it."""
     for index in range(4):
         target = decimal_digits(u8(p + index) if index < size else 0, target)
         if index < 3:
@@ -118,7 +118,7 @@ def set_size(bits, count, names):
 
 @helper
 def set_text(bits, count, names, target):
-    """Names of a SET's bits at ``target``, with a comma where text stands before it."""
+    """Write the names of a SET's bits at ``target``, separated by commas."""
     start = target
     for index in range(count):
         if (bits >> index) & 1:
@@ -133,7 +133,7 @@ def set_text(bits, count, names, target):
 
 @helper
 def gtid_text(transaction, target):
-    """A transaction's GTID as the servers print it; the address behind it."""
+    """Write a transaction's GTID as the servers print it; returns the address after it."""
     if get(transaction, k.T_KIND) == k.MARIADB_GTID:
         target = decimal_digits(get(transaction, k.T_DOMAIN), target)
         put8(target, 45)

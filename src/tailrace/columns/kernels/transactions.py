@@ -24,7 +24,7 @@ from tailrace.columns.kernels.text import gtid_text
 
 @each_row
 def transaction_lines(out: int, row: int, frame: int, limit: int) -> int:
-    """Write one transaction's first line; the address behind it, or a code."""
+    """Write one transaction's first line; returns the address after it, or a code."""
     transaction = get(frame, H_ENTRIES) + row * 8 * k.TRANSACTION_WORDS
     name = get(frame, H_FILE)
     size = get(frame, H_FILE + 1)
@@ -59,7 +59,7 @@ def transaction_lines(out: int, row: int, frame: int, limit: int) -> int:
 
 
 def list_events(frame):
-    """List events that were planned; returns how many there are, or -1 where there is no room."""
+    """List planned events; returns how many there are, or -1 if there is no room."""
     p = get(frame, E_BEGIN)
     end = get(frame, E_END)
     room = get(frame, E_ROOM)

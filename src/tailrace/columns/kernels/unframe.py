@@ -1,4 +1,4 @@
-"""A dump's packets made into the bytes of the log, in place: `tailrace.wire.unframe`'s mirror."""
+"""Turns a dump's packets into the bytes of the log, in place, like `tailrace.wire.unframe`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tailrace.columns.kernels.memory import (
 
 @helper
 def _down(target, source, size):
-    """Move ``size`` bytes to where they may overlap; nothing behind them is read or written.
+    """Move ``size`` bytes, which may overlap; no bytes after them are read or written.
 
-    ``target`` lies before ``source``, so what a step writes was read before.
+    ``target`` is before ``source``, so what a step overwrites was already read.
     """
     done = 0
     while size - done >= 32:
@@ -49,7 +49,9 @@ def _down(target, source, size):
 
 @helper
 def _event(p, size, offset):
-    """What the event at ``p`` is that has ``size`` bytes and begins at ``offset`` of its file."""
+    """The kind of the event at ``p``, which has ``size`` bytes and begins at ``offset`` of its
+    file.
+    """
     if u32(p + 9) != size:
         return w.BAD_LENGTH
     kind = u8(p + 4)
@@ -64,9 +66,9 @@ def _event(p, size, offset):
 
 
 def unframe(data, starts, room, state):
-    """Make what there is of whole packets into a chunk; why it stopped.
+    """Make a chunk of the packets that are whole; returns why it stopped.
 
-    ``data`` and ``starts`` are addresses, ``room`` how many starts there may be, ``state`` the
+    ``data`` and ``starts`` are addresses, ``room`` is the number of starts that fit, ``state`` the
     address of the words.
     """
     read, end = get(state, w.READ), get(state, w.END)

@@ -1,4 +1,4 @@
-"""Record batches of what a running server sends, decoded where the socket's bytes lie."""
+"""Record batches of what a running server sends, decoded in the memory that the socket fills."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _BLOCK: Final = 8 << 20
-"""Bytes of a transaction that was held which are decoded at a time, about."""
+"""Bytes of a held transaction that are decoded at a time, roughly."""
 _log = logging.getLogger("tailrace.live")
 
 
 class LiveDecoder:
-    """Makes batches of the chunks of a feed, by a decoder of files.
+    """Makes batches from the chunks of a feed, with a decoder of files.
 
     Rows are given when their transaction has ended, and those of an XA transaction when it was
-    committed (`XaRows.AT_COMMIT`): nothing is given that is rolled back later. Until then the bytes
-    of the transaction (of XA, its batches) are held, 64 MiB in memory, more in a temporary file.
-    This costs no time: a source sends a transaction when all of it is logged.
+    committed (`XaRows.AT_COMMIT`): no rows are given that are rolled back later. Until then the
+    bytes
+    of the transaction (for XA, its batches) are held, 64 MiB in memory, more in a temporary file.
+    This adds no delay: a source sends a transaction only when all of it is logged.
     """
 
     def __init__(self, decoder: LogDecoder) -> None:
@@ -51,10 +52,10 @@ class LiveDecoder:
         self._held_at = self._end = 0
 
     def begin_file(self, begin: FileBegin) -> None:
-        """What comes next is of another file, or of this one from another place on."""
+        """The next chunks are of another file, or of this one from another position on."""
         same = (begin.file, begin.offset) == (self._file, self._end)
         if same and self._ends.inside and stamp(begin.description) == self._stamp:
-            return  # the connection broke, and reading goes on where it was
+            return  # the connection broke, and reading resumes where it was
         if self._ends.inside:
             _log.warning(
                 "%s: the transaction at %d has no end there: the source crashed and left it out, or"
@@ -73,11 +74,11 @@ class LiveDecoder:
             pass
 
     def decode(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The batches of what is decided by now. The chunk is used until the iterator's end."""
+        """The batches that can be given now. The chunk is used until the iterator's end."""
         data = np.frombuffer(chunk.data, np.uint8)
         if chunk.offset != self._end and len(self._held):
             raise BoundaryError(
-                f"a transaction began at {self._held_at}, and what follows is not its rest",
+                f"a transaction began at {self._held_at}, but its rest does not follow",
                 file=self._file,
                 offset=chunk.offset,
             )
@@ -92,7 +93,7 @@ class LiveDecoder:
             self._held.append(data[offset - chunk.offset :])
 
     def _decode(self, data: Array, base: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Decode from one offset up to another, what is held before it."""
+        """Decode from one offset up to another, after the bytes that are held."""
         part = data[start - base : end - base]
         if not len(self._held):
             yield from self._block(part, start)
@@ -114,7 +115,7 @@ class LiveDecoder:
     def _decide(
         self, step: DecodeStep, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Give batches on, or hold them; and what was held, if that is decided now."""
+        """Yield batches, or hold them; and yield held ones that this step commits."""
         if step.prepared is not None:
             self._prepared.hold(step.prepared, batches)
         else:
@@ -135,12 +136,12 @@ class LiveDecoder:
             )
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The log is over: what is prepared may still be committed, and is given as of files."""
+        """The log is over: prepared transactions may still commit, so they are given as for files."""
         for name in self._prepared:
             yield from self._prepared.take(name)
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release what is held."""
         self._held.clear()
         self._prepared.close()
 
@@ -153,7 +154,7 @@ def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
 
 
 def decode_feed(decoder: LogDecoder, feed: Feed, *, follow: bool) -> Iterator[pa.RecordBatch]:
-    """The batches of what a feed gives; it is closed behind them."""
+    """The batches of a feed, which is closed at the end."""
     live = LiveDecoder(decoder)
     try:
         while True:

@@ -1,7 +1,7 @@
-"""Where the transactions of a stream end, and what becomes of their rows there.
+"""Where the transactions of a stream end, and what happens to their rows there.
 
-A log that is read as it grows cannot be looked ahead in for what is rolled back. But a source sends
-a transaction when it has logged it to its end, so the end is waited for: what ROLLBACK or ROLLBACK
+A log that grows while it is read cannot be read ahead for what is rolled back. But a source sends a
+transaction only when it has logged all of it, so this waits for the end: what ROLLBACK or ROLLBACK
 TO rolled back inside it is known then. An XA transaction's rows wait for its XA COMMIT.
 """
 
@@ -35,7 +35,7 @@ _ROOM: Final = 1 << 8
 
 @dataclass(frozen=True, slots=True)
 class DecodeStep:
-    """The events up to the offset ``end`` are to be decoded, and then this is to be done.
+    """The events up to the offset ``end`` must be decoded, and then this step be done.
 
     ``prepared``: they are an XA transaction's, whose rows wait. ``decided``: that XA transaction
     was committed (True) or rolled back (False).
@@ -47,10 +47,10 @@ class DecodeStep:
 
 
 class Ends:
-    """Fed with the events of a stream, block by block, it finds the ends of transactions.
+    """Finds the ends of transactions. Fed with the events of a stream, block by block.
 
-    ``left_out`` are the ranges of offsets in the file whose rows were rolled back, as far as the
-    steps go that were given last. It stays one and the same list.
+    ``left_out`` are the ranges of offsets in the file whose rows were rolled back, up to the end of
+    the steps given last. It is always the same list object.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Ends:
         self._scan = kernel("scan_events")
 
     def begin_file(self, name: str, description: bytes) -> None:
-        """What comes next is of this file; an unfinished transaction is void."""
+        """The next events are of this file; an unfinished transaction is void."""
         self.file = name
         self.context = DecodeContext()
         self.context.decode(description, file=name, offset=4)
@@ -90,9 +90,10 @@ class Ends:
         return bool(self._frame[f.STATE] & 0xFF != State.OUTSIDE)
 
     def feed(self, block: Array, offset: int) -> list[DecodeStep]:
-        """The steps that whole events, which stand at ``offset``, lead to, in order.
+        """The steps for whole events at the file's ``offset``, in order.
 
-        What is behind the last step is a transaction that has not ended. Where one had not ended
+        The events after the last step belong to a transaction that has not ended. If one was
+        unfinished
         before, the first step is its end. Raises BoundaryError, EventDecodeError.
         """
         frame = self._frame
@@ -110,7 +111,7 @@ class Ends:
             self._stop(reason)
         self._drain()
         if frame[f.CURSOR] < frame[f.END]:
-            self._event(int(frame[f.CURSOR]))  # raises why it is not whole
+            self._event(int(frame[f.CURSOR]))  # raises the reason why it is not whole
         first = int(frame[f.FIRST_END])
         last = int(frame[f.BEGAN]) if self.inside else offset + len(block)
         if last > (steps[-1].end if steps else offset):
@@ -120,7 +121,7 @@ class Ends:
         return steps
 
     def _drain(self) -> None:
-        """Take in the payloads that the kernel noted since it was asked last."""
+        """Take in the payloads that the kernel has noted since the last call."""
         frame = self._frame
         payloads = self._payloads[: frame[f.PAYLOAD_COUNT]]
         frame[f.PAYLOAD_COUNT] = 0
@@ -132,7 +133,7 @@ class Ends:
                 self._prepared(name, began, offset + size)
 
     def _stop(self, reason: int) -> None:
-        """Look at the event at the cursor, and go on behind it."""
+        """Handle the event at the cursor, and continue after it."""
         frame = self._frame
         self._drain()
         if reason == f.FULL:
@@ -158,7 +159,7 @@ class Ends:
         if not HEADER_SIZE + tail <= size <= int(self._frame[f.END]) - cursor:
             raise bad_length(size, tail=tail).at(self.file, offset, event_name(header[1]))
         raw = ctypes.string_at(cursor, size)
-        # Its checksum is verified where it is decoded.
+        # Its checksum is verified when it is decoded.
         return self.context.decode(raw, file=self.file, offset=offset, verify_checksum=False)
 
     def _note(self, event: QueryEvent) -> None:
@@ -169,7 +170,9 @@ class Ends:
         ranges.clear()
 
     def _end(self, event: Event, end: int) -> None:
-        """A transaction ends with this event: it may prepare an XA transaction, or decide one."""
+        """A transaction ends with this event, which may prepare, commit or roll back an XA
+        transaction.
+        """
         said = xa_name(event)
         if said is None or said[0] == "START":
             return
@@ -180,7 +183,7 @@ class Ends:
             self._steps.append(DecodeStep(end, decided=(name, how == "COMMIT")))
 
     def _prepared(self, name: XaName, began: int, end: int) -> None:
-        """What began there and ends here prepares an XA transaction."""
+        """The transaction that began and ends there prepares an XA transaction."""
         steps = self._steps
         if (steps[-1].end if steps else self._offset) < began:
             steps.append(DecodeStep(began))

@@ -1,4 +1,4 @@
-"""Rows of XA transactions that were prepared, until it is decided what becomes of them."""
+"""Rows of prepared XA transactions, until these are committed or rolled back."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tailrace.transactions.statements import XaName
 
 _MOST_HELD: Final = 64 << 20
-"""Bytes of batches that are held in memory, of all transactions together."""
+"""Bytes of batches that are held in memory, for all transactions together."""
 
 
 class Prepared:
-    """Batches by the name of their XA transaction; past a bound they go to temporary files.
+    """Batches by the name of their XA transaction; past a limit they go to temporary files.
 
-    Raises StorageError where such a file cannot be made or written.
+    Raises StorageError if such a file cannot be created or written.
     """
 
     def __init__(self, most: int = _MOST_HELD) -> None:
@@ -28,7 +28,7 @@ class Prepared:
         self._held: dict[XaName, Spill[pa.RecordBatch]] = {}
 
     def hold(self, name: XaName, batches: Iterable[pa.RecordBatch]) -> None:
-        """Keep a transaction's batches; one of the same name that was there is over."""
+        """Keep a transaction's batches; earlier ones of the same name are dropped."""
         self.drop(name)
         room = self._most - sum(each.in_memory for each in self._held.values())
         held = self._held[name] = Spill(room)
@@ -36,13 +36,13 @@ class Prepared:
             held.append(batch, batch.nbytes)
 
     def take(self, name: XaName) -> Iterator[pa.RecordBatch]:
-        """Give the batches of a transaction, in order, and let go of it."""
+        """Give the batches of a transaction, in order, and release them."""
         if name in self._held:
             yield from self._held[name]
             self.drop(name)
 
     def drop(self, name: XaName) -> None:
-        """Let go of a transaction, if it is there."""
+        """Drop a transaction's batches, if there are any."""
         if (held := self._held.pop(name, None)) is not None:
             held.clear()
 
@@ -54,6 +54,6 @@ class Prepared:
         return iter(list(self._held))
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all."""
         for name in self:
             self.drop(name)

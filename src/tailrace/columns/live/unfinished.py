@@ -1,4 +1,4 @@
-"""The bytes of a transaction whose end has not come yet: in memory, and past a bound in a file."""
+"""The bytes of a transaction whose end has not come yet: in memory, past a limit in a file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 MOST_HELD: Final = 64 << 20
-"""Bytes of a transaction that are held in memory, at most."""
+"""The most bytes of a transaction that are held in memory."""
 _BLOCK: Final = 8 << 20
 
 
 class Unfinished:
     """Whole events, appended as they come, and given back once in blocks that kernels may read.
 
-    The temporary file has no name and is gone with `clear`. Raises StorageError where it cannot be
-    made or written.
+    The temporary file has no name and disappears with `clear`. Raises StorageError if it cannot be
+    created or written.
     """
 
     def __init__(self, most: int = MOST_HELD) -> None:
@@ -56,7 +56,9 @@ class Unfinished:
         self._filed += len(data)
 
     def blocks(self) -> Iterator[Array]:
-        """What was taken in, in order and whole events each; `PADDING` bytes may be read behind."""
+        """All that was appended, in order and in whole events; `PADDING` bytes after each may be
+        read.
+        """
         if self._file is not None:
             self._spill_memory()
             yield from self._from_file(self._file)
@@ -78,7 +80,7 @@ class Unfinished:
             size = max(size, wanted)
 
     def clear(self) -> None:
-        """Let go of it all."""
+        """Release everything."""
         self._filed = self._memory.size = 0
         if len(self._memory.memory) > _BLOCK:
             self._memory = GrowingMemory()
@@ -88,7 +90,9 @@ class Unfinished:
 
 
 def _whole(memory: Array, size: int) -> tuple[int, int]:
-    """Where the last whole event in ``size`` bytes ends, and the size of the one that is begun."""
+    """Where the last whole event in ``size`` bytes ends, and the size of the incomplete one after
+    it.
+    """
     at = 0
     header = memory.data
     while size - at >= HEADER_SIZE:

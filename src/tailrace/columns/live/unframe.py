@@ -1,4 +1,4 @@
-"""`tailrace.wire.unframe` by a kernel: the same in and out, some hundred times as fast."""
+"""`tailrace.wire.unframe` by a kernel: the same input and output, some hundred times as fast."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _first_byte = ctypes.c_char.from_buffer
 
 
 def unframe(data: memoryview, starts: MutableSequence[int], state: MutableSequence[int]) -> int:
-    """Make what there is of whole packets into a chunk; why it stopped.
+    """Make a chunk of the packets that are whole; returns why it stopped.
 
     The contract is `tailrace.wire.unframe`'s; ``starts`` and ``state`` are arrays of i64 (``q``) or
-    views of such. What ``state`` says is believed: only the feed, which sets it, may call this.
+    views of them. The content of ``state`` is not checked: only the feed, which sets it, may call
+    this.
     """
     return kernel("unframe")(
         _address(data), _address(starts) if len(starts) else 0, len(starts), _address(state)

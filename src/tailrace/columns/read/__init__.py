@@ -1,1 +1,1 @@
-"""Log files into record batches: splits, the walk over events, the decoding of tables."""
+"""From log files to record batches: splits, the walk over events, the decoding of tables."""

@@ -1,4 +1,4 @@
-"""The memory of one batch in the making: regions in one piece, cut down to what was written."""
+"""The memory of one batch while it is made: regions in one piece, cut to the size written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """``at`` is where it begins; what is used of it for so many rows is by its kind.
-
-    ``row`` bytes a row and one more of them ``behind`` (offsets), or a bit a row (``row`` 0), or
-    text, whose size stands at the end of its ``offsets``. Text ``elsewhere`` has no bytes here.
+    """``at`` is where it begins. The part of it that some rows use depends on its kind:
+    ``row`` bytes for each row and ``behind`` bytes more (offsets); or one bit for each row (``row``
+    0);
+    or text, whose size is at the end of its ``offsets``. Text ``elsewhere`` has no bytes here.
     """
 
     at: int
@@ -45,15 +45,17 @@ class Arena:
         self._buffer: pa.Buffer = pa.py_buffer(b"")
 
     def fixed(self, row: int, behind: int = 0) -> Region:
-        """Room for ``row`` bytes a row, and ``behind`` more."""
+        """Room for ``row`` bytes for each row, and ``behind`` more."""
         return self._reserve(Region(0, row, behind), self.rows * row + behind)
 
     def bits(self) -> Region:
-        """Room for a bit a row, all set at first."""
+        """Room for one bit for each row, all set at first."""
         return self._reserve(Region(0), (self.rows + 7) // 8)
 
     def text(self, room: int, *, elsewhere: bool = False) -> Region:
-        """Room for ``room`` bytes of text and for its offsets; ``elsewhere``: for these alone."""
+        """Room for ``room`` bytes of text and for its offsets; ``elsewhere``: for the offsets
+        alone.
+        """
         offsets = self.fixed(4, 4)
         region = Region(0, offsets=offsets, room=room, elsewhere=elsewhere)
         return self._reserve(region, 0 if elsewhere else room)
@@ -65,7 +67,7 @@ class Arena:
         return region
 
     def open(self, pool: Pool) -> None:
-        """Take the memory; bits are set and offsets begin at 0."""
+        """Allocate the memory; bits are set and offsets begin at 0."""
         self._lease = pool.take(self._size) if self.rows > 1 else pool.fresh(self._size)
         self._memory = self._lease.memory
         self._address = int(self._memory.ctypes.data)
@@ -77,20 +79,20 @@ class Arena:
                 self._memory[region.at : region.at + (self.rows + 7) // 8] = 255
 
     def address(self, region: Region) -> int:
-        """Where a region lies in memory."""
+        """The address of a region in memory."""
         return self._address + region.at
 
     def used(self, region: Region, rows: int) -> int:
-        """Bytes of a region that ``rows`` rows fill, or of its text elsewhere."""
+        """Bytes of a region, or of its text elsewhere, that ``rows`` rows fill."""
         if region.offsets is not None:
             at = region.offsets.at + rows * 4
             return int(self._memory[at : at + 4].view(np.int32)[0])
         return rows * region.row + region.behind if region.row else (rows + 7) // 8
 
     def close(self, rows: int) -> None:
-        """No more is written. Where less than half is used, it moves to memory of its size.
+        """Writing is done. If less than half is used, the data moves to memory of its size.
 
-        That of a single row is new, and what was not written of it takes none.
+        A single row's memory is new, and its unwritten part takes none.
         """
         sizes = [0 if region.elsewhere else self.used(region, rows) for region in self._regions]
         old, at = self._memory, 0
@@ -105,12 +107,12 @@ class Arena:
                 at += (size + 63) & ~63
             self._buffer = pa.py_buffer(new)
         self._memory = np.frombuffer(self._buffer, np.uint8)
-        self._lease = None  # the buffer holds it, where it is one of the lease's memory
+        self._lease = None  # if the memory is a lease's, the buffer holds it
 
     def buffer(self, region: Region, rows: int) -> pa.Buffer:
-        """What is used of a region, as an Arrow buffer."""
+        """The used part of a region, as an Arrow buffer."""
         return self._buffer.slice(region.at, self.used(region, rows))
 
     def view(self, region: Region, rows: int) -> Array:
-        """What is used of a region, as bytes."""
+        """The used part of a region, as bytes."""
         return self._memory[region.at : region.at + self.used(region, rows)]

@@ -1,4 +1,4 @@
-"""Where reading a series of files as batches begins, and what has to be known there."""
+"""Where reading a series of files as batches begins, and what must be known there."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Begin:
-    """Where a series is entered: ``catalogue`` is what is known of its tables at ``position``.
+    """Where reading a series begins: ``catalogue`` has the tables known at ``position``.
 
-    ``read_already`` is what is left out after it, where GTIDs that were read have gaps.
+    ``read_already`` are ranges to leave out after it: GTIDs that were read may have gaps.
     """
 
     series: LogSeries
@@ -38,15 +38,16 @@ class Begin:
 
     @classmethod
     def of(cls, series: LogSeries, start: Start | None, known: Catalogue) -> Self:
-        """Where a start is in a series; ``known`` are the user's definitions.
+        """A start's position in a series; ``known`` are the user's definitions.
 
-        Raises UsageError for one that is not there, GtidError for GTIDs that the logs do not hold.
+        Raises UsageError for a start that is not there, GtidError for GTIDs that the logs do not
+        hold.
         """
         if start is None or start == "oldest":
             return cls(series, Position(series.files[0].name, 4), known.copy())
         if series.files[0].joined:
             raise UsageError(
-                f"{series.name}: what comes through a pipe is read as batches from its begin only"
+                f"{series.name}: what comes through a pipe is read as batches from its start only"
             )
         left: list[Range] = []
         if isinstance(start, (GtidSet, GtidList)):
@@ -59,19 +60,19 @@ class Begin:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing stands before it, and nothing is left out."""
+        """Whether it is the start of the whole series, and nothing is left out."""
         return self.position == Position(self.series.files[0].name, 4) and not self.read_already
 
     @property
     def files(self) -> tuple[LogFile, ...]:
-        """Those from the position's on."""
+        """The files from the position on."""
         names = [log.name for log in self.series.files]
         return self.series.files[names.index(self.position.file) :]
 
     def left_out(self, file: str) -> list[tuple[int, int]]:
-        """What a file holds that was rolled back or read already.
+        """The ranges of a file that were rolled back or already read.
 
-        The series is gone through once for all files; once more for the last, which may have grown.
+        The series is scanned once for all files, and again for the last one, which may have grown.
         """
         last = self.series.files[-1].name
         if self._not_committed is None or file == last:
@@ -81,14 +82,14 @@ class Begin:
 
 
 def known_at(series: LogSeries, place: Position, known: Catalogue) -> Catalogue:
-    """What is known of tables at a place of a series, by the DDL before it.
+    """The tables known at a position of a series, by the DDL before it.
 
     Raises StorageError where no event begins there.
     """
     catalogue = known.copy()
     (log,) = (log for log in series.files if log.name == place.file)
     for _ in islice(EventReader(log, start=place.offset), 2):
-        pass  # it raises where no event begins at the place
+        pass  # the iterator raises if no event begins at the position
     state = int(State.OUTSIDE)
     for log in series.files:
         here = log.name == place.file

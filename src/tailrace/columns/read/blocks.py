@@ -29,23 +29,23 @@ Array = np.ndarray[Any, Any]
 BLOCK: Final = 8 << 20
 """Bytes of log that are decoded at a time: input and output then stay near the cache."""
 LARGEST_PAYLOAD: Final = 16 << 20
-"""Bytes of a transaction payload that are held at once; larger ones are read as they are needed."""
+"""Transaction payloads up to this many bytes are held in memory; larger ones are read in pieces."""
 _PIECE: Final = 1 << 18
 
 
 def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: int) -> None:
-    """Raise `ChecksumMismatch` where an event's bytes have not the CRC-32 that follows them."""
+    """Raise `ChecksumMismatch` if an event's bytes do not match the CRC-32 that follows them."""
     computed = 0
     for piece in read(start, end):
         computed = zlib.crc32(piece, computed)
     stored = int.from_bytes(b"".join(read(end, end + CHECKSUM_SIZE)), "little")
     if stored != computed:
-        raise ChecksumMismatch("its bytes do not have the checksum at their end")
+        raise ChecksumMismatch("its bytes do not match the checksum at their end")
 
 
 class GrowingMemory:
     """Bytes that come in pieces, in memory that kernels may read: ``size`` of them, and `PADDING`
-    bytes behind.
+    bytes after them.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class GrowingMemory:
             self.size += read_into(self.memory.data[self.size : end])
 
     def reserve(self, size: int) -> None:
-        """Make room for so many bytes. Raises MemoryError."""
+        """Make room for this many bytes. Raises MemoryError."""
         if size + PADDING > len(self.memory):
             larger = np.empty(size + PADDING, np.uint8)
             larger[: self.size] = self.memory[: self.size]
@@ -84,15 +84,16 @@ class GrowingMemory:
 class Blocks(Closing):
     """Reads a log's plain bytes from an offset on, up to ``end`` (None: its end as of each read).
 
-    ``data`` holds the ``size`` bytes of the block that stands at ``offset``; `next` drops what was
-    consumed of them and reads on.
+    ``data`` holds the ``size`` bytes of the block at ``offset``; `next` drops the consumed bytes
+    and
+    reads more.
     """
 
     def __init__(self, log: LogFile, offset: int = 0, end: int | None = None) -> None:
         if log.joined:
             raise StorageError(
                 f"{log.path}: what comes through a pipe is read event by event only: save it as a"
-                " file, and give that"
+                " file, and give that",
             )
         self._file = accelerated(log.open())
         self.name = log.name
@@ -105,7 +106,7 @@ class Blocks(Closing):
 
     @property
     def kept(self) -> int:
-        """Bytes of memory of the blocks before this one that are kept."""
+        """Bytes of memory of kept blocks before this one."""
         return sum(map(len, self._kept))
 
     def close(self) -> None:
@@ -113,16 +114,16 @@ class Blocks(Closing):
         self._file.close()
 
     def check_magic(self) -> None:
-        """Read the first four bytes; raises `BadMagic` where they are not a log's."""
+        """Read the first four bytes; raises `BadMagic` if they are not a log's."""
         magic = b"".join(self.read_some(0, len(MAGIC)))
         if magic != MAGIC:
             raise BadMagic("this is not a binary log", file=self.name, offset=0)
         self.offset = 4
 
     def next(self, consumed: int, *, keep: bool = False) -> bool:
-        """Drop ``consumed`` bytes and read on; False where nothing more is there.
+        """Drop ``consumed`` bytes and read more; False if there is no more.
 
-        With ``keep`` the block stays as it is in memory, with those kept before, until the next
+        With ``keep`` the block stays unchanged in memory, with those kept before, until the next
         call without it.
         """
         rest = self.size - consumed
@@ -138,7 +139,7 @@ class Blocks(Closing):
                 larger = np.empty(wanted + PADDING, np.uint8)
             except MemoryError:
                 raise OutOfMemory(
-                    f"there is no memory to hold {wanted} bytes of the log from here on",
+                    f"there is not enough memory to hold {wanted} bytes of the log from here on",
                     file=self.name,
                     offset=self.offset + consumed,
                 ) from None
@@ -158,14 +159,14 @@ class Blocks(Closing):
         return self.size > rest
 
     def _next_event(self, consumed: int, rest: int) -> int:
-        """The size of the event that is only begun, as its header says it; 0 for large payloads."""
+        """The size of the partly read event, from its header; 0 for large payloads."""
         if rest < HEADER_SIZE or self.payload_ahead(consumed):
             return 0
         return min(self._event_size(consumed), MAX_EVENT_SIZE)
 
     def event_size(self, at: int) -> int:
-        """The size of the event that begins at byte ``at`` of the block, as its header says it; 0
-        where the header is not in the block.
+        """The size of the event that begins at byte ``at`` of the block, from its header; 0 if the
+        header is not in the block.
         """
         return self._event_size(at) if self.size - at >= HEADER_SIZE else 0
 
@@ -173,7 +174,7 @@ class Blocks(Closing):
         return int(self.data[at + 9 : at + 13].view(np.uint32)[0])
 
     def payload_ahead(self, consumed: int) -> int:
-        """The size of a transaction payload behind the bytes consumed that is not read whole.
+        """The size of a transaction payload, after the bytes consumed, that is not read whole.
 
         0 where there is none, or one that is small enough to be held.
         """
@@ -184,7 +185,7 @@ class Blocks(Closing):
         return size if is_payload and LARGEST_PAYLOAD < size <= MAX_EVENT_SIZE else 0
 
     def skip(self, offset: int) -> None:
-        """Go on at another offset of the file."""
+        """Continue at another offset of the file."""
         self.offset, self.size = offset, 0
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
@@ -196,7 +197,7 @@ class Blocks(Closing):
             raise TruncatedEvent("the file ends inside the event")
 
     def read_some(self, start: int, end: int) -> Iterator[bytes]:
-        """Bytes of the file; it ends where the file does. Others may read between the pieces."""
+        """Bytes of the file; it ends where the file ends. Others may read between the pieces."""
         while start < end:
             self._file.seek(start)
             piece = self._file.read(min(_PIECE, end - start))
@@ -206,7 +207,7 @@ class Blocks(Closing):
             start += len(piece)
 
     def torn(self, consumed: int) -> TruncatedEvent:
-        """The error for a file that ends inside the event behind the bytes consumed."""
+        """The error for a file that ends inside the event after the consumed bytes."""
         left = self.size - consumed
         return TruncatedEvent(
             f"the file ends {left} bytes into an event",

@@ -1,4 +1,4 @@
-"""Which rows of a series of files count, found by the kernel that goes through event headers."""
+"""Which rows of a series of files count, found by the kernel that scans event headers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def committed_in(series: LogSeries) -> Committed:
-    """Which rows of a series do not count. All files are gone through, up to damage, which is an
-    error of whoever reads the rows.
+    """The rows of a series that do not count. All files are scanned, up to damage, which whoever
+    reads the rows reports.
     """
     found = Committed()
     state = int(State.OUTSIDE)
@@ -33,11 +33,11 @@ def committed_in(series: LogSeries) -> Committed:
             state = scan.state
     except TransactionContinues:
         return _by_events(series)
-    except LogError:  # what was found before it counts
+    except LogError:  # what was found before it is valid
         pass
     return _by_events(series) if found.rollbacks.unmatched else found
 
 
 def _by_events(series: LogSeries) -> Committed:
-    """The same, also of transactions that continue in the next file, and of XA in payloads."""
+    """The same, including transactions that continue in the next file, and XA in payloads."""
     return Committed.of(Log(series, verify_checksums=False, expand_payloads=False))

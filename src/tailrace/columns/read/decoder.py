@@ -1,6 +1,7 @@
-"""From the bytes of a log to record batches: what the events mean that the kernels do not know.
+"""From the bytes of a log to record batches: the events that the kernels do not handle.
 
-Format descriptions, statements, transaction payloads, and rows that a statement rolls back.
+These are format descriptions, statements, transaction payloads, and rows that a statement rolls
+back.
 """
 
 from __future__ import annotations
@@ -63,13 +64,14 @@ if TYPE_CHECKING:
 
 _NO_CASCADES: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
 _PAYLOAD_HEAD: Final = 128
-"""More than what can stand before the payload in its event."""
+"""More than the bytes before the payload in its event."""
 _SMALL_PAYLOAD: Final = 4 << 20
 _PAYLOAD_BLOCK: Final = 8 << 20
 _HELD_BACK: Final = 1 << 20
-"""Bytes of a transaction that are planned again, with more of it, rather than looking on.
+"""Up to so many bytes of a transaction are planned again, with more of it, instead of reading
+ahead.
 
-Looking on goes through the headers of the whole series.
+Reading ahead scans the headers of the whole series.
 """
 
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
@@ -96,18 +98,20 @@ _OUTER: Final = [
     k.STATE,
     k.SOUND_QUERY,
 ]
-"""The words of the frame that a payload has its own of."""
+"""The words of the frame of which a payload has its own."""
 
 
 class LogDecoder(Walker):
     """Decodes the files of one series, block by block, in order.
 
-    ``wants`` says of a database and a table whether their rows are asked for, ``columns`` names the
-    columns asked for (None: all). ``catalogue`` is what is known of tables before the log's own
-    DDL, which it takes in. ``statements`` says what to do about rows that a statement changed and
-    the log does not hold: ``error`` raises `StatementChange`, ``skip`` passes over them.
-    ``notice`` is told each table's schema as it is first met, ``unnamed`` (if any) of rows that are
-    not decoded, as nobody names their columns.
+    ``wants`` tells for a database and a table whether their rows are wanted. ``columns`` names the
+    wanted columns (None: all). ``catalogue`` has the tables that are known before the log's own
+    DDL,
+    which updates it. ``statements`` says what to do about rows that a statement changed and the log
+    does not hold: ``error`` raises `StatementChange`, ``skip`` skips them. ``notice`` is called
+    with
+    each table's schema when it is first read, ``unnamed`` (if given) for rows that are not decoded
+    because the names of their columns are unknown.
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class LogDecoder(Walker):
         self._find_left_out = find_left_out
 
     def _event(self) -> Iterator[pa.RecordBatch]:
-        """Look at an event that the kernel does not know, and go on behind it."""
+        """Handle an event that the kernel does not know, and continue after it."""
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
@@ -156,24 +160,24 @@ class LogDecoder(Walker):
         elif isinstance(event, FormatDescriptionEvent):
             self._format_description(event)
         elif kind == EventType.INCIDENT:
-            raise event.error("the server lost events here: copy the tables anew", BoundaryError)
+            raise event.error("the server lost events here: copy the tables again", BoundaryError)
         elif kind in _LOADED_FILES:
             self._rows_not_logged(event, "LOAD DATA")
         elif kind in _OLD_ROWS:
             raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
         elif kind == EventType.START_ENCRYPTION and not event.header.flags & EventFlag.IGNORABLE:
-            # else it was decrypted below
-            raise event.error("the log is encrypted from here on: its keyring is needed")
+            # otherwise it was decrypted before it came here
+            raise event.error("the log is encrypted from here on: give its keyring")
         self._frame[k.CURSOR] += len(raw)
 
     def _format_description(self, event: FormatDescriptionEvent) -> None:
         self._take_types()
         with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
         self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
-        if event.created:  # else a statement may go on in this file
+        if event.created:  # otherwise a statement may continue in this file
             self._frame[k.GENERATION] += 1
         self._forget_tables()
-        if self._frame[k.STATE] == State.OUTSIDE:  # in a relay log a transaction may go on
+        if self._frame[k.STATE] == State.OUTSIDE:  # in a relay log a transaction may continue
             self._no_transaction()
 
     def _statement(self, event: Event) -> None:
@@ -188,9 +192,10 @@ class LogDecoder(Walker):
             self._rows_not_logged(event, sql)
 
     def _settle(self) -> None:
-        """Rows of the transaction under way may be rolled back, as long as nobody has looked on.
+        """Check whether planned rows of the transaction under way may be rolled back, by reading
+        ahead.
 
-        Those of a small one are left for the next time, when more of it is there.
+        Rows of a small transaction are left for the next call, when more of it is available.
         """
         frame = self._frame
         first, began = int(frame[k.FIRST_ENTRY]), int(frame[k.FIRST_CURSOR])
@@ -208,19 +213,20 @@ class LogDecoder(Walker):
             self._look_on()
 
     def _discard(self) -> None:
-        """The transaction under way is void: its rows are none."""
+        """The transaction under way is void: drop its rows."""
         frame = self._frame
         if frame[k.FIRST_ENTRY] >= 0:
             self._forget(slice(int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])))
 
     def _look_on(self) -> None:
-        """Rows that are planned may be rolled back further on: find out, and forget those."""
+        """Planned rows may be rolled back later in the log: find out which, and drop those."""
         frame = self._frame
         self._left_out = self._find_left_out(self.file)
         payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
         if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
             raise BoundaryError(
-                "a compressed transaction is rolled back here, whose rows were delivered: read "
+                "a compressed transaction is rolled back here whose rows were already "
+                "delivered: read "
                 "this log by splits",
                 file=self.file,
                 offset=offset,
@@ -232,7 +238,7 @@ class LogDecoder(Walker):
             frame[k.MUTED] = self._is_left_out(offset)
 
     def _check_savepoint(self, event: Event) -> None:
-        """A statement that rolls rows back has been found with what it rolls back."""
+        """Check that the rows that this statement rolls back are known."""
         if isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None:
             ends = [end for _, end in self._left_out or ()]
             if event.offset not in ends:
@@ -242,7 +248,7 @@ class LogDecoder(Walker):
         return any(start <= offset < end for start, end in self._left_out or ())
 
     def _forget(self, which: slice | Array) -> None:
-        """Let the rows of planned entries be none."""
+        """Remove the rows of planned entries."""
         self._entries[which, k.E_ROWS] = self._entries[which, k.E_END]
         self._entries[which, k.E_OP] &= ~k.BARE
 
@@ -265,10 +271,10 @@ class LogDecoder(Walker):
     def large_payload(
         self, offset: int, size: int, read: Callable[[int, int], Iterator[bytes]]
     ) -> Iterator[pa.RecordBatch]:
-        """Decode a payload event that is too large to be held.
+        """Decode a payload event that is too large to be held in memory.
 
-        It begins at ``offset`` of the file and has ``size`` bytes; ``read`` gives bytes of the
-        file from one offset up to another, in pieces.
+        It begins at ``offset`` of the file and has ``size`` bytes; ``read`` gives the bytes of the
+        file between two offsets, in pieces.
         """
         tail = int(self._frame[k.CHECKSUM_BYTES])
         end = offset + size - tail
@@ -290,7 +296,7 @@ class LogDecoder(Walker):
         yield from self._flush()
 
     def _pieces(self, pieces: Iterator[bytes], offset: int) -> Iterator[pa.RecordBatch]:
-        """Walk the events of an uncompressed payload; a large one is decoded as it comes."""
+        """Walk the events of an uncompressed payload; a large one is decoded piece by piece."""
         frame = self._frame
         saved, context, spent = frame.copy(), self.context, self._spent
         self.context = DecodeContext(context.format)
@@ -308,7 +314,8 @@ class LogDecoder(Walker):
                 held.add(piece)
             except MemoryError:
                 raise OutOfMemory(
-                    "there is no memory for an event of this payload: give the process more",
+                    "there is not enough memory for an event of this payload: give the "
+                    "process more",
                     file=self.file,
                     offset=offset,
                 ) from None
@@ -326,7 +333,7 @@ class LogDecoder(Walker):
                 held.reserve(wanted + LARGEST_PIECE)  # the last piece may hold more than the event
         data = held.memory if large else self._keep(held.memory[: held.size].tobytes())
         done = yield from self._inner(data, held.size, seen)
-        if damage is not None:  # what came before it is read first, as it may hold another error
+        if damage is not None:  # what came before it is decoded first, as it may hold another error
             raise damage.at(self.file, offset)
         if done != held.size:
             raise TruncatedEvent("the payload ends inside an event", file=self.file, offset=offset)
@@ -341,14 +348,14 @@ class LogDecoder(Walker):
 
     @staticmethod
     def _piece(pieces: Iterator[bytes]) -> bytes | LogError | None:
-        """The next piece of a payload, the error that comes in its place, or None at the end."""
+        """The next piece of a payload, the error raised instead, or None at the end."""
         try:
             return next(pieces, None)
         except LogError as error:
             return error
 
     def _inner(self, data: Array, size: int, seen: int) -> Generator[pa.RecordBatch, None, int]:
-        """Plan what is whole of a piece of payload; returns how many bytes that is."""
+        """Plan the whole events of a piece of payload; returns their bytes."""
         frame = self._frame
         start = int(data.ctypes.data)
         frame[k.CURSOR] = start
@@ -356,11 +363,11 @@ class LogDecoder(Walker):
         frame[k.BASE] = seen - start
         frame[[k.CHECKED, k.SOUND_QUERY]] = 0
         yield from self._walk()
-        self._kept.append(data)  # once more: a flush on the way let go of it, and more was planned
+        self._kept.append(data)  # again: a flush in between released it, and more was planned
         return int(frame[k.CURSOR]) - start
 
     def _partial(self) -> Iterator[pa.RecordBatch]:
-        """A partial JSON update: its rows go the object way."""
+        """Decode the rows of a partial JSON update by the object path."""
         frame = self._frame
         raw = self._raw()
         slot = self._find_table(raw)

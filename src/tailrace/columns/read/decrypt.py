@@ -1,8 +1,8 @@
-"""MariaDB's encrypted logs at the kernels' speed.
+"""MariaDB's encrypted logs, decrypted at the kernels' speed.
 
-A kernel gathers the blocks of some hundred events, OpenSSL takes them through AES in one call, a
-kernel puts them back: no step costs a call an event. `tailrace.storage.encryption` does the same
-without kernels.
+A kernel gathers the blocks of some hundred events, OpenSSL runs AES over them in one call, and a
+kernel puts them back: no step needs a call for each event. `tailrace.storage.encryption` does the
+same without kernels.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.base import RandomInput
 
 _WORK: Final = 256 << 10
-"""Bytes that go through AES at a time: they and what comes out stay in the nearer caches."""
+"""Bytes that go through AES at a time: input and output stay in the nearer caches."""
 _MOST: Final = _WORK // 32
 
 
 class KernelCipher:
-    """Decrypts runs of events in place. See `BlockCipher` for what it is called with."""
+    """Decrypts runs of events in place. See `BlockCipher` for the arguments."""
 
     def __init__(self, cipher: EventCipher) -> None:
         self._cipher = cipher
@@ -54,7 +54,7 @@ class KernelCipher:
         self._scatter = kernel("scatter_events")
 
     def decrypt(self, view: memoryview, size: int, offset: int) -> int:
-        """Decrypt the whole events in ``view[:size]``; where the last of them ends."""
+        """Decrypt the whole events in ``view[:size]``; returns where the last of them ends."""
         frame = self._frame
         base = np.frombuffer(view, np.uint8).ctypes.data
         frame[f.END] = base + size
@@ -80,7 +80,7 @@ class KernelCipher:
 
 
 def accelerated(stream: RandomInput) -> RandomInput:
-    """The same stream; if it decrypts a log of MariaDB's, by kernels from now on."""
+    """The same stream; if it decrypts a MariaDB log, kernels decrypt it from now on."""
     if isinstance(stream, MariadbInput):
         stream.use(KernelCipher)
     return stream

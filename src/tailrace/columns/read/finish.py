@@ -1,4 +1,4 @@
-"""What is left to do, a column at a time and in bulk, once the row kernel has run."""
+"""The bulk work on whole columns after the row kernel has run."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
 def finish(
     array: pa.Array, plan: Plan, column: Column, odd: dict[int, str], *, spent: bool = False
 ) -> pa.Array:
-    """Bring an array from ``plan.raw`` to ``plan.type``.
+    """Convert an array from ``plan.raw`` to ``plan.type``.
 
-    Text that UTF-8 cannot hold is NULL then, and put into ``odd`` by its row as ``_raw`` has it.
-    With ``spent`` nobody reads the bytes of the array afterwards. Raises BadRow, UnsupportedType.
+    Text that UTF-8 cannot hold becomes NULL, and goes to ``odd`` by its row, as in ``_raw``.
+    With ``spent`` the bytes of the array are not needed afterwards. Raises BadRow, UnsupportedType.
     """
     try:
         if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
@@ -56,7 +56,7 @@ def finish(
 
 
 def check_stored(array: pa.Array, column: Column) -> None:
-    """Raise LogError where an array, decoded by `stored_plan_of`, has values that the column cannot
+    """Raise LogError if an array, decoded by `stored_plan_of`, has values that the column cannot
     have; also for text that UTF-8 cannot hold, and for members without a name.
     """
     odd: dict[int, str] = {}
@@ -80,11 +80,11 @@ def _check_members(array: pa.Array, count: int) -> None:
         numbers = numbers[bits[array.offset : array.offset + len(array)] == 1]
     most = count if width == 4 else (1 << min(count, 64)) - 1
     if len(numbers) and int(numbers.max()) > most:
-        raise BadRow("a number of no member", int(np.argmax(numbers)))
+        raise BadRow("a number that no member has", int(np.argmax(numbers)))
 
 
 def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
-    """Values of MariaDB's compressed columns."""
+    """Uncompressed values of MariaDB's compressed columns."""
     values = []
     for row, value in enumerate(array.to_pylist()):
         try:
@@ -95,7 +95,7 @@ def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
 
 
 def _vector(array: pa.BinaryArray) -> pa.ListArray:
-    """Vectors of float32 out of their bytes, without copying them."""
+    """Vectors of float32 from their bytes, without copying."""
     valid, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
     if (bounds % 4).any():
@@ -113,7 +113,7 @@ def _vector(array: pa.BinaryArray) -> pa.ListArray:
 
 
 def _geometry(array: pa.BinaryArray) -> pa.BinaryArray:
-    """Geometries, seen to begin as such (`tailrace.rows.geometry`)."""
+    """Geometries, after a check of their first bytes (`tailrace.rows.geometry`)."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
     sizes = np.diff(bounds)

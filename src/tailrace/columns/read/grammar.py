@@ -1,4 +1,4 @@
-"""The grammar of transactions as the kernels take its steps: tables of bytes, a state in a word."""
+"""The grammar of transactions in the form that kernels use: tables of bytes, a state in a word."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _steps() -> Array:
 
 
 STEPS: Final = _steps()
-"""By state and token, 16 a state, the state after it (`tailrace.transactions`); or NO_STEP."""
+"""By state and token, 16 for each state, the next state (`tailrace.transactions`); or NO_STEP."""
 
 
 def _steps_anyway() -> Array:
@@ -54,7 +54,9 @@ transaction does so in every state, and any other token changes nothing."""
 
 
 def place(parser: BoundaryParser, state: int, event: Event) -> Boundary:
-    """Where an event stands, with a kernel in this state. Raises BoundaryError where it cannot."""
+    """An event's role, if a kernel is in this state. Raises BoundaryError if the grammar forbids
+    it.
+    """
     parser.state, parser.rotated = State(state & 0xFF), bool(state & k.ROTATED)
     return parser.feed(event)
 
@@ -65,9 +67,9 @@ def state_after(parser: BoundaryParser) -> int:
 
 
 def types_of(form: FormatDescription | None) -> Array:
-    """By type code, the token and what the kernel must know of the layout (``T_...``).
+    """By type code, the token and what the kernel must know about the layout (``T_...``).
 
-    Before the format description nobody knows it.
+    The layout is unknown before the format description.
     """
     if form is None:
         return np.full(256, k.DOUBTED, np.uint8)

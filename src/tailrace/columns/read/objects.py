@@ -1,7 +1,7 @@
-"""Record batches out of decoded objects: for what the kernels leave to the object path.
+"""Record batches from decoded objects: for what the kernels leave to the object path.
 
-That is partial JSON updates, whose values are to be computed from the row before; and the tests,
-which hold both paths equal by it.
+That is partial JSON updates, whose values are computed from the row before. The tests also use it,
+to check that both paths give the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def batch_of_rows(
 ) -> Iterator[pa.RecordBatch]:
     """One batch of the rows of one event, like those of `TableDecoder.decode`.
 
-    ``transaction`` is the plan's, ``first_row`` the number of the event's first row in ``_seq``.
+    ``transaction`` is the plan's; ``first_row`` is the number of the event's first row in ``_seq``.
     """
     rows = list(RowSet(event, table.table))
     if not rows:
@@ -114,7 +114,9 @@ def _is_full(bits: bytes, width: int) -> bool:
 
 
 def _tidy(bits: bytes, width: int) -> bytes:
-    """What the kernels write: all ones, bits past the end too, where all columns are there."""
+    """As the kernels write it: all ones, including the bits past the end, if all columns are
+    present.
+    """
     return b"\xff" * len(bits) if _is_full(bits, width) else bits
 
 
@@ -147,11 +149,11 @@ def _images(
 
 
 def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
-    """A value of the object path as ``plan.type`` holds it, or None and the text it cannot hold."""
+    """A value of the object path as ``plan.type`` holds it; or None and its text, if it cannot."""
     arrow = plan.type
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(
-            "a partial JSON update without the document before, so the log has no value of it: "
+            "a partial JSON update whose value is unknown, as the document before it is missing: "
             "log with binlog_row_image=FULL or without binlog_row_value_options=PARTIAL_JSON, or "
             "leave the column or its table out"
         )

@@ -1,8 +1,8 @@
-"""Which transaction payloads prepare an XA transaction: told by their first event.
+"""Which transaction payloads prepare an XA transaction, by their first event.
 
-A payload's head is uncompressed, no more: a scan of headers goes through many. Only of an XA
-transaction's payload the rest is, for its last event says whether it was prepared, or committed at
-once.
+Only the start of a payload is uncompressed: a scan of headers reads many payloads. The rest is
+uncompressed only for an XA transaction's payload, as its last event says whether it was prepared or
+committed at once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _STEP: Final = 1 << 10
 """Compressed bytes at a time: zstd expands none by more than 2**15, so 32 MiB at most."""
 _LARGEST_WINDOW: Final = 1 << 27
 _FIELDS: Final = 128
-"""More than what can stand before the payload in its event."""
+"""More than the bytes before the payload in its event."""
 _STATUS_AT: Final = HEADER_SIZE + 11
 _DATABASE_AT: Final = HEADER_SIZE + 8
 _TEXT_AT: Final = HEADER_SIZE + 13
 
 
 class PayloadHeads:
-    """Looks into the payloads of one log."""
+    """Reads the starts of one log's payloads."""
 
     def __init__(self) -> None:
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
@@ -46,10 +46,10 @@ class PayloadHeads:
     def prepared_among(
         self, payloads: Array, base: int, tail: int, form: FormatDescription | None, file: str
     ) -> Iterator[tuple[XaName, int, int, int]]:
-        """Which of the payload events that the scan kernel noted prepare an XA transaction.
+        """The payload events noted by the scan kernel that prepare an XA transaction.
 
-        They stand in memory at ``base`` and their offset. Gives the transaction's name, the event's
-        offset and size, and where the transaction began. Raises what `prepared` does.
+        They are in memory at ``base`` plus their offset. Gives the transaction's name, the event's
+        offset and size, and where the transaction began. Raises what `prepared` raises.
         """
         for offset, size, began, frames in payloads.tolist():
             if frames and not self.may_prepare(base + offset + frames, size - tail - frames):
@@ -65,9 +65,9 @@ class PayloadHeads:
                 yield name, offset, size, began
 
     def may_prepare(self, address: int, size: int) -> bool:
-        """Whether zstd frames, ``size`` bytes in memory, may be of a payload that prepares.
+        """Whether zstd frames, ``size`` bytes in memory, may be those of a payload that prepares.
 
-        Where they cannot be told by a step, or are damaged, they may.
+        True as well if one step does not tell, or if they are damaged.
         """
         step = ctypes.string_at(address, min(size, _STEP))
         try:
@@ -77,7 +77,7 @@ class PayloadHeads:
         return _is_xa(plain) is not False
 
     def prepared(self, body: bytes, form: FormatDescription | None) -> XaName | None:
-        """The XA transaction that a payload event prepares, by the event's body; None: none.
+        """The XA transaction that a payload event prepares, from the event's body; None if none.
 
         Raises EventDecodeError, TruncatedEvent.
         """
@@ -90,9 +90,9 @@ class PayloadHeads:
     def prepared_in_file(
         self, blocks: Blocks, offset: int, size: int, form: FormatDescription | None
     ) -> XaName | None:
-        """As `prepared`, of an event of ``size`` bytes at ``offset`` that is not held.
+        """Like `prepared`, for an event of ``size`` bytes at ``offset`` that is not in memory.
 
-        Raises also StorageError.
+        Also raises StorageError.
         """
         begin, end = offset + HEADER_SIZE, offset + size
         try:
@@ -108,7 +108,7 @@ class PayloadHeads:
     def _begins_xa(
         self, pieces: Iterable[bytes | memoryview], compression: Compression
     ) -> bool | None:
-        """Whether the first event is an XA statement; None where the first frame does not tell."""
+        """Whether the first event is an XA statement; None if the first frame does not tell."""
         frame = None if compression is Compression.NONE else self._unpacker.decompressobj()
         held = b""
         for piece in pieces:
@@ -126,7 +126,7 @@ class PayloadHeads:
 
 
 def _is_xa(plain: bytes) -> bool | None:
-    """Whether the event that these bytes begin with is an XA statement; None: they are too few."""
+    """Whether these bytes begin with an event that is an XA statement; None: too few bytes."""
     if len(plain) < _TEXT_AT:
         return None
     if plain[4] != EventType.QUERY:

@@ -1,4 +1,4 @@
-"""Splits of logs: of a series, of one that grows (each byte is gone through once), of a file."""
+"""Splits of logs: of a series, of a growing one (each byte is scanned once), of a file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 LARGEST_SPLIT: Final = 64 << 20
 SMALLEST_SPLIT: Final = 8 << 20
-"""What is cut smaller costs more to begin than it saves."""
+"""A smaller split costs more to start than it saves."""
 
 
 class SplitPlanner:
-    """Plans the splits of one series from ``after`` on (None: from its begin).
+    """Plans the splits of one series from ``after`` on (None: from its beginning).
 
-    They have about ``target_bytes``; by default as many as give each core one, within limits.
-    ``catalogue`` is what is known of tables where the file of ``after`` begins, or the first file.
-    With ``hold`` they end before an XA transaction that is prepared and not
-    decided, also in a payload, for its rows may still be rolled back: `held` says where that is.
+    They have about ``target_bytes``; by default, each core gets one split, within limits.
+    ``catalogue`` has the tables known where the file of ``after`` begins, or the first file.
+    With ``hold`` they end before an in-doubt XA transaction (prepared, neither committed nor rolled
+    back), also in a payload, as its rows may still be rolled back: `held` is its position.
     For ``cascades`` see `Scan`.
     """
 
@@ -59,30 +59,31 @@ class SplitPlanner:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is known of tables where it has come to; not to be changed."""
+        """The tables known at the scan's position; not to be changed."""
         return self._catalogue
 
     @property
     def server_version(self) -> str:
-        """Of the server that wrote the file where it has come to; empty before the first."""
+        """The version of the server that wrote the file at the scan's position; empty at first."""
         return self._scans[-1].server_version if self._scans else ""
 
     @property
     def end(self) -> Position | None:
-        """Where the splits end that were given."""
+        """The end of the splits that were given."""
         return self._rollbacks.delivered
 
     @property
     def held(self) -> Position | None:
-        """Where the XA transaction begins that holds up what stands behind it."""
+        """The start of the in-doubt XA transaction that holds up the splits after it."""
         return self._rollbacks.undecided if self._hold else None
 
     def plan(self, series: LogSeries, *, enough: int | None = None) -> list[Split]:
-        """The splits of what is new and whole in the series.
+        """The splits of the new and whole transactions in the series.
 
-        With ``enough`` no further file is gone through once there are splits of so many bytes.
-        Raises `BoundaryError` where rows that were given were rolled back, `PipelineError` where
-        the file that was gone through last is not in the series any more.
+        With ``enough`` no further file is scanned once there are splits of that many bytes. Raises
+        `BoundaryError` if rows that were already given were rolled back, `PipelineError` if the
+        file
+        that was scanned last is not in the series any more.
         """
         splits: list[Split] = []
         left = self._left(series)
@@ -104,7 +105,7 @@ class SplitPlanner:
         return found
 
     def _left(self, series: LogSeries) -> tuple[LogFile, ...]:
-        """The files from that on which is under way."""
+        """The files that are not finished, from the current one on."""
         if self._scans:
             name = self._scans[-1].log.name
         elif self.end is not None:
@@ -123,7 +124,7 @@ class SplitPlanner:
         return self.end.offset if self.end is not None and self.end.file == log.name else 4
 
     def _share(self, left: Sequence[LogFile]) -> int:
-        """The bytes of a split where each core has one of what is left."""
+        """The bytes of a split if each core gets one of the rest."""
         size = sum(log.size for log in left) - self._begin(left[0])
         return min(max(size // (os.cpu_count() or 1), SMALLEST_SPLIT), LARGEST_SPLIT)
 
@@ -143,7 +144,7 @@ class SplitPlanner:
         )
 
     def _taken(self) -> list[Split]:
-        """What is known to be whole and decided, of all files that are under way."""
+        """The splits up to where all is whole and nothing is in doubt, of all files under way."""
         splits: list[Split] = []
         held = self.held
         while True:
@@ -158,7 +159,7 @@ class SplitPlanner:
             del self._ends[name]
 
     def _look_into_payloads(self, series: LogSeries) -> None:
-        """The scan does not look into payloads; where it might have to, the object path does."""
+        """Look into payloads by the object path if that may be needed; the scan does not do it."""
         found = Committed(self.end)
         found.feed_all(Log(series, verify_checksums=False, expand_payloads=False))
         self._rollbacks.ranges = found.rollbacks.ranges
@@ -170,10 +171,13 @@ def plan_splits(
 ) -> list[Split]:
     """Cut a series into splits of about ``target_bytes`` each; a file has at least one.
 
-    A transaction of more bytes is cut inside, where the rows of a statement begin; what a payload
-    holds compressed is not. Only headers and statements are looked at. ``catalogue`` is what is
-    known of tables before the first file. What lies behind the last transaction that ended in a
-    file is left out: it is still being written, or was cut off.
+    A larger transaction is cut inside, where the rows of a statement begin; the compressed events
+    of
+    a payload are never cut. Only headers and statements are read. ``catalogue`` has the tables
+    known
+    before the first file. What comes after the last transaction that ended in a file is left out:
+    it
+    is still being written, or was cut off.
     """
     return SplitPlanner(catalogue, hold=False, target_bytes=target_bytes).plan(series)
 
@@ -192,21 +196,21 @@ def is_written(log: LogFile) -> bool:
 
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
-    """The split that is all of a file. Where that is being written, up to its last whole event."""
+    """A split of a whole file; if it is being written, up to its last whole event."""
     if log.size <= len(MAGIC) + FLAGS_AT or not is_written(log):
         return Split(source, log, 4, log.size, catalogue)
     scan = Scan(source, log, catalogue.copy(), Rollbacks(), TO_THE_END, 4)
     try:
         scan.run()
-    except LogError:  # whoever reads the split meets it, too
+    except LogError:  # whoever reads the split raises it as well
         return Split(source, log, 4, log.size, catalogue)
     end = log.size if _is_damaged(log, scan.whole) else scan.whole
     return Split(source, log, 4, end, catalogue)
 
 
 def _is_damaged(log: LogFile, offset: int) -> bool:
-    """Whether the event that is only begun there cannot be one that is being written: its header
-    says that it ends elsewhere.
+    """Whether the last, incomplete event cannot be one that is being written: its header gives a
+    different end.
     """
     if log.size - offset < HEADER_SIZE:
         return False

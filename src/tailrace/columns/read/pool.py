@@ -1,8 +1,8 @@
-"""Memory for the kernels' output that is used again once nobody holds the batch it was made for.
+"""Memory for the kernels' output, reused once nothing holds the batch that it was used for.
 
-Fresh memory costs a page fault for every 4 KiB, as much as decoding into it. So memory is kept, and
-taken again when the last Arrow buffer over it is gone: such a buffer holds a `Lease`, and the end
-of the lease gives the memory back.
+Fresh memory costs a page fault for every 4 KiB, as much as decoding into it. So memory is kept and
+reused when the last Arrow buffer over it is gone: such a buffer holds a `Lease`, and the end of the
+lease returns the memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.pages import Pages
 
 _WASTE: Final = 4
-"""Memory may be so many times as large as what was asked for."""
+"""Memory may be at most this many times as large as the requested size."""
 
 Memory = np.ndarray[Any, Any]
 
 
 class Pool:
-    """Memory that is free, found again by size; ``limit`` bounds the bytes that are kept.
+    """Free memory, found by size; ``limit`` bounds the bytes that are kept.
 
-    Memory of more than half of it is not kept: it was for a single large value.
+    A block larger than half the limit is not kept: it was for a single large value.
     """
 
     def __init__(self, limit: int = 96 << 20) -> None:
@@ -45,7 +45,7 @@ class Pool:
     def fresh(self, size: int) -> Lease:
         """New memory of ``size`` bytes that is not kept: for a single large row.
 
-        What is not written of it takes none. What was kept is let go of, to make room.
+        Pages that are not written take no memory. Kept memory is released, to make room.
         """
         with self._lock:
             unused, self._free = self._free, []
@@ -53,10 +53,11 @@ class Pool:
         return Lease(Pages(size + PADDING).array(), None)
 
     def give_back(self, memory: Memory) -> None:
-        """Keep memory that nobody uses any more, and let go of the oldest beyond the limit.
+        """Keep memory that is not used any more, and release the oldest beyond the limit.
 
         A lease may end in any thread, at any time: in the garbage collector too, which may run
-        while this thread holds the lock. So it never waits for it; the memory is freed then.
+        while this thread holds the lock. So this never waits for the lock; it frees the memory
+        instead.
         """
         if len(memory) > self._limit // 2 or not self._lock.acquire(blocking=False):
             return
@@ -70,10 +71,11 @@ class Pool:
 
 
 class Lease:
-    """The use of ``memory``, until nobody holds the lease or a buffer of it.
+    """The use of ``memory``, as long as something holds the lease or a buffer of it.
 
-    What outlives the lease is read through `buffer`, never through ``memory`` or a view of it:
-    these do not keep the memory from being given to the next who asks.
+    Data that outlives the lease must be read through `buffer`, never through ``memory`` or a view
+    of
+    it: these do not prevent the memory from being reused.
     """
 
     __slots__ = ("_pool", "memory")

@@ -1,4 +1,4 @@
-"""One log file's way through the scan kernel: where it may be cut, what its statements do."""
+"""The scan of one log file by a kernel: where it may be split, and what its statements do."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ FLAGS_AT: Final = 17
 
 @dataclass(slots=True)
 class SplitPart:
-    """A part of a file in the making.
+    """A part of a file while it is scanned.
 
-    ``joins``: it may go together with the one before. ``began`` is where the transaction began
-    inside which it begins, None where a transaction begins with it. ``apart``: see `Split`.
+    ``joins``: it may be joined with the previous one. ``began`` is where the transaction began
+    inside
+    which it begins, None if a transaction begins with it. ``apart``: see `Split`.
     """
 
     start: int
@@ -72,25 +73,28 @@ class SplitPart:
 
 
 class TransactionContinues(BoundaryError):
-    """A transaction began in the file before and continues in this one, as relay logs have it."""
+    """A transaction began in the previous file and continues in this one, as relay logs have it."""
 
 
 _CONTINUES: Final = (
-    "a transaction continues here that began in the file before, as in relay logs: read them with"
+    "a transaction continues here that began in the previous file, as in relay logs: read them with"
     " tailrace.changes or tailrace.open, or give the logs of the source itself"
 )
 
 
 class Scan:
-    """One file's way through the scan kernel: `run`, or `scan` again and again as it grows.
+    """The scan of one file: `run`, or `scan` again and again as it grows.
 
-    Parts have about ``target`` bytes; a transaction of more is cut inside, where the rows of a
-    statement begin. With ``holding`` a part begins where an XA transaction does that is prepared,
-    also in a payload, so that what stands before it can be taken alone. ``state`` is where the
-    file before leaves the grammar: in relay logs a transaction may continue in the next file, which
-    raises `TransactionContinues`, as no part holds it whole. One that has no end in a file is left
-    out of its parts. With ``cascades`` a part begins with each statement that changes a table with
-    foreign keys that change rows, or one that they refer to.
+    Parts have about ``target`` bytes; a larger transaction is cut inside, where the rows of a
+    statement begin. With ``holding`` a part begins where a prepared XA transaction begins, also in
+    a
+    payload, so that the log before it can be read alone. ``state`` is the grammar's state after the
+    previous file: in relay logs a transaction may continue in the next file, which raises
+    `TransactionContinues`, as no part holds it whole. A transaction without an end in a file is
+    left
+    out of the file's parts. With ``cascades`` a part begins with each statement that changes a
+    table
+    that has foreign keys that change rows, or a table that these refer to.
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class Scan:
         self._heads = PayloadHeads()
 
     def _take_types(self) -> None:
-        """What the format description says of types, for the kernel."""
+        """Tell the kernel what the format description says about event types."""
         self._types = types_of(self._context.format)
         self._frame[f.TYPES] = self._types.ctypes.data
 
@@ -145,8 +149,8 @@ class Scan:
         return list(self._splits(self.scan()))
 
     def scan(self) -> int:
-        """Go on behind the last whole event that was gone through; where the last transaction
-        ends that is there whole.
+        """Continue after the last whole event that was scanned; returns where the last transaction
+        ends that is whole.
         """
         scan = kernel("scan_events")
         frame = self._frame
@@ -180,7 +184,7 @@ class Scan:
                     end_of_file = blocks.offset
                     consumed = 0
             torn = end_of_file != blocks.offset + blocks.size
-        just_begun = self._holding and end_of_file == len(MAGIC)  # it is followed
+        just_begun = self._holding and end_of_file == len(MAGIC)  # the file is followed
         if torn and not in_use and not just_begun:
             raise TruncatedEvent(
                 "the file ends inside this event", file=self.log.name, offset=end_of_file
@@ -188,31 +192,32 @@ class Scan:
         end = int(frame[f.SAFE]) if in_use or self._inside else end_of_file
         if self._start < TO_THE_END and self._start > end_of_file:
             raise PipelineError(
-                f"{self.log.path} has {end_of_file} bytes of whole events, but was read up to "
-                f"{self._start} before: it is not the same log"
+                f"{self.log.path} has {end_of_file} bytes of whole events, but was already "
+                "read up to "
+                f"{self._start}: it is not the same log"
             )
         self._at = end_of_file
         return end
 
     @property
     def server_version(self) -> str:
-        """Of the server that wrote the file, as it comes; empty before its format description."""
+        """The version of the server that wrote the file; empty before the format description."""
         form = self._context.format
         return "" if form is None else form.server_version
 
     @property
     def whole(self) -> int:
-        """Where the last whole event ends that was gone through."""
+        """Where the last whole event ends that was scanned."""
         return self._at
 
     @property
     def unfinished(self) -> int | None:
-        """Where the transaction began that has not ended by now; None where there is none."""
+        """Where the transaction began that has not ended so far; None if there is none."""
         return int(self._frame[f.BEGAN]) if self._inside else None
 
     @property
     def state(self) -> int:
-        """Where the file leaves the grammar by now."""
+        """The grammar's state so far."""
         return int(self._frame[f.STATE])
 
     @property
@@ -220,7 +225,7 @@ class Scan:
         return self.state & 0xFF != State.OUTSIDE
 
     def take(self, end: int) -> list[Split]:
-        """The splits up to ``end``, a transaction's; the next call gives those behind it."""
+        """The splits up to ``end``, a transaction's end; the next call gives those after it."""
         splits = list(self._splits(end))
         left = [part for part in self.parts if part.start >= end]
         if not left or left[0].start > end:
@@ -240,7 +245,9 @@ class Scan:
         return splits
 
     def _joined(self, parts: list[SplitPart], end: int) -> list[SplitPart]:
-        """The parts before ``end``; those that join another with it, up to a split's size."""
+        """The parts before ``end``; parts that join the previous one are combined up to a split's
+        size.
+        """
         found: list[SplitPart] = []
         wanted = [part for part in parts if part.start < end]
         ends = [*(part.start for part in wanted[1:]), end]
@@ -273,7 +280,7 @@ class Scan:
             )
 
     def _drain(self) -> None:
-        """Take in what the kernel noted since it was asked last."""
+        """Take in what the kernel has noted since the last call."""
         frame = self._frame
         begins = self._bounds[: frame[f.BOUND_COUNT]]
         inner = self._inner[: frame[f.INNER_COUNT]]
@@ -298,14 +305,14 @@ class Scan:
         self.parts += sorted(parts, key=lambda part: part.start)
 
     def _prepared(self, name: XaName | None, offset: int, began: int) -> None:
-        """The payload at an offset prepares an XA transaction, if ``name`` is one's."""
+        """The payload at an offset prepares the XA transaction ``name``, if there is one."""
         if name is not None:
             file = self.log.name
             self._rollbacks.prepared(name, {file: began}, Position(file, offset + 1))
             self._may_hold(began)
 
     def _stop(self, reason: int) -> None:
-        """Look at the event at the cursor, and go on behind it."""
+        """Handle the event at the cursor, and continue after it."""
         frame = self._frame
         cursor = int(frame[f.CURSOR])
         offset = int(cursor + frame[f.BASE])
@@ -325,8 +332,8 @@ class Scan:
             with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
             frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
         elif event.type == EventType.START_ENCRYPTION:
-            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
-                raise event.error("the log is encrypted from here on: its keyring is needed")
+            if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted before
+                raise event.error("the log is encrypted from here on: give its keyring")
         else:
             self._step(offset, len(raw), token_of(event))
             self._rollbacks.feed(event, {self.log.name: int(frame[f.BEGAN])})
@@ -337,7 +344,7 @@ class Scan:
         frame[f.CURSOR] += len(raw)
 
     def _step(self, offset: int, size: int, token: Token) -> None:
-        """Take the grammar's step with an event, as the kernel does."""
+        """Take the grammar's step with an event, like the kernel."""
         frame = self._frame
         if not self._inside:
             frame[f.BEGAN] = frame[f.SAFE] = offset
@@ -347,7 +354,7 @@ class Scan:
             frame[f.SAFE] = offset + size
 
     def _begin_format(self, event: FormatDescriptionEvent) -> None:
-        """A format description makes a transaction under way void; if not, it continues."""
+        """A format description makes a transaction under way void; otherwise, it continues."""
         frame, offset = self._frame, event.offset or 0
         if not self._inside:
             return
@@ -359,7 +366,7 @@ class Scan:
         frame[f.SAFE] = offset
 
     def _may_hold(self, began: int) -> None:
-        """What was prepared may be decided later: let a part begin there."""
+        """A prepared transaction may be committed or rolled back later: let a part begin there."""
         number = bisect_left(self.parts, began, key=lambda part: part.start)
         if number and (number == len(self.parts) or self.parts[number].start > began):
             self.parts.insert(number, SplitPart(began, self._catalogue.copy(), joins=True))
@@ -387,7 +394,7 @@ class Scan:
             self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
 
     def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
-        """Let a part begin with the statement under way, which stands alone in its transaction."""
+        """Let a part begin with the statement under way, which is alone in its transaction."""
         last = self.parts[-1]
         if last.start == began:
             last.apart, last.joins = True, False
@@ -396,9 +403,9 @@ class Scan:
 
 
 def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catalogue) -> bool:
-    """Whether any of the changes is of a table that foreign keys which change rows concern.
+    """Whether any changed table is concerned by foreign keys that change rows.
 
-    A table that was not there before cannot have been changed by them.
+    A table that did not exist before cannot have been changed by them.
     """
     made = {change.table for change in changes if change.kind == "create"}
     made = {name for name in made if before.lookup(*name.split(".", 1)) is None}
@@ -417,8 +424,9 @@ def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catal
 def inside_of(log: LogFile, began: int) -> Inside:
     """The transaction that begins at an offset, for parts that begin inside it.
 
-    An offset before all events is that of a transaction which began in the file before: relay logs
-    may change files in the middle of one.
+    An offset before all events is that of a transaction that began in the previous file: relay logs
+    may
+    change files in the middle of one.
     """
     if began < len(MAGIC):
         return Inside(began)

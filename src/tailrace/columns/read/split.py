@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The transaction inside which a part begins.
+    """The transaction inside which a part of a file begins.
 
     It began at the offset ``began`` of the same file, with the GTID event whose bytes are
-    ``opening``: what a change record says of its transaction is in these. Logs without GTID events
-    have no such bytes, and nothing is lost by it.
+    ``opening``: change records take what they say about their transaction from these. Logs without
+    GTID events have no such bytes, and need none.
     """
 
     began: int
@@ -27,12 +27,13 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a log file, between two bounds of transactions or of statements' rows.
+    """A part of a log file, between two bounds: starts of transactions, or of statements' rows.
 
     ``start`` and ``end`` are 64-bit offsets into the plain log. It pickles, and holds all that
-    decoding needs besides the file (of an encrypted one, where its key is, and not the key): what
-    is known of tables where it begins, in ``catalogue``; and the ``changes`` that statements inside
-    it make to tables.
+    decoding needs in addition to the file (for an encrypted one, where its key is, not the key):
+    ``catalogue`` has the tables that are known where it begins, ``changes`` what statements inside
+    it
+    change about tables.
     """
 
     source: str
@@ -44,13 +45,13 @@ class Split:
     left_out: tuple[tuple[int, int], ...] = ()
     """Ranges of offsets whose rows do not count (see `tailrace.transactions.committed`)."""
     inside: Inside | None = None
-    """The transaction that the split before has the begin of; None where one begins here."""
+    """The transaction that began in an earlier split; None if a transaction begins here."""
     whole: frozenset[tuple[str, str]] = frozenset()
     """The tables that are whole where it ends (`tailrace.schema.catalogue.Catalogue`)."""
     apart: bool = False
     """It begins with a statement that changes tables with foreign keys that change rows."""
     keys: tuple[TableState, ...] = ()
-    """The tables with such foreign keys where it ends, and those that these refer to."""
+    """The tables with such foreign keys where it ends, and the tables that they refer to."""
 
     @property
     def file(self) -> str:
@@ -61,5 +62,5 @@ class Split:
 def overlapping(
     ranges: tuple[tuple[int, int], ...] | list[tuple[int, int]], start: int, end: int
 ) -> tuple[tuple[int, int], ...]:
-    """The ranges that have something in common with the one from ``start`` to ``end``, in order."""
+    """The ranges that overlap the one from ``start`` to ``end``, in order."""
     return tuple(sorted(each for each in ranges if each[0] < end and start < each[1]))

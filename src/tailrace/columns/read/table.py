@@ -1,4 +1,4 @@
-"""One table's batches: memory for the row kernel, and record batches out of what it wrote."""
+"""One table's batches: memory for the row kernel, and record batches from what it wrote."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 MOST_ROWS: Final = 1 << 17
-"""Rows of one batch, at most."""
+"""The most rows of one batch."""
 MOST_BYTES: Final = 24 << 20
-"""Bytes of one batch, at most, before character sets and JSON become UTF-8; a row may have more."""
+"""The most bytes of one batch, before character sets and JSON become UTF-8; a row may have more."""
 _MOST_TEXT: Final = (1 << 31) - (1 << 16)
 _USUAL_TEXT: Final = 16
-"""Bytes that a value of variable length is taken to have, before any was seen."""
+"""The assumed bytes of a value of variable length, before any was seen."""
 _MADE_AT_ONCE: Final = 68
-"""Room that the kernel wants before it makes text of a value."""
+"""Room that the kernel needs before it makes text of a value."""
 _ODD_ROOM: Final = 4096
 _IN_PLACE: Final = frozenset({Finish.NOTHING, Finish.GEOMETRY, Finish.JSONB, Finish.CHARSET})
-"""Of these a large value is read where it stands in the log's bytes."""
+"""Large values of these are read in place, in the log's bytes."""
 _FIXED: Final = {
     k.D_OP: 1,
     k.D_STAMP: 8,
@@ -57,12 +57,12 @@ _FIXED: Final = {
     k.D_SEQUENCE: 16,
     k.D_SERVER: 8,
 }
-"""Bytes a row of the change record's own fields."""
+"""Bytes per row of the change record's own fields."""
 _BITMAPS: Final = (k.D_BEFORE_VALID, k.D_AFTER_VALID, k.D_PARTIAL_VALID, k.D_GTID_NULL)
 
 
 class TableDecoder:
-    """Decodes the rows events of one table as it was between two changes of its schema."""
+    """Decodes the rows events of one table between two changes of its schema."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class TableDecoder:
             if wanted is None or column.name in wanted
         ]
         self.schema = schema_of(table, [(c.name, p) for c, p in self.asked], source)
-        self.digits = [plan.argument for plan in plans]  # of temporal columns: only these ask
+        self.digits = [plan.argument for plan in plans]  # used for temporal columns only
         self.template, self._names = self._columns_template(plans)
         sizes = (plan.least + _USUAL_TEXT * (plan.kind == k.STRING) for plan in plans)
         self.row_bytes = float((len(plans) + 7) // 8 + sum(sizes) + 1)
-        """How many bytes an image takes, about; corrected as rows are seen."""
+        """Bytes of an image, roughly; corrected as rows are read."""
         self._scratch = np.zeros(len(plans) // 8 + k.PADDING, np.uint8)
         self.text_bytes: dict[int, float] = {}
-        """For columns of variable length, by index: bytes a row, as seen."""
+        """For columns of variable length, by index: bytes per row, as measured so far."""
 
     def made_bytes(self, images: int, seen: int) -> float:
-        """How many bytes of a batch a row takes, about, with that many images; see S_SEEN."""
+        """Bytes of a batch per row, roughly, with that many images; for ``seen`` see S_SEEN."""
         row = 0.0
         for column, plan in self.asked:
             width = int(self.template[column.index, k.C_WIDTH])
@@ -103,14 +103,14 @@ class TableDecoder:
         return row * images + sum(_FIXED.values()) + bitmaps
 
     def unknown_texts(self) -> int:
-        """How many columns of variable length there are of which no value was seen yet."""
+        """How many columns of variable length have had no value yet."""
         return sum(
             plan.kind == k.STRING and column.index not in self.text_bytes
             for column, plan in self.asked
         )
 
     def _columns_template(self, plans: list[Plan]) -> tuple[Array, list[Array]]:
-        """The words that tell the kernel what to do with each column, addresses still missing."""
+        """The words that say how the kernel decodes each column, without the addresses."""
         template = np.zeros((len(plans), k.COLUMN_WORDS), np.int64)
         names: list[Array] = []
         asked = {column.index for column, _ in self.asked}
@@ -147,9 +147,10 @@ class TableDecoder:
     ) -> Iterator[pa.RecordBatch]:
         """Decode the rows events linked from the entry ``head`` on, ``size`` bytes of rows.
 
-        ``seen`` tells which operations and images are among them (S_SEEN). With ``spent`` nobody
-        reads the bytes of rows that were decoded, and those of large values may be gone. Raises
-        `EventDecodeError` with the place of the event that cannot be decoded.
+        ``seen`` says which operations and images are among them (S_SEEN). With ``spent`` the bytes
+        of
+        decoded rows are not needed again, and those of large values may be returned to the system.
+        Raises `EventDecodeError` with the position of the event that cannot be decoded.
         """
         frame = np.zeros(k.DECODE_WORDS, np.int64)
         frame[k.D_ENTRIES] = entries.ctypes.data
@@ -174,7 +175,8 @@ class TableDecoder:
                 record = batch.finish(frame, file) if rows else None
             except MemoryError:
                 raise OutOfMemory(
-                    f"there is no memory for the rows of {self.table.database}.{self.table.table} "
+                    f"there is not enough memory for the rows of "
+                    f"{self.table.database}.{self.table.table} "
                     "from here on: give the process more, or leave the table out with --exclude",
                     file=file,
                     offset=place,
@@ -184,7 +186,7 @@ class TableDecoder:
                 left = int(frame[k.D_LEFT])
                 self.row_bytes = max((size - left) / rows / images, 1.0)
                 size = left
-            del batch  # and with it what is not among the record's buffers
+            del batch  # and with it the memory that is not among the record's buffers
             if record is not None:
                 yield record
                 del record
@@ -217,10 +219,11 @@ def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
 
 
 class _Batch:
-    """One batch in the making.
+    """One batch while it is made.
 
-    With ``needed``, it is for a row that had no room in a batch of its own: that many bytes for the
-    text of columns, by index.
+    ``needed`` is given for a row that had no room in a batch of its own: by index, the bytes that
+    the
+    text of its columns needs.
     """
 
     def __init__(
@@ -341,7 +344,7 @@ class _Batch:
         return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
     def _finished(self, rows: int, file: str, texts: list[OddText]) -> list[pa.Array]:
-        """Both images. The error of the first row that has one names its event."""
+        """Both images. If rows have errors, that of the first row names its event."""
         bad: list[BadRow] = []
         images = [
             self._image(image, rows, word, texts, bad)
@@ -354,7 +357,7 @@ class _Batch:
         raise self._table.error(first.message, file, int(position))
 
     def _learn(self, rows: int) -> None:
-        """Keep what a row's text takes, so that the next batch asks for no more than it needs."""
+        """Keep the text size of a row, so that the next batch reserves no more than it needs."""
         known = self._table.text_bytes
         for columns in self._columns:
             for index, (values, _) in columns.items():
@@ -390,8 +393,9 @@ class _Batch:
     def _image(
         self, image: int, rows: int, valid_word: int, texts: list[OddText], bad: list[BadRow]
     ) -> pa.Array:
-        """The struct of a row image's columns; text that UTF-8 cannot hold goes to ``texts``, and
-        ``bad`` is told of values that cannot be had.
+        """The struct of a row image's columns. Text that UTF-8 cannot hold goes to ``texts``;
+        ``bad``
+        gets the errors of values that cannot be decoded.
         """
         table = self._table
         kind: pa.StructType = table.schema.field("after").type
@@ -431,6 +435,6 @@ class _Batch:
 
 
 def _begin(array: pa.Array) -> int:
-    """Where the bytes of text lie."""
+    """The address of the bytes of text."""
     data = array.buffers()[2]
     return data.address if data is not None and data.size else -1

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a statement did to a table as a whole, by its place in the order of all changes.
+    """What a statement did to a table as a whole, by its ``seq`` in the order of all changes.
 
-    ``table`` is ``database.table`` (``database.*`` for a dropped database); ``renamed`` the new
-    name of a renamed one. ``unclear`` says that the statement was not understood.
+    ``table`` is ``database.table`` (``database.*`` for a dropped database); ``renamed`` is the new
+    name of a renamed table. ``unclear`` says that the statement was not understood.
     """
 
     seq: int
@@ -43,12 +43,12 @@ class TableChange:
 
     @property
     def offset(self) -> int:
-        """Where the statement stands in its file (`tailrace.position.sequence`)."""
+        """The statement's offset in its file (`tailrace.position.sequence`)."""
         return parts_of(self.seq)[1]
 
 
 def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
-    """The changes that an effect of a statement at ``seq`` makes."""
+    """The changes made by the effect of a statement at ``seq``."""
     match effect:
         case CreateTable() | CreateLike():
             if not effect.unless_exists:

@@ -1,4 +1,4 @@
-"""Table maps already resolved, as the plan kernel finds them: by their bytes, without Python."""
+"""Resolved table maps, which the plan kernel finds by their bytes, without Python."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _IDS: Final = 1 << 14
-"""Table ids that one statement may use, at most."""
+"""The most table ids that one statement may use."""
 
 
 class KnownTableMaps:
-    """An open hash table from a table map's bytes (behind id and flags) to a slot.
+    """An open hash table from a table map's bytes (after id and flags) to a slot.
 
     ``attach`` writes its address, and that of the table from ids to slots, into the plan's frame;
-    it is to be called again after each `add` and `clear`.
+    it
+    must be called again after each `add` and `clear`.
     """
 
     def __init__(self) -> None:
@@ -31,12 +32,12 @@ class KnownTableMaps:
         self._places = np.zeros((256, k.KNOWN_WORDS), np.int64)
 
     def clear(self) -> None:
-        """Forget all: what is known of tables has changed."""
+        """Forget all, because definitions of tables have changed."""
         self._bodies.clear()
         self._places[:] = 0
 
     def add(self, body: bytes, slot: int) -> None:
-        """Let the table maps with this body mean ``slot``."""
+        """Let table maps with this body mean ``slot``."""
         data = np.frombuffer(body + bytes(k.PADDING), np.uint8)
         self._bodies.append((data, len(body), slot))
         if 2 * len(self._bodies) > len(self._places):
@@ -63,12 +64,12 @@ class KnownTableMaps:
         return set(self._ids[self._ids[:, 1] == generation, 2].tolist())
 
     def redirect(self, generation: int, slots: Mapping[int, int]) -> None:
-        """Let each table id of the statement under way mean what ``slots`` has for its slot."""
+        """Replace the slot of each table id of the current statement by its entry in ``slots``."""
         rows = np.flatnonzero(self._ids[:, 1] == generation)
         self._ids[rows, 2] = [slots[slot] for slot in self._ids[rows, 2].tolist()]
 
     def attach(self, frame: Array) -> None:
-        """Write where the tables lie into the plan's frame."""
+        """Write the addresses of the tables into the plan's frame."""
         frame[k.LAST_KNOWN] = 0
         frame[k.KNOWN] = self._places.ctypes.data
         frame[k.KNOWN_MASK] = len(self._places) - 1

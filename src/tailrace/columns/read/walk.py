@@ -1,7 +1,7 @@
-"""The walk over the events of a block: what the plan kernel stops at, and what it planned.
+"""The walk over the events of a block: where the plan kernel stops, and what it planned.
 
-`Walker` is Python's half of the plan kernel. What an event that the kernel does not know means is
-said by `tailrace.columns.read.decoder`, which builds on it.
+`Walker` is the Python half of the plan kernel. `tailrace.columns.read.decoder` builds on it, and
+handles the events that the kernel does not know.
 """
 
 from __future__ import annotations
@@ -57,36 +57,37 @@ Ranges = Sequence[tuple[int, int]]
 _ENTRIES: Final = 1 << 19
 _TRANSACTIONS: Final = 1 << 19
 _WORTH_A_BATCH: Final = 1 << 20
-"""Bytes of log that take several times as long to read as a batch takes to be made."""
+"""Bytes of log whose reading takes several times as long as making a batch."""
 _KEPT: Final = 32 << 20
-"""Bytes of decompressed events that wait to be decoded with the rest of their block, at most."""
+"""At most so many bytes of decompressed events wait to be decoded with the rest of their block."""
 
 _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
-    k.BAD_CHECKSUM: (ChecksumMismatch, "its bytes do not have the checksum at their end"),
+    k.BAD_CHECKSUM: (ChecksumMismatch, "its bytes do not match the checksum at their end"),
     k.DOUBT: (EventDecodeError, "its bytes do not follow its format"),
 }
 
 
 def _words(rows: int, words: int) -> Array:
-    """A table of zeros that takes memory where it is written only."""
+    """A table of zeros that takes memory only where it is written."""
     return Pages(8 * rows * words).array().view(np.int64).reshape(rows, words)
 
 
 @dataclass(frozen=True, slots=True)
 class UnnamedTable:
-    """A table whose columns nobody names, and whose rows are not decoded."""
+    """A table whose columns have no known names, and whose rows are not decoded."""
 
     table: TableSchema
 
 
 Unnamed = Callable[["TableSchema", int, int], None]
-"""Told of rows that were not decoded: their table, the least and about the greatest ``_seq``."""
+"""Called for rows that were not decoded: their table, the lowest and roughly the highest ``_seq``.
+"""
 
 
 class Walker(ABC):
     """Walks over blocks of events and decodes the rows that were planned, table by table.
 
-    With ``unnamed``, rows of tables whose columns nobody names are told to it, and not decoded.
+    With ``unnamed``, rows of tables with unknown column names are reported to it, not decoded.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Walker(ABC):
         self._newest: dict[tuple[str, str], int] = {}
         self._replaced: list[int] = []
         self.no_cascades: Callable[[Array], None] | None = None
-        """Is told where rows stand whose change cascades to no others: see `_tell_no_cascades`."""
+        """Called with ranges of rows whose changes do not cascade: see `_tell_no_cascades`."""
         self._kept: list[Array] = []
         self._kept_bytes = 0
         self._spent = False
@@ -154,8 +155,8 @@ class Walker(ABC):
     def begin_file(self, name: str, left_out: Ranges | None = None) -> None:
         """The next bytes are from the start of this file.
 
-        ``left_out`` are the ranges of offsets in it whose rows do not count; where None, they are
-        asked for when a statement is met that may roll rows back.
+        ``left_out`` are the ranges of offsets in it whose rows do not count; if None, they are
+        determined when a statement is read that may roll rows back.
         """
         self.file = name
         self._left_out = left_out
@@ -164,17 +165,17 @@ class Walker(ABC):
         self.context = DecodeContext()
         self._frame[k.CHECKSUM_BYTES] = 0
         self._take_types()
-        if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # in relay logs a transaction may go on
+        if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # relay logs may continue a transaction
             self._frame[k.HAS_GTIDS] = 0
             self._no_transaction()
 
     def begin_inside(self) -> None:
-        """What comes next stands inside a transaction, behind what begins it."""
+        """The next bytes are inside a transaction, after the events that begin it."""
         if self._frame[k.STATE] != State.SINGLE:
             self._frame[k.STATE] = State.OPEN
 
     def _take_types(self) -> None:
-        """What the format description says of types, for the kernel."""
+        """Tell the kernel what the format description says about event types."""
         self._types = types_of(self.context.format)
         self._frame[k.TYPES] = self._types.ctypes.data
 
@@ -191,12 +192,15 @@ class Walker(ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Decode the whole events in the first ``size`` bytes of ``block``.
 
-        ``offset`` is where they stand in the file, `PADDING` bytes follow them, and events that
-        begin at the file offset ``limit`` or behind it are left alone. ``ends`` says what ends at
-        ``limit``: the rows of a transaction that has not ended in the last file are none. With
-        ``spent`` nobody reads what was decoded of the block again. With ``may_wait`` rows wait for
-        more where each table has few: the block must stay as it is as long as it `waits`. What was
-        ``consumed`` is known once the iterator has ended.
+        ``offset`` is the block's offset in the file; `PADDING` bytes follow the events. Events that
+        begin at or after the file offset ``limit`` are not decoded. ``ends`` says what ends at
+        ``limit``: rows of a transaction that has not ended in the last file are dropped. With
+        ``spent``
+        the decoded bytes of the block are not read again. With ``may_wait`` rows wait for more
+        where
+        each table has few: the block must stay unchanged while it `waits`. ``consumed`` is known
+        once
+        the iterator has ended.
         """
         frame, self._spent = self._frame, spent
         start = self._start = int(block.ctypes.data)
@@ -220,26 +224,26 @@ class Walker(ABC):
 
     @property
     def waits(self) -> bool:
-        """Whether rows wait for more of their tables; `rest` gives them."""
+        """Whether rows wait for more rows of their tables; `rest` gives them."""
         return bool(self._frame[k.ENTRY_COUNT])
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The batches of the rows that wait."""
+        """The batches of the waiting rows."""
         yield from self._flush()
 
     def _should_wait(self) -> bool:
-        """Whether so much of the time would go into making batches that they should wait for more.
+        """Whether making batches would take so much of the time that rows should wait for more.
 
-        Not where a table has come back to a shape of before: that took a slot more.
+        They do not wait if a table has returned to an earlier shape: that took another slot.
         """
         planned = int((self._slots[: len(self._tables), k.S_HEAD] >= 0).sum())
         return not self._replaced and self._walked < planned * _WORTH_A_BATCH
 
     consumed = 0
-    """Bytes of the block that `decode` was given last that it has decoded."""
+    """How many bytes of the last block given to `decode` are decoded."""
 
     def _walk_to_error(self) -> Iterator[pa.RecordBatch]:
-        """Walk; what was planned before an error is decoded first, for it may hold another."""
+        """Walk; the plan before an error is decoded first, as it may hold another error."""
         frame = self._frame
         try:
             yield from self._walk()
@@ -272,12 +276,12 @@ class Walker(ABC):
                 continue
             elif reason == k.AT_COMPRESSED:
                 if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
-                    yield from self._deliver()  # before: what is made readable now must stay
+                    yield from self._deliver()  # first: what is decompressed now must stay
                 else:
                     self._decompress_rows()
                 continue
             elif reason == k.AT_PARTIAL:
-                if self._left_out is None:  # its rows are delivered at once, so find out before
+                if self._left_out is None:  # its rows are delivered at once, so find out first
                     self._look_on()
                     continue
                 yield from self._flush()
@@ -293,19 +297,19 @@ class Walker(ABC):
 
     @abstractmethod
     def _event(self) -> Iterator[pa.RecordBatch]:
-        """Look at the event at the cursor, which the kernel does not know, and go on behind it."""
+        """Handle the event at the cursor, which the kernel does not know, and continue after it."""
 
     @abstractmethod
     def _settle(self) -> None:
-        """Let only rows stay planned that may be delivered."""
+        """Keep only those rows in the plan that may be delivered."""
 
     @abstractmethod
     def _look_on(self) -> None:
-        """Find out which rows of this file were rolled back, and forget those that are planned."""
+        """Find out which rows of this file were rolled back, and remove planned ones among them."""
 
     @abstractmethod
     def _partial(self) -> Iterator[pa.RecordBatch]:
-        """Decode the partial JSON update at the cursor, and go on behind it."""
+        """Decode the partial JSON update at the cursor, and continue after it."""
 
     def _raw(self) -> bytes:
         cursor = int(self._frame[k.CURSOR])
@@ -329,9 +333,9 @@ class Walker(ABC):
         )
 
     def _check(self) -> None:
-        """Examine the event at the cursor as the object path does, and say that it is sound."""
+        """Examine the event at the cursor like the object path, and mark it as sound."""
         frame = self._frame
-        if frame[k.CHECKED] == frame[k.CURSOR]:  # and the kernel still cannot make it out
+        if frame[k.CHECKED] == frame[k.CURSOR]:  # the kernel still cannot read it
             raise self._error(k.DOUBT)
         raw = self._raw()
         code = raw[4]
@@ -342,14 +346,14 @@ class Walker(ABC):
         frame[k.CHECKED] = frame[k.CURSOR]
 
     def _check_resolved(self, slot: int | None, name: str) -> None:
-        """Raises why the columns of a table are not known, whose rows are there."""
+        """Raise the reason why a table's columns are unknown, if the log has rows of it."""
         if slot is not None and slot in self._unresolved:
             error, table_map = self._unresolved[slot], self._table_map_of(slot)
             about_table(error, table_map.database, table_map.table)
             raise error.at(self.file, self._offset(), name)
 
     def _find_table(self, raw: bytes) -> int | None:
-        """Let the context know the table map of a rows event; gives its slot, None without one."""
+        """Give the context the table map of a rows event; returns its slot, or None without one."""
         short = self._types[raw[4]] & k.SHORT_ID
         table_id = int.from_bytes(raw[HEADER_SIZE : HEADER_SIZE + (4 if short else 6)], "little")
         slot = self._known.slot_of(table_id, int(self._frame[k.GENERATION]))
@@ -365,27 +369,27 @@ class Walker(ABC):
         )
 
     def _examine(self, event: Event, *, take: bool = True) -> Boundary:
-        """Check where an event stands and all of its body; with ``take`` it takes its place.
+        """Check an event's place in the grammar and its whole body; with ``take`` take the step.
 
-        Raises what reading the log by events raises of it.
+        Raises the same errors as reading the log by events.
         """
-        if self._frame[k.FIXED_POSITION] >= 0:  # the grammar knows the payload's own event alone
+        if self._frame[k.FIXED_POSITION] >= 0:  # the grammar sees only the payload event itself
             event.check_fields()
             return Boundary.INSIDE
         if self.context.format is None:
             raise event.error("a log begins with a format description event", LogError)
         boundary = self._place(event)
-        event.check_fields()  # what a payload holds is examined where it is walked
+        event.check_fields()  # the events inside a payload are examined when they are walked
         if take:
             self._take_boundary(event, boundary)
         return boundary
 
     def _place(self, event: Event) -> Boundary:
-        """Where an event stands. Raises BoundaryError where it cannot stand there."""
+        """The event's role. Raises BoundaryError where the grammar does not allow the event."""
         return place(self._boundaries, int(self._frame[k.STATE]), event)
 
     def _take_place(self, event: Event) -> None:
-        """An event takes its place. Raises BoundaryError where it cannot."""
+        """Take the grammar's step with an event. Raises BoundaryError where there is none."""
         self._take_boundary(event, self._place(event))
 
     def _take_boundary(self, event: Event, boundary: Boundary) -> None:
@@ -420,14 +424,14 @@ class Walker(ABC):
         )
 
     def _no_transaction(self) -> None:
-        """Outside transactions there is no GTID, and the events' own seconds tell the time."""
+        """Outside transactions there is no GTID, and the time is that of the events' headers."""
         last = int(self._frame[k.TRANSACTION_COUNT])
         self._transactions[last] = 0
         self._transactions[last, k.T_STAMP] = -1
         self._frame[k.TRANSACTION_COUNT] = last + 1
 
     def _table_map(self) -> None:
-        """Learn a table map; the kernel, which comes to it again, takes it from there."""
+        """Learn a table map; the kernel, which reads it again, then finds it."""
         raw = self._raw()
         event = self._decode(raw)
         self.context.table_maps.clear()
@@ -440,7 +444,7 @@ class Walker(ABC):
         self._known.attach(self._frame)
 
     def _slot_for(self, event: TableMapEvent) -> int:
-        """The slot of a table; its rows, if any come, are an error where it is not resolved."""
+        """The slot of a table; if it could not be resolved, its rows are an error."""
         if not self._wants(event.database, event.table):
             self._ignored.append(event)
             return k.IGNORED - (len(self._ignored) - 1 << k.WIDTH_BITS | len(event.columns))
@@ -457,16 +461,17 @@ class Walker(ABC):
             if self._slots[slot, k.S_HEAD] >= 0:  # a table's batches stay in the log's order
                 self._replaced.append(slot)
                 slot = self._new_slot(schema, event)
-            self._known.clear()  # the shapes from before are to come by here, too
+            self._known.clear()  # so that earlier shapes come here as well
             self._known.attach(self._frame)
         self._newest[name] = slot
         return slot
 
     def _forget_tables(self) -> None:
-        """What is known of tables has changed: each is resolved anew where it is met next, those
+        """Definitions of tables have changed: each table is resolved again when it is next read,
+        those
         of the statement under way at once.
 
-        Tables that are ignored or not resolved have no rows in the plan, so their places are free.
+        Ignored and unresolved tables have no rows in the plan, so their slots are free.
         """
         self._known.clear()
         self._known.attach(self._frame)
@@ -502,8 +507,9 @@ class Walker(ABC):
     def _table_decoder(
         self, schema: TableSchema | None
     ) -> TableDecoder | UnnamedTable | LogError | None:
-        """What decodes a table's rows; the error that they are where it has columns that nobody
-        can decode.
+        """The decoder of a table's rows; or the error for its rows, if it has columns that cannot
+        be
+        decoded.
         """
         if schema is None:
             return None
@@ -516,7 +522,7 @@ class Walker(ABC):
             return error
 
     def _mute(self, limit: int) -> None:
-        """Let the kernel go as far as the next bound of what was rolled back, and tell it which."""
+        """Let the kernel run up to the next bound of a rolled-back range, and set MUTED."""
         frame = self._frame
         offset = int(frame[k.CURSOR] + frame[k.BASE])
         frame[k.MUTED] = 0
@@ -529,7 +535,7 @@ class Walker(ABC):
                 frame[k.LIMIT] = min(int(frame[k.LIMIT]), start - int(frame[k.BASE]))
 
     def _decompress_rows(self) -> None:
-        """Make the rows of MariaDB's compressed rows event at the cursor readable."""
+        """Decompress the rows of MariaDB's compressed rows event at the cursor."""
         frame = self._frame
         cursor, rows = int(frame[k.CURSOR]), int(frame[k.COMPRESSED_ROWS])
         size = int.from_bytes(ctypes.string_at(cursor + 9, 4), "little")
@@ -543,7 +549,7 @@ class Walker(ABC):
         frame[k.COMPRESSED_SIZE] = len(plain)
 
     def _keep(self, plain: bytes | bytearray) -> Array:
-        """Hold bytes that the plan points into until it is decoded."""
+        """Keep bytes alive that the plan points into until it is decoded."""
         data = np.empty(len(plain) + k.PADDING, np.uint8)
         data[: len(plain)] = np.frombuffer(plain, np.uint8)
         self._kept.append(data)
@@ -551,7 +557,7 @@ class Walker(ABC):
         return data
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
-        """Decode what is planned, table by table in order of their first rows, and begin anew."""
+        """Decode the plan, table by table in order of their first rows, and start a new one."""
         errors: list[LogError] = []
         if self.no_cascades is not None:
             self._tell_no_cascades(self.no_cascades)
@@ -561,13 +567,13 @@ class Walker(ABC):
             except LogError as error:
                 errors.append(error)
         self._drop_plan()
-        if errors:  # raised last: what is still planned would be given again
+        if errors:  # raised last: otherwise what is still planned would be given again
             raise min(errors, key=lambda error: error.offset or 0)
 
     def _tell_no_cascades(self, tell: Callable[[Array], None]) -> None:
-        """Tell of the updates and deletes that are planned and cascade to no other rows.
+        """Report the planned updates and deletes that do not cascade to other rows.
 
-        In rows of four numbers: file, position, and the rows' first number and one past the last.
+        Each is four numbers: file, position, and the rows' first number and one past the last.
         """
         entries = self._entries[: int(self._frame[k.ENTRY_COUNT])]
         operations = entries[:, k.E_OP]
@@ -575,17 +581,17 @@ class Walker(ABC):
         if len(chosen):
             found = np.empty((len(chosen), 4), np.int64)
             found[:, 0], found[:, 1] = self._file_number, chosen[:, k.E_POSITION]
-            found[:, 2] = chosen[:, k.E_ROW]  # a row has a byte, or there is one row
+            found[:, 2] = chosen[:, k.E_ROW]  # a row has at least a byte, or there is one row
             found[:, 3] = found[:, 2] + chosen[:, k.E_END] - chosen[:, k.E_ROWS] + 1
             tell(found)
 
     def _planned(self) -> list[int]:
-        """The slots of the tables that rows are planned of, in order of their first."""
+        """The slots of tables with planned rows, in order of their first."""
         heads = self._slots[: len(self._tables), k.S_HEAD]
         return sorted(np.flatnonzero(heads >= 0).tolist(), key=heads.__getitem__)
 
     def _drop_plan(self) -> None:
-        """What was planned is done with: begin anew."""
+        """Drop the plan, which was used, and start a new one."""
         frame, slots = self._frame, self._slots
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
@@ -601,14 +607,14 @@ class Walker(ABC):
         self._walked = 0
 
     def _free_replaced(self) -> None:
-        """Slots of shapes that came back in a slot of their own are empty now."""
+        """Free the slots of shapes that returned in a new slot."""
         if self._replaced:
             used = self._known.slots_of(int(self._frame[k.GENERATION]))
             self._free += [slot for slot in self._replaced if slot not in used]
             self._replaced = [slot for slot in self._replaced if slot in used]
 
     def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
-        """Decode what is planned of a table; what is raised notes which one it is about."""
+        """Decode the planned rows of a table; a note on errors names the table."""
         try:
             yield from self._decoded(slot)
         except Exception as error:
@@ -631,7 +637,7 @@ class Walker(ABC):
                     self._file_number,
                     spent=self._spent,
                 )
-            except SchemaError as error:  # of a column, as its character set is not known
+            except SchemaError as error:  # of a column with an unknown character set
                 name = f"{table.table.database}.{table.table.table}"
                 error.message = f"{name}: {error.message}"
                 raise error.at(self.file, int(self._entries[entry, k.E_POSITION])) from None
@@ -646,7 +652,7 @@ class Walker(ABC):
             entry = int(row[k.E_NEXT])
 
     def _leave_out(self, table: UnnamedTable, first: Array, last: Array) -> None:
-        """Tell of rows that are not decoded, by their first and last entry."""
+        """Report rows that are not decoded, by their first and last entry."""
         if self._unnamed is not None:
             offsets = (int(each[k.E_POSITION]) for each in (first, last))
             places = [sequence(self._file_number, offset, 0) for offset in offsets]

@@ -1,4 +1,4 @@
-"""What a stretch of transactions holds, counted (`tailrace.statistics`, ``log --verify``)."""
+"""Counts of what a stretch of transactions holds (`tailrace.statistics`, ``log --verify``)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KINDS = 3
 
 @dataclass(slots=True)
 class CountedTransaction:
-    """A transaction: where it begins, the bytes of its first event, its rows and bytes.
+    """A transaction: where it begins, the size of its first event, its rows and bytes.
 
-    ``first`` and ``last`` are the least and the greatest second of its events, 0 for none;
-    ``stamp`` is when it was committed, in microseconds, or -1.
+    ``first`` and ``last`` are the lowest and highest second of its events, 0 for none;
+    ``stamp`` is its commit time in microseconds, or -1.
     """
 
     start: int
@@ -40,7 +40,7 @@ class CountedTransaction:
 @dataclass(slots=True)
 class Counted:
     """Counts of a stretch. ``events`` are number and bytes by name, ``tables`` rows by operation
-    and bytes of rows events by name; ``largest`` are those transactions that are, in order.
+    and bytes of rows events by name; ``largest`` are the largest transactions, in order.
     """
 
     transactions: int = 0
@@ -54,7 +54,7 @@ class Counted:
 
 @dataclass(slots=True)
 class Checked:
-    """How much of a stretch is in order."""
+    """How much of a stretch is sound."""
 
     events: int = 0
     transactions: int = 0
@@ -62,7 +62,7 @@ class Checked:
 
 
 def count(stretch: Stretch, most: int) -> Counted:
-    """Count a stretch, with its ``most`` largest transactions. Raises what decoding it raises."""
+    """Count a stretch, with its ``most`` largest transactions. Raises the errors of decoding it."""
     found = Counted()
     for piece in stretch:
         _count_piece(piece, found, most)
@@ -70,7 +70,7 @@ def count(stretch: Stretch, most: int) -> Counted:
 
 
 def check(stretch: Stretch) -> Checked:
-    """Check each value, and count. Raises what decoding raises: a value is checked by that."""
+    """Check each value by decoding it, and count. Raises the errors of decoding."""
     found = Checked()
     for piece in stretch:
         found.events += len(piece.events())
@@ -85,7 +85,7 @@ def _count_events(events: Array, found: Counted) -> None:
     totals = np.bincount(codes, sizes, minlength=256)
     kinds = np.flatnonzero(numbers).tolist()
     begin = {code: int(np.argmax(codes == code)) for code in kinds}
-    for code in sorted(kinds, key=begin.__getitem__):  # in the order in which they are met
+    for code in sorted(kinds, key=begin.__getitem__):  # in order of first appearance
         name = event_name(code)
         number, size = found.events.get(name, (0, 0))
         found.events[name] = (number + int(numbers[code]), size + int(totals[code]))
@@ -96,13 +96,13 @@ def _count_events(events: Array, found: Counted) -> None:
 
 
 def _bounds(seconds: Array) -> tuple[int, int]:
-    """The least and the greatest second of events that have one; 0 where none has."""
+    """The lowest and highest second of events that have one; 0 if none has."""
     told = seconds[seconds > 0] if len(seconds) and seconds.min() <= 0 else seconds
     return (int(told.min()), int(told.max())) if len(told) else (0, 0)
 
 
 def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
-    events = np.asfortranarray(piece.events())  # it is gone through by columns
+    events = np.asfortranarray(piece.events())  # it is read by columns
     begun = piece.transactions.copy()
     found.transactions += len(begun) - 1
     _count_events(events, found)
@@ -112,12 +112,12 @@ def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
     bounds = np.append(np.searchsorted(offsets, starts), len(offsets))
     sizes = np.diff(np.append(0, np.cumsum(events[:, 2]))[bounds])
     rows = _count_rows(piece, offsets, events[:, 2], starts, found)
-    if sizes[0] and found.largest:  # it began in the piece before
+    if sizes[0] and found.largest:  # it began in the previous piece
         last = found.largest[-1]
         last.rows += int(rows[0])
         last.bytes += int(sizes[0])
         _take_seconds(last, events[: bounds[1], 3])
-        # where it was none of the largest by then, it may be now: a long one is alone in its piece
+        # it may be one of the largest only now: a long transaction is alone in its piece
     for index in _largest(sizes[1:], most):
         first, behind = bounds[1 + index : 3 + index].tolist()
         at = int(starts[1 + index]) - piece.start
@@ -134,7 +134,7 @@ def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
 
 
 def _largest(sizes: Array, most: int) -> list[int]:
-    """Which are the largest, of equal ones the first; and the last, which may go on."""
+    """The indexes of the largest, of equal ones the first; and the last, which may continue."""
     if len(sizes) > most:
         least = np.partition(sizes, len(sizes) - most)[len(sizes) - most]
         among = np.flatnonzero(sizes >= least)
@@ -154,7 +154,7 @@ def _take_seconds(transaction: CountedTransaction, seconds: Array) -> None:
 def _count_rows(
     piece: DecodedRows, offsets: Array, sizes: Array, starts: Array, found: Counted
 ) -> Array:
-    """Count rows by table and operation; gives those of each transaction."""
+    """Count rows by table and operation; gives the row counts of each transaction."""
     rows = np.zeros(len(starts), np.int64)
     for schema, batch in piece.batches():
         places = np.frombuffer(batch.column("_pos").buffers()[1], np.int64, len(batch))
@@ -167,7 +167,7 @@ def _count_rows(
         table = found.tables.setdefault(f"{schema.database}.{schema.table}", Counter())
         for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
             table[OPERATIONS[kind].as_py()] += int(total)
-        # an event whose rows go on in the next batch is counted with its first row
+        # an event whose rows continue in the next batch is counted with its first row
         begun = at[number[at] & 0xFFFFFFFFFFFF == 0]
         table["bytes"] += int(sizes[np.searchsorted(offsets, places[begun])].sum())
         found.rows += len(batch)

@@ -1,4 +1,4 @@
-"""Lines that kernels wrote, a row each: fit to be printed, and in the log's order."""
+"""Lines that kernels wrote, one for each row: made printable, and put into the log's order."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Array = np.ndarray[Any, Any]
 _CODE_POINTS: Final = 0x110000
 _PAGE: Final = 256
 _FEW: Final = 16
-"""So many times as many lines has a run beside another that is put in between line by line."""
+"""A run with this many times fewer lines than another is inserted into it line by line."""
 _WORTH_A_WRITE: Final = 1 << 15
-"""Bytes of a piece, on average, from which on to write each costs less than to copy all."""
+"""From this average size of pieces on, writing each costs less than copying all."""
 _LONG_ESCAPES: Final = 0x10000
-"""From here on `repr` gives `_ESCAPE` characters for each that is not printable."""
+"""From here on `repr` gives `_ESCAPE` characters for each character that is not printable."""
 _ESCAPE: Final = len(r"\U0010ffff")
 
 
 @dataclass(slots=True)
 class Lines:
-    """Lines with their ends, and the place of each in the log.
+    """Lines with their line ends, and the position of each in the log.
 
     ``text`` are the bytes, ``offsets`` (int32) where each line begins in them and where the last
-    ends; ``keys`` (int64) order the lines of a file: 32 bits of the event's offset from some
-    place on, and 32 of the row's number in it.
+    ends. ``keys`` (int64) order the lines of a file: 32 bits of the event's offset, counted from a
+    start offset, and 32 of the row's number in the event.
     """
 
     text: Array
@@ -46,7 +46,7 @@ class Lines:
     def of_rows(cls, texts: pa.StringArray, batch: pa.RecordBatch, start: int) -> Lines:
         """A batch's rows as a kernel wrote them, in texts without nulls.
 
-        ``start`` is the offset from which on those in the keys count.
+        ``start`` is the offset from which the offsets in the keys are counted.
         """
         column = batch.column("_seq")
         places = np.frombuffer(column.buffers()[1], np.int64, 2 * len(batch), 16 * column.offset)
@@ -56,9 +56,9 @@ class Lines:
 
     @classmethod
     def of(cls, texts: pa.StringArray, keys: Array, shown: Array | None = None) -> Lines:
-        """Texts as a kernel wrote them: all, or those ``shown`` (bool); ``keys`` are only theirs.
+        """Texts as a kernel wrote them: all, or those ``shown`` (bool), to which ``keys`` belong.
 
-        The others have no text.
+        Texts that are not shown are empty.
         """
         _, offsets, data = texts.buffers()
         bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
@@ -70,9 +70,9 @@ class Lines:
         return len(self.offsets) - 1
 
     def printable(self, escape: Callable[[str], str], keep: str = "") -> Lines:
-        """The lines with those through ``escape`` that hold what must not be printed.
+        """The lines; those that hold characters that must not be printed are passed to ``escape``.
 
-        It is given them without their ends. ``keep`` is a character that may be printed.
+        It gets them without their line ends. ``keep`` is a character that may be printed.
         """
         count = len(self.offsets) - 1
         found = np.empty(max(count, 1), np.int64)
@@ -83,7 +83,7 @@ class Lines:
         frame[f.L_KEEP] = ord(keep) if keep else -1
         frame[f.L_FOUND] = found.ctypes.data
         count = kernel("odd_lines")(frame.ctypes.data)
-        if count < 0:  # there are others than ASCII
+        if count < 0:  # there are characters other than ASCII
             frame[f.L_PRINTABLE] = printable_characters().ctypes.data
             count = kernel("odd_lines")(frame.ctypes.data)
         odd = found[:count]
@@ -108,7 +108,7 @@ class Lines:
 
 
 def in_order(runs: Sequence[Lines]) -> list[memoryview]:
-    """The lines of several tables in the log's order, in pieces; each run is in order already."""
+    """The lines of several tables in the log's order, in pieces; each run is already in order."""
     runs = [run for run in runs if len(run.offsets) > 1]
     if len(runs) == 1:
         return [_view(runs[0])]
@@ -138,7 +138,7 @@ def _view(run: Lines) -> memoryview:
 
 
 def _mixed(few: Lines, many: Lines) -> list[memoryview]:
-    """Two runs as one, of which one has so few lines that the other's stay together."""
+    """Two runs merged, one with so few lines that the other's mostly stay together."""
     places = many.offsets[np.searchsorted(many.keys, few.keys)].tolist()
     view, other = _view(many), _view(few)
     begins = few.offsets.tolist()

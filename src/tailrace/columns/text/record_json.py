@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 _SLACK: Final = 64
 _RECORD: Final = 250
-"""Bytes of a record, about, without its images and names."""
+"""Bytes of a record, roughly, without its images and names."""
 
 
 def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str, start: int = 0) -> Lines:
-    """A batch of one table and one file as lines. Raises EventDecodeError for what JSON has not.
+    """A batch of one table and one file as lines.
 
-    Text that UTF-8 cannot hold is such, too: those who count it read it in another way. ``start``
+    Raises EventDecodeError for values that JSON does not have.
+
+    That includes text that UTF-8 cannot hold; callers read such rows in another way. ``start``
     is that of `Lines.of_rows`.
     """
     check_raw(batch, schema)
     frame = np.zeros(f.RECORD_WORDS, np.int64)
-    held: list[Any] = []  # as long as the kernel runs
+    held: list[Any] = []  # keeps memory alive while the kernel runs
 
     def literal(text: str) -> tuple[int, int]:
         data = text.encode()
@@ -75,7 +77,7 @@ def _values(array: pa.Array, width: int) -> int:
 
 
 def _beside(batch: pa.RecordBatch, schema: TableSchema) -> pa.StringArray | None:
-    """``"_raw":{...},`` of the rows that have a document that is JSON's null; None without any."""
+    """``"_raw":{...},`` of the rows in which a document is JSON's null; None without any."""
     nulls = null_documents(batch, schema)
     if nulls.null_count == len(nulls):
         return None

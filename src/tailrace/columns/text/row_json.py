@@ -32,7 +32,7 @@ Label = Callable[["Column"], str]
 
 
 def json_key(column: Column) -> str:
-    """A column's name as an object's key, behind a comma."""
+    """A column's name as an object's key, after a comma."""
     return f",{encode_basestring(column.name)}:"
 
 
@@ -60,11 +60,12 @@ _FRACTIONAL: Final = OLD_TEMPORAL_TYPES | {
 def images_to_json(
     batch: pa.RecordBatch, schema: TableSchema, image: Literal["before", "after"]
 ) -> pa.StringArray:
-    """Write each row's image as a JSON object, as ``rows/as_json.py`` does; no image is null.
+    """Write each row's image as a JSON object, like ``rows/as_json.py``; a missing image is null.
 
     Keys are the columns that the batch has, in its order; those absent from a row's image are left
-    out. Values that ``_raw`` holds stand as its text. Raises `EventDecodeError` for a number that
-    JSON has not, and `UnsupportedType` for an Arrow type that no column of a log becomes.
+    out. Values in ``_raw`` are written as its text. Raises `EventDecodeError` for a number that
+    JSON does not have, and `UnsupportedType` for an Arrow type that no column of a log is decoded
+    to.
     """
     images = batch.column(image)
     if images.null_count == len(batch):
@@ -79,10 +80,10 @@ def images_to_json(
 
 
 class ImageFrame:
-    """What a kernel is told of a batch's images, before or after: ``words``, a frame of
-    `text_frames`. It points into the batch and into this.
+    """A kernel's frame for a batch's images, before or after: ``words`` of `text_frames`. It points
+    into the batch and into this object.
 
-    ``label`` gives what stands before a column's value. ``expected`` guesses the texts' bytes.
+    ``label`` gives the text before a column's value. ``expected`` is a guess of the texts' bytes.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class ImageFrame:
 def images_of(
     batch: pa.RecordBatch, schema: TableSchema, frame: Any, label: Label = json_key
 ) -> list[ImageFrame]:
-    """Tell a record's frame of both images; what it points to lives as long as the result."""
+    """Put both images into a record's frame; the result keeps alive what the frame points to."""
     images = []
     for number, name in enumerate(("before", "after")):
         column = batch.column(name)
@@ -142,7 +143,7 @@ def images_of(
 
 
 def check_raw(batch: pa.RecordBatch, schema: TableSchema) -> None:
-    """Raise EventDecodeError where ``_raw`` holds other values than dates and times."""
+    """Raise EventDecodeError if ``_raw`` holds values other than dates and times."""
     raw = batch.column("_raw")
     if raw.null_count == len(batch):
         return
@@ -157,7 +158,7 @@ def check_raw(batch: pa.RecordBatch, schema: TableSchema) -> None:
 
 
 def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
-    """The JSON record's ``_raw``: which documents of each row are JSON's null, and not SQL's."""
+    """The JSON record's ``_raw``: which documents of each row are JSON's null, not SQL's NULL."""
     names: list[str] = []
     found: list[OddText] = []
     for number, name in enumerate(("before", "after")):
@@ -175,7 +176,7 @@ def null_documents(batch: pa.RecordBatch, schema: TableSchema) -> pa.Array:
 
 
 def _nulls_among(texts: pa.StringArray) -> list[int]:
-    """The rows whose text is ``null``, with blanks around it or without."""
+    """The rows whose text is ``null``, with or without blanks around it."""
     ends = _offsets(texts)
     rows = np.flatnonzero(np.diff(ends) >= len("null"))
     if len(rows) == 0:
@@ -195,7 +196,7 @@ def _index(schema: TableSchema, name: str) -> int:
 
 @dataclass(slots=True)
 class _Source:
-    """A column's values, and what their document says of it."""
+    """A column's values, and how they are written in documents."""
 
     array: pa.Array
     column: Column
@@ -253,11 +254,11 @@ class _Source:
             return f.VECTOR
         if pa.types.is_null(kind):
             return f.NULL
-        raise UnsupportedType(f"column {column.name}: {kind} is no type of a change's column")
+        raise UnsupportedType(f"column {column.name}: {kind} is not a type of a change's column")
 
 
 def _presence(batch: pa.RecordBatch, image: str) -> Words | None:
-    """For each row address and size of its bitmap of columns present, size -1 where all are."""
+    """For each row, address and size of its bitmap of columns present; size -1 where all are."""
     rows = batch.column("_present")
     if rows.null_count == len(rows):
         return None
@@ -281,9 +282,9 @@ class _Odd(NamedTuple):
 
 
 def _odd_values(batch: pa.RecordBatch, documents: Collection[str], frame: Words) -> _Odd | None:
-    """The values of ``_raw``, whose texts the frame knows as long as the result lives.
+    """The values of ``_raw``; the frame points to their texts while the result exists.
 
-    Those of ``documents``, the names of what is declared as JSON, are JSON in the texts.
+    Texts of ``documents``, the names of columns declared as JSON, are JSON themselves.
     """
     rows = batch.column("_raw")
     if rows.null_count == len(rows):

@@ -57,7 +57,7 @@ def row_lines(batch: pa.RecordBatch, schema: TableSchema, start: int) -> Lines:
 
 @functools.cache
 def _ties() -> Array:
-    """For tenths from 0.0 on: whether the number in the middle to the next is printed as that."""
+    """For tenths from 0.0 on: whether the midpoint to the next tenth is printed as the next one."""
     up = [float(f"{(100 * each + 50) / 1000:.1f}") > each / 10 + 0.05 for each in range(f.TIES)]
     return np.array(up, np.uint8)
 
@@ -65,7 +65,7 @@ def _ties() -> Array:
 class TransactionText:
     """Makes the lines of one stretch, piece by piece.
 
-    ``statement`` gives the lines of an event that holds the text of a statement; None: without.
+    ``statement`` gives the lines of an event that holds a statement's text; None: no such lines.
     """
 
     def __init__(self, file: str, statement: Callable[[bytes, int], list[str]] | None) -> None:
@@ -74,7 +74,7 @@ class TransactionText:
         self._headed = False
 
     def lines(self, piece: DecodedRows) -> list[Lines]:
-        """Those of a piece, each list in order. Raises LogError."""
+        """The lines of a piece, each list in order. Raises LogError."""
         transactions = piece.transactions.copy()
         entries = piece.entries
         live = (entries[:, k.E_ROWS] < entries[:, k.E_END]) | (entries[:, k.E_OP] & k.BARE > 0)

@@ -1,12 +1,12 @@
-"""A log read by both paths in turn: stretches of plain transactions by kernels, the rest as events.
+"""A log read by both paths in turn: plain transactions by kernels, the rest as events.
 
-Most of a log is transactions of rows that were committed, one after the other. `StretchReader`
-gives those as stretches, of which kernels make whatever is wanted; everything else comes as the
-steps that `Reader` gives: other statements, XA transactions, payloads, partial JSON updates, files'
-first events, and transactions without an end. The kernels plan with the same table of transactions
-as the objects (`tailrace.transactions`) and stop at the first event that needs more than it. What
-they cannot decode is no error here: whoever finds it rejects the stretch, and its events come as
-steps. So errors, and what is said about a log, are the object path's alone.
+Most of a log is committed transactions of rows, one after the other. `StretchReader` gives those as
+stretches, which kernels turn into the wanted output. Everything else comes as the steps that
+`Reader` gives: other statements, XA transactions, payloads, partial JSON updates, files' first
+events, and transactions without an end. The kernels plan with the same table of transactions as the
+object path (`tailrace.transactions`) and stop at the first event that needs more than that table.
+What they cannot decode is not an error here: the caller that finds it rejects the stretch, and its
+events come as steps. So only the object path raises errors and reports what is wrong in a log.
 """
 
 from __future__ import annotations
@@ -48,22 +48,23 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _LEAST: Final = 1 << 16
-"""Bytes of a stretch, at least: to go over to it and back costs as much as some events."""
+"""The fewest bytes of a stretch: switching to it and back costs as much as some events."""
 _LARGEST_EVENT: Final = 4 << 20
-"""Rows of larger events go the object path, which holds one of their values at a time."""
+"""Rows of larger events take the object path, which holds one of their values at a time."""
 _LONGEST_WAIT: Final = 256
-"""Transactions that come as events, at most, before a stretch is tried again."""
+"""At most so many transactions come as events before a stretch is tried again."""
 _EVERYTHING: Final = ((0, 1 << 62),)
 
 
 class _Handover(Exception):
-    """Here stands what only the object path reads."""
+    """The next event can be read by the object path only."""
 
 
 class _Planner(Walker):
-    """Plans the rows of whole transactions, and stops at what the kernel alone cannot take in.
+    """Plans the rows of whole transactions, and stops at events that the kernel cannot handle
+    alone.
 
-    ``say`` is told each table of which rows are given.
+    ``say`` is called with each table whose rows are given.
     """
 
     def __init__(self, *args: Any, say: Callable[[TableSchema], None], **settings: Any) -> None:
@@ -71,11 +72,11 @@ class _Planner(Walker):
         self._say = say
 
     def begin(self, *, muted: bool = False) -> None:
-        """What comes next stands outside of transactions. If ``muted``, no rows are planned."""
+        """The next events begin outside of transactions. If ``muted``, no rows are planned."""
         frame = self._frame
         self._left_out = _EVERYTHING if muted else ()
         frame[k.STATE] = State.OUTSIDE
-        frame[k.HAS_GTIDS] = 1  # each transaction has an entry of its own then
+        frame[k.HAS_GTIDS] = 1  # then each transaction has an entry of its own
         frame[k.FIXED_POSITION] = frame[k.COMPRESSED_SIZE] = -1
         frame[k.TRANSACTION_COUNT] = 0
         self._no_transaction()
@@ -83,7 +84,7 @@ class _Planner(Walker):
         frame[k.SAFE] = 0
 
     def take_format(self, context: DecodeContext) -> None:
-        """What the file's events are laid out by."""
+        """Take over the layout of the file's events."""
         self.context = DecodeContext(context.format, context.checksum_algorithm)
         self._take_types()
         with_checksum = context.checksum_algorithm is ChecksumAlgorithm.CRC32
@@ -92,14 +93,15 @@ class _Planner(Walker):
         self.forget_tables()
 
     def forget_tables(self) -> None:
-        """What is known of tables has changed."""
+        """Forget the resolved tables, as their definitions have changed."""
         self._frame[k.GENERATION] += 1
         self._forget_tables()
 
     def plan(self, data: Array, size: int, offset: int, limit: int | None) -> bool:
-        """Plan the events of a block, which stands at ``offset``, up to the offset ``limit``.
+        """Plan the events of a block at the file's ``offset``, up to the offset ``limit``.
 
-        False where an event stopped it, and not the end of the block or of the room for the plan.
+        False where an event stopped it, rather than the end of the block or of the room for the
+        plan.
         """
         frame = self._frame
         start = int(data.ctypes.data)
@@ -124,7 +126,7 @@ class _Planner(Walker):
 
     @property
     def whole(self) -> int:
-        """The offset behind the last transaction that ended since `begin`; 0 before the first."""
+        """The offset after the last transaction that ended since `begin`; 0 before the first."""
         return int(self._frame[k.SAFE])
 
     @property
@@ -134,7 +136,7 @@ class _Planner(Walker):
 
     @property
     def entries(self) -> Array:
-        """What is planned, ENTRY_WORDS words a rows event, in the log's order."""
+        """The planned rows events, ENTRY_WORDS words each, in the log's order."""
         return self._entries[: int(self._frame[k.ENTRY_COUNT])]
 
     @property
@@ -143,23 +145,23 @@ class _Planner(Walker):
         return self._transactions[: int(self._frame[k.TRANSACTION_COUNT])]
 
     def cut(self, offset: int) -> None:
-        """Let what stands at an offset or behind it be none of the plan."""
+        """Remove from the plan what begins at or after an offset."""
         entries = self.entries
         gone = entries[:, k.E_POSITION] >= offset
         entries[gone, k.E_ROWS] = entries[gone, k.E_END]
         entries[gone, k.E_OP] &= ~k.BARE
 
     def drop(self) -> None:
-        """What is planned is done with."""
+        """Drop the plan, which was used."""
         self._drop_plan()
 
     def batches(self) -> Iterator[tuple[TableSchema, pa.RecordBatch]]:
-        """The rows of the plan, table by table. Raises what decoding them raises."""
+        """The rows of the plan, table by table. Raises the errors of decoding them."""
         try:
             for slot in self._planned():
                 table = self._tables[slot]
                 for batch in self._decode_slot(slot):
-                    if not isinstance(table, TableDecoder):  # whose rows are an error
+                    if not isinstance(table, TableDecoder):  # its rows are an error
                         raise EventDecodeError("rows of a table that is not resolved")
                     self._say(table.table)
                     yield table.table, batch
@@ -176,25 +178,26 @@ class _Planner(Walker):
         raise _Full
 
     def _settle(self) -> None:
-        """No rows are planned that may be rolled back: their transactions are not."""
+        """Nothing to do: the plan has no rows that may be rolled back."""
 
     def _look_on(self) -> None:
-        """As above."""
+        """Nothing to do, as in `_settle`."""
 
     def _discard(self) -> None:
-        """As above."""
+        """Nothing to do, as in `_settle`."""
 
 
 class _Full(Exception):
-    """There is no room for more in the plan."""
+    """The plan has no more room."""
 
 
 @dataclass(slots=True)
 class DecodedRows:
-    """Rows that were decoded together: all of a stretch, or of a long transaction the next ones.
+    """Rows that were decoded together: those of a stretch, or a part of a long transaction's.
 
-    ``data`` are the log's bytes from the offset ``start`` up to ``end``. It is good until the next
-    piece is asked for.
+    ``data`` are the log's bytes from the offset ``start`` up to ``end``. They are valid until the
+    next
+    piece is requested.
     """
 
     start: int
@@ -203,14 +206,14 @@ class DecodedRows:
     _planner: _Planner
 
     def batches(self) -> Iterator[tuple[TableSchema, pa.RecordBatch]]:
-        """The rows, table by table, those of a table in the log's order; to be taken once.
+        """The rows, table by table, those of a table in the log's order; can be iterated once.
 
-        Raises what decoding raises: then the stretch is to be rejected.
+        Raises the errors of decoding: then the stretch must be rejected.
         """
         return self._planner.batches()
 
     def events(self) -> Array:
-        """All events: address, type, size, and seconds of each (int64)."""
+        """All events: address, type, size and seconds of each (int64)."""
         most = len(self.data) // HEADER_SIZE + 1
         found = np.empty((most, f.EVENT_WORDS), np.int64)
         frame = np.zeros(f.EVENTS_WORDS, np.int64)
@@ -221,8 +224,9 @@ class DecodedRows:
 
     @property
     def transactions(self) -> Array:
-        """The transactions, as the plan kernel notes them (``T_...`` of `columns.layout`); in
-        front of them one word for what began before.
+        """The transactions, as the plan kernel notes them (``T_...`` of `columns.layout`); before
+        them,
+        one word about what began earlier.
         """
         found = self._planner.transactions
         behind = np.flatnonzero(found[1:, k.T_START] >= self.end)
@@ -236,10 +240,10 @@ class DecodedRows:
 
 @dataclass(slots=True)
 class Stretch:
-    """Whole transactions of a file, one after the other, whose rows were all committed.
+    """Whole transactions of a file, one after the other, all of them committed.
 
-    Iterating gives its pieces, mostly one. Whoever cannot make what it wants of them sets
-    ``rejected``: then all that stands here comes as steps, also what was made already.
+    Iterating gives its pieces, mostly one. A caller that cannot produce its output from them sets
+    ``rejected``: then the whole stretch comes as steps, including what was already produced.
     """
 
     file: str
@@ -254,30 +258,30 @@ class Stretch:
 
 @dataclass(slots=True)
 class _Tries:
-    """When the next stretch is worth a try: once ``transactions`` more have come as events."""
+    """When to try the next stretch: after ``transactions`` more have come as events."""
 
     wait: int = 1
     left: int = 0
 
     def due(self, *, between: bool) -> bool:
-        """Whether it is now; ``between`` transactions, as at a file's begin, it always is."""
+        """Whether it is time to try; always if ``between`` transactions, as at a file's start."""
         self.left -= not between
         return between or self.left < 0
 
     def failed(self, *, between: bool) -> None:
-        """None, or a short one, was found."""
+        """No stretch was found, or a short one."""
         if not between:
             self.left = self.wait
             self.wait = min(2 * self.wait, _LONGEST_WAIT)
 
     def found(self) -> None:
-        """One was found."""
+        """A stretch was found."""
         self.left, self.wait = 0, 1
 
 
 @dataclass(slots=True)
 class _Open:
-    """The file that stretches are read from, and how far they can be."""
+    """The file that stretches are read from, and how far it can be read so."""
 
     log: LogFile
     blocks: Blocks
@@ -285,7 +289,7 @@ class _Open:
 
 
 def _can_go_on(blocks: Blocks, offset: int) -> bool:
-    """Whether a reader of events takes an offset for an event's begin: by its header's position."""
+    """Whether a reader of events accepts an offset as an event's start (by its ``log_pos``)."""
     head = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
     if len(head) < HEADER_SIZE:
         return True
@@ -295,7 +299,7 @@ def _can_go_on(blocks: Blocks, offset: int) -> bool:
 
 
 def _is_between(step: Step) -> bool:
-    """Whether a transaction may begin after a step; what a payload holds comes after its own."""
+    """Whether a transaction may begin after a step; a payload's inner events follow its own."""
     event = step.event
     return (
         event.inner_index is None
@@ -305,10 +309,10 @@ def _is_between(step: Step) -> bool:
 
 
 class StretchReader(Reader):
-    """A reader of files, whose `parts` are steps and stretches.
+    """A reader of files; its `parts` are steps and stretches.
 
     ``columns`` are the names of those to decode; None for all. ``plan`` says how each is decoded
-    (`tailrace.columns.types`). As steps alone it is a `Reader`.
+    (`tailrace.columns.types`). Used for steps alone it is a `Reader`.
     """
 
     def __init__(
@@ -328,7 +332,7 @@ class StretchReader(Reader):
         self._described: FormatDescriptionEvent | None = None
 
     def parts(self) -> Iterator[Step | Stretch]:
-        """The steps of the log, and in the place of others whole stretches."""
+        """The steps of the log, with whole stretches in place of some of them."""
         if self.series is None or self.follow or self._picks_transactions:
             yield from self
             return
@@ -354,15 +358,15 @@ class StretchReader(Reader):
 
     @property
     def _picks_transactions(self) -> bool:
-        """Whether each transaction's first event says if it is given, if it is the last, or what
-        it is called.
+        """Whether the first event of each transaction decides if the transaction is given, if it is
+        the last, or what its name is.
         """
         until_gtids = isinstance(self.selection.end, (GtidSet, GtidList))
         gaps = self._read is not None and bool(self._read.left)
         return until_gtids or gaps or bool(self.picks) or not self.gtids
 
     def _begin_file(self, first: FormatDescriptionEvent) -> None:
-        """A file begins, or what its events are laid out by changes."""
+        """A file begins, or the layout of its events changes."""
         self._close()
         logs = [] if self.series is None else self.series.files
         log = next((each for each in logs if each.name == first.file), None)
@@ -383,7 +387,7 @@ class StretchReader(Reader):
         first.update(context)
         self._planner.begin_file(log.name, ())
         self._planner.take_format(context)
-        with suppress(TailraceError):  # who reads its events meets it, too
+        with suppress(TailraceError):  # the reader of its events raises it as well
             self._open = _Open(log, Blocks(log))
 
     def _close(self) -> None:
@@ -403,9 +407,9 @@ class StretchReader(Reader):
         while True:
             for event in events:
                 if event.file == begin.file and (event.offset or 0) < begin.offset:
-                    continue  # what says how those behind it are laid out
+                    continue  # it has the layout of the events after it
                 if isinstance(event, FormatDescriptionEvent):
-                    self._described = event  # it is no step where the part begins behind it
+                    self._described = event  # it is not a step if the part begins after it
                 yield event
                 del event
                 if self._jump is not None:
@@ -419,7 +423,9 @@ class StretchReader(Reader):
             self.log.ignored = ignored
 
     def _stretches(self, now: _Open, offset: int) -> Generator[Stretch, None, bool]:
-        """The stretches from an offset on, and whether there were any; events go on behind them."""
+        """The stretches from an offset on; returns whether there were any. Events follow after
+        them.
+        """
         planner, place = self._planner, offset
         if planner is None:
             return False
@@ -438,14 +444,14 @@ class StretchReader(Reader):
                 if stretch.rejected:
                     break
                 place = stretch.end
-        except TailraceError:  # in reading the file: who reads its events meets it, too
+        except TailraceError:  # in reading the file: the reader of its events raises it as well
             self._close()
         if place > offset:
             self._jump = Position(now.log.name, place)
         return place > offset
 
     def _limit(self, log: LogFile) -> int | None:
-        """The offset at which the part ends that is asked for, as far as it is known."""
+        """The offset at which the requested part ends, as far as it is known."""
         end = self.selection.end
         if not isinstance(end, Position):
             return None
@@ -481,7 +487,7 @@ class StretchReader(Reader):
         return Stretch(now.log.name, offset, end, iter([piece]))
 
     def _bound(self, planner: _Planner, offset: int) -> int:
-        """Where the stretch ends that was planned: at a transaction's end."""
+        """Where the planned stretch ends: at a transaction's end."""
         end = max(planner.whole, offset)
         entries, begun = planner.entries, planner.transactions
         large = entries[:, k.E_END] - entries[:, k.E_ROWS] > _LARGEST_EVENT
@@ -499,7 +505,7 @@ class StretchReader(Reader):
         return end
 
     def _long(self, now: _Open, planner: _Planner, offset: int) -> Stretch | None:
-        """A stretch that begins with a transaction of more than a block, if that was committed."""
+        """A stretch that begins with a transaction larger than a block, if that was committed."""
         planner.begin(muted=True)
         end = 0
         with Blocks(now.log) as ahead:
@@ -526,7 +532,7 @@ class StretchReader(Reader):
             planner.plan(blocks.data[at:], blocks.size - at, offset, end)
             reached, entries = planner.reached, planner.entries
             if (entries[:, k.E_END] - entries[:, k.E_ROWS] > _LARGEST_EVENT).any():
-                raise EventDecodeError("an event that is not for kernels")
+                raise EventDecodeError("an event that kernels cannot read")
             if reached > offset:
                 yield DecodedRows(offset, reached, blocks.data[at : at + reached - offset], planner)
                 planner.drop()

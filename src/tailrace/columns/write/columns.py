@@ -1,4 +1,4 @@
-"""What the row kernel is told of a column that it writes: what to do, and where its values are."""
+"""The row kernel's frame for a column that it writes: how to write it, and where its values are."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WORD: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnWriter:
-    """How a column is written: ``words`` for the kernel, all but the addresses of values.
+    """How a column is written: the ``words`` for the kernel, except the addresses of values.
 
-    ``most`` is the most bytes that a value takes besides those of its variable length; ``kept``
+    ``most`` is the most bytes that a value takes, apart from those of its variable length; ``kept``
     holds what ``words`` point to.
     """
 
@@ -84,7 +84,7 @@ class ColumnWriter:
         """Write the addresses of an array's values into ``row``; gives the array that holds them.
 
         ``raw`` are the logged bytes of rows that have their values in ``_raw`` and NULL in
-        ``array``. Raises `ValueRefused`, naming the row, for what the column cannot hold.
+        ``array``. Raises `ValueRefused`, naming the row, for a value that the column cannot hold.
         """
         array = as_logged(
             settle(array, self.plan.type, spelled=self.plan.kind == k.DECIMAL_TEXT),
@@ -122,7 +122,7 @@ class ColumnWriter:
 
 
 def _filled(array: pa.Array, raw: Mapping[int, bytes]) -> pa.Array:
-    """An array with the rows of ``raw``; `Refused` where one has a value already."""
+    """An array with the values of ``raw`` filled in; `Refused` where a row already has a value."""
     rows = sorted(raw)
     there = array.is_valid()
     for row in rows:
@@ -147,7 +147,7 @@ _NOTHING: Final = np.zeros(1 << 16, np.uint8)
 
 
 def _string(column: Column, plan: Plan, words: Array) -> int:
-    """Set the words of a string, a blob or what is logged like them; gives the length's bytes."""
+    """Set the words of a string, a blob or a type logged like them; gives the length's bytes."""
     prefix = plan.argument & 255
     words[f.KIND], words[f.ARGUMENT] = k.STRING, prefix
     is_blob = column.type not in {T.STRING, T.VARCHAR, T.VAR_STRING, T.VARCHAR_COMPRESSED}
@@ -162,7 +162,7 @@ def _string(column: Column, plan: Plan, words: Array) -> int:
 
 
 def _most_characters(column: Column) -> int:
-    """How many characters a CHAR or VARCHAR holds; -1 where nobody says, and for others."""
+    """How many characters a CHAR or VARCHAR holds; -1 if unknown, and for other types."""
     if column.type not in {T.STRING, T.VARCHAR, T.VAR_STRING}:
         return -1
     if column.collation is None or column.collation == BINARY:
@@ -184,7 +184,7 @@ def _name_table(members: Sequence[str]) -> tuple[Array, ...]:
         place = _hash(name) & (places - 1)
         while entries[place, f.N_SIZE] >= 0 and not _same(entries[place], encoded, name):
             place = (place + 1) & (places - 1)
-        if entries[place, f.N_SIZE] < 0:  # of equal names the first counts
+        if entries[place, f.N_SIZE] < 0:  # of equal names the first is used
             entries[place] = at, len(name), number
         at += len(name)
     return table, data

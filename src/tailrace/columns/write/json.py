@@ -1,4 +1,4 @@
-"""JSON texts as MySQL's binary JSON, a whole column at once: the mirror of `json_text`."""
+"""JSON texts as MySQL's binary JSON, a whole column at once: the inverse of `json_text`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tailrace.errors import ValueRefused
 from tailrace.rows.jsonb import dump_json
 
 _LONGEST: Final = 1 << 22
-"""Bytes of a text that the kernel takes; it needs 64 times as much room for the values."""
+"""The longest text that the kernel takes, in bytes; it needs 64 times as much room for values."""
 
 
 def text_to_jsonb(array: pa.Array) -> pa.BinaryArray:
-    """Turn texts into what the log has of them, byte for byte as MySQL writes it; nulls stay.
+    """Turn texts into their logged form, byte for byte as MySQL writes it; nulls stay.
 
-    Raises `Refused`, with the row, for a text that is no JSON, or not MySQL's.
+    Raises `Refused`, with the row, for a text that is not JSON, or not accepted by MySQL.
     """
     array = short_offsets(array)
     if len(array) == 0:

@@ -1,4 +1,4 @@
-"""Values that stand beside their column: the change record's ``_raw``, on the way back."""
+"""Values of the change record's ``_raw``, which are kept apart from their column, for writing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _IMAGES: Final = ("before", "after")
 
 
 class OddValues(NamedTuple):
-    """What ``_raw`` holds of a piece's rows.
+    """The values in ``_raw`` of a piece's rows.
 
     ``fixed`` are values of up to eight bytes, ODD_WORDS words each, in the order of rows and
-    columns; ``texts`` those of text columns, by image and place of the column, then by row.
+    columns; ``texts`` those of text columns, by image and index of the column, then by row.
     """
 
     fixed: Array
@@ -43,8 +43,8 @@ def odd_values(
 ) -> OddValues:
     """The values of a piece of ``_raw``.
 
-    ``columns`` are those of both images, ``given`` tells which images there are. Raises
-    `Refused` for a name that is no column's, and for text that the column does not hold.
+    ``columns`` are those of both images, ``given`` says which images exist. Raises
+    `Refused` for a name that is not a column's, and for text that the column cannot hold.
     """
     if raw is None or raw.null_count == len(raw):
         return OddValues(np.zeros((0, f.ODD_WORDS), np.int64), {})
@@ -61,7 +61,9 @@ def odd_values(
                 image = name.partition(".")[0]
                 if image in _IMAGES and not given[_IMAGES.index(image)]:
                     continue
-                raise Refused(f"a value beside {name!r}, which is no column of the image", row)
+                raise Refused(
+                    f"`_raw` has a value of {name!r}, which is not a column of the image", row
+                )
             image, place, writer = known[name]
             data = _bytes_of(writer, text, row)
             if _is_text(writer):
@@ -79,7 +81,7 @@ def _is_text(writer: ColumnWriter) -> bool:
 def _bytes_of(writer: ColumnWriter, text: str, row: int) -> bytes:
     named = writer.plan.kind in {k.ENUM_NAME, k.SET_NAMES}
     if not _is_text(writer) and not 1 <= int(writer.words[f.SIZE]) <= 8:
-        raise Refused("no value of its type stands beside the column", row)
+        raise Refused("a column of this type has no values in `_raw`", row)
     try:
         value = unescaped(text) if named or _is_text(writer) else text
         return dumper_of(writer.column)(value)

@@ -1,4 +1,4 @@
-"""Bytes that a kernel makes of texts, a column at once: the mirror of `text_output`."""
+"""Bytes that a kernel makes from texts, a whole column at once: the inverse of `text_output`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def write_bytes(
 ) -> pa.BinaryArray:
     """Let a kernel write bytes for each row of ``array`` that is not null.
 
-    ``frame`` holds the kernel's own words; those that all share are set here. ``expected`` is a
-    guess of the bytes. ``by_hand`` makes those of a row that the kernel does not, or raises.
+    ``frame`` holds the kernel's own words; the shared words are set here. ``expected`` is a
+    guess of the bytes. ``by_hand`` encodes a row that the kernel cannot, or raises.
     """
     rows = len(array)
     bitmap, bit = bits(array)
@@ -65,7 +65,7 @@ def write_bytes(
 
 
 def short_offsets(array: pa.Array) -> pa.StringArray:
-    """The texts with 32-bit offsets, which is what kernels take."""
+    """The texts with 32-bit offsets, which kernels need."""
     if pa.types.is_string(array.type):
         return array
     try:

@@ -1,4 +1,4 @@
-"""Rows of Arrow tables as whole rows events, in bulk: the mirror of `decoder` and `table`."""
+"""Rows of Arrow tables as whole rows events, in bulk: the inverse of `decoder` and `table`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rows: TypeAlias = pa.Table | pa.RecordBatch
 Array = np.ndarray[Any, Any]
 
 PIECE: Final = 1 << 16
-"""Rows that are encoded at a time, so that what is made on the way stays near the cache."""
+"""Rows that are encoded at a time, so that intermediate results stay near the cache."""
 _IMAGES: Final[dict[str, tuple[bool, bool]]] = {
     "insert": (False, True),
     "update": (True, True),
@@ -47,10 +47,10 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedEvents:
-    """Whole events without checksums, one behind the other, as a transaction's cache has them.
+    """Whole events without checksums, one after the other, as in a transaction's cache.
 
-    ``data`` is their bytes (writable), ``starts`` where each begins in them, ``rows`` how many rows
-    they hold.
+    ``data`` is their bytes (writable), ``starts`` where each event begins in them, ``rows`` their
+    number of rows.
     """
 
     data: memoryview
@@ -67,9 +67,9 @@ class EncodedEvents:
 
 
 def present_of(schema: TableSchema, rows: Rows) -> bytes:
-    """Which of a table's columns ``rows`` have, as rows events say it: a bit each, lowest first.
+    """Which of a table's columns ``rows`` have, as in rows events: one bit each, lowest first.
 
-    Raises `UnknownColumn` for a column that the table has not, or that is there twice.
+    Raises `UnknownColumn` for a column that the table does not have, or that is given twice.
     """
     bits = sum(1 << index for index in _indexes(schema, rows))
     return bits.to_bytes((len(schema.columns) + 7) // 8, "little")
@@ -88,15 +88,16 @@ def encode_rows(
 ) -> EncodedEvents:
     """Write rows as rows events in cache form: no checksum, no position.
 
-    ``before`` and ``after`` are the images (``kind`` says which there are), columns by their names;
-    one that is left out is absent from the image, as ``prefix`` has to say (`present_of`). Each
-    event is ``prefix``, a header and body up to the rows, and as many rows as keep it within
-    ``most`` bytes, one at least; its header gets its length. ``raw`` is the change record's
-    ``_raw``: values that no Arrow type holds, which stand there and are NULL in the images.
-    ``filler`` sets the bits behind the last column's in each map of NULLs, as MariaDB does.
+    ``before`` and ``after`` are the images (``kind`` says which of them exist), columns by their
+    names.
+    A column that is left out is absent from the image; ``prefix`` must say the same (`present_of`).
+    Each event is ``prefix``, a header and body up to the rows, and as many rows as keep it within
+    ``most`` bytes, but at least one; its header gets its length. ``raw`` is the change record's
+    ``_raw``: values that no Arrow type holds, which are NULL in the images.
+    ``filler`` sets the unused bits after the last column's in each map of NULLs, as MariaDB does.
 
     Raises `UnknownColumn`, `UnsupportedType`, and `ValueRefused` with the column and the row of a
-    value that is not the column's; nothing is rounded, cut or replaced.
+    value that the column cannot hold; nothing is rounded, cut or replaced.
     """
     images = _checked(schema, kind, before, after)
     if len(prefix) < HEADER_SIZE:
@@ -125,7 +126,7 @@ def _checked(
 ) -> dict[str, Rows]:
     needed = _IMAGES.get(kind)
     if needed is None:
-        raise ValueRefused(f"{kind!r} is no change of rows: insert, update or delete")
+        raise ValueRefused(f"{kind!r} is not a change of rows: use insert, update or delete")
     images: dict[str, Rows] = {}
     for name, image, wanted in zip(("before", "after"), (before, after), needed, strict=True):
         if wanted is not (image is not None):
@@ -137,7 +138,7 @@ def _checked(
 
 
 def _indexes(schema: TableSchema, rows: Rows) -> list[int]:
-    """The table's columns that are there, in the table's order."""
+    """The indexes of the given columns, in the table's order."""
     known = {column.name: column.index for column in schema.columns}
     found: list[int] = []
     for name in rows.schema.names:
@@ -169,7 +170,7 @@ def _pieces(images: dict[str, Rows]) -> Iterator[pa.RecordBatch]:
 
 
 class _Writer:
-    """Pieces of a table into one buffer of events."""
+    """Writes pieces of a table into one buffer of events."""
 
     def __init__(
         self,
@@ -271,7 +272,7 @@ class _Writer:
                 raise self._failed(result, piece, first)
 
     def _grow(self, more: int) -> None:
-        """Make room for some bytes more than are written."""
+        """Make room for this many more bytes."""
         needed = int(self._frame[f.USED]) + more + PADDING
         if needed > self._buffer.size:
             self._buffer.resize(max(needed, self._buffer.size * 3 // 2))

@@ -1,6 +1,6 @@
-"""Stamping by a kernel: events of a transaction's cache as they stand in a file.
+"""Stamping by a kernel: a transaction's cached events get the form that they have in a file.
 
-`tailrace.writing.stamp` says what that means, and does the same without kernels.
+`tailrace.writing.stamp` defines this form, and does the same without kernels.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _new_bytes.restype = ctypes.py_object
 
 
 def stamp_events(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:
-    """Whole events, one behind the other, as they stand in a file from ``position`` on.
+    """Whole events, one after the other, as they are in a file from ``position`` on.
 
-    Each is copied with its length, its ``log_pos`` (the low 32 bits of the offset behind it) and,
-    with ``checksum``, its CRC-32. Raises `EventEncodeError` where a header's length is not that of
-    an event or runs over the end; its offset is that in ``events``.
+    Each is copied with its length, its ``log_pos`` (the low 32 bits of the offset after it) and,
+    with ``checksum``, its CRC-32. Raises `EventEncodeError` if a header's length is not that of
+    an event or runs past the end; the error's offset is relative to ``events``.
     """
     data = np.frombuffer(events, np.uint8)
     frame = np.zeros(f.STAMP_WORDS, np.int64)
@@ -42,7 +42,7 @@ def stamp_events(events: bytes | bytearray | memoryview, position: int, *, check
             f"an event of {length} bytes, of which {data.size - at} are there, cannot be stamped",
             offset=at,
         )
-    # Bytes that nobody has seen yet may be written to: that is how C makes them.
+    # A new bytes object that no other code has seen may be written to: C code fills it in this way.
     out: bytes = _new_bytes(None, int(frame[f.S_SIZE]))
     frame[f.S_OUT] = np.frombuffer(out, np.uint8).ctypes.data if out else 0
     frame[f.S_COUNT_ONLY] = 0

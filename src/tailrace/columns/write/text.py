@@ -1,7 +1,7 @@
-"""Text as bytes of the servers' character sets, a whole column at once: the mirror of `charsets`.
+"""Text as bytes of the servers' character sets, a whole column at once: the inverse of `charsets`.
 
-Which bytes stand for a character is said by `tailrace.rows.charsets` alone: its encoders fill the
-table that the kernel reads.
+Only `tailrace.rows.charsets` defines which bytes stand for a character: its encoders fill the table
+that the kernel reads.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Codes = np.ndarray[Any, np.dtype[np.uint32]]
 
 
 def from_utf8(array: pa.Array, column: Column) -> pa.Array:
-    """Turn text into bytes of the column's character set.
+    """Encode text in the column's character set.
 
-    UTF-8, and plain ASCII in nearly all sets, is checked and taken as it is, without a copy. Raises
-    `Refused`, with the row, for a character that the set has not, and for more of them than the
-    column holds, where the kernel does not see that.
+    UTF-8, and plain ASCII in nearly all sets, is checked and used as it is, without a copy. Raises
+    `Refused`, with the row, for a character that the set does not have, and for too many characters
+    for the column, if the kernel does not check that.
     """
     charset = column.charset
     highest = check_utf8(array)
@@ -53,7 +53,7 @@ def from_utf8(array: pa.Array, column: Column) -> pa.Array:
 
 
 def check_utf8(array: pa.Array) -> int:
-    """The highest byte of the texts, of nulls too; `Refused` where they are not UTF-8."""
+    """The highest byte of the texts, including nulls; `Refused` if they are not UTF-8."""
     wide = pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
@@ -70,7 +70,7 @@ def check_utf8(array: pa.Array) -> int:
 
 
 def _fitting(array: pa.Array, column: Column) -> pa.Array:
-    """CHAR's text without trailing spaces; `Refused` for more characters than the column has."""
+    """CHAR's text without trailing spaces; `Refused` for more characters than the column holds."""
     if column.type is T.STRING:
         array = pc.utf8_rtrim(array, " ")
     if column.type in _VARIABLE and column.collation not in {None, BINARY}:
@@ -112,7 +112,7 @@ def _translated(array: pa.StringArray, charset: str) -> pa.BinaryArray:
 
 @cache
 def _is_plain(charset: str) -> bool:
-    """Whether the ASCII characters' codes are their own."""
+    """Whether the character set encodes ASCII as ASCII."""
     if charset in _WIDE:
         return False
     ascii_text = bytes(range(128)).decode("ascii")
@@ -124,7 +124,7 @@ def _is_plain(charset: str) -> bool:
 
 @cache
 def _codes(charset: str) -> Codes:
-    """The codes of U+0000 to U+FFFF, each with its first byte lowest; 0 where there is none."""
+    """The codes of U+0000 to U+FFFF, each with its first byte lowest; 0 if there is none."""
     codes = np.zeros(1 << 16, np.uint32)
     encode = encoder(charset)
     for character in single_byte_table(charset) or _BASIC:

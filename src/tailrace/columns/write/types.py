@@ -1,8 +1,8 @@
-"""Arrow arrays of any fitting type as the one type that a column decodes to.
+"""Converts Arrow arrays of any fitting type to the one type that a column decodes to.
 
-What pyarrow casts without loss is taken: other widths, large strings and views, dictionaries, other
-units of time, text that spells a number or a moment. What would lose something, or would have to be
-guessed, is refused.
+What pyarrow casts without loss is accepted: other widths, large strings and views, dictionaries,
+other units of time, text that spells a number or a moment. A conversion that would lose something,
+or would have to guess, is rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """A value is not written, or with ``row`` None none of its type is; `encode` says where."""
+    """A value cannot be written, or with ``row`` None no value of its type; `encode` says where."""
 
     def __init__(self, why: str, row: int | None = None) -> None:
         super().__init__(why)
@@ -57,16 +57,16 @@ _TAKEN: Final = {
     _SPAN: {_SPAN},
     _LIST: {_LIST},
 }
-"""From which families (of the values) a family (of the column) is made."""
+"""For a column of this family, the families of values that are accepted."""
 
 
 def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa.Array:
-    """The same values as ``wanted``; of strings and binary also the large type.
+    """The same values as ``wanted``; for strings and binary possibly as the large type.
 
-    ``spelled`` tells that ``wanted`` is text that spells numbers.
+    ``spelled`` says that ``wanted`` is text that spells numbers.
 
-    Raises `Refused` with the row of a value that ``wanted`` does not hold, and without one for a
-    type none of whose values it holds.
+    Raises `Refused` with the row of a value that ``wanted`` cannot hold, and without a row for a
+    type of which it can hold no value.
     """
     array = _plain(array)
     if array.type == wanted:
@@ -81,9 +81,9 @@ def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa
     except pa.ArrowException as error:
         row = _first_bad(array, wanted)
         if row is None:
-            raise Refused(f"{array.type} does not become {wanted}: {error}") from None
+            raise Refused(f"{array.type} cannot be cast to {wanted}: {error}") from None
         raise Refused(
-            f"{value_text(array[row])} of {array.type} is not held by {wanted}", row
+            f"{value_text(array[row])} of {array.type} does not fit into {wanted}", row
         ) from None
 
 
@@ -91,13 +91,13 @@ def value_text(value: pa.Scalar) -> str:
     """A value as an error message shows it, cut short."""
     try:
         text = repr(value.as_py())
-    except (ValueError, OverflowError):  # dates and times that Python has not
+    except (ValueError, OverflowError):  # dates and times that Python does not have
         text = repr(getattr(value, "value", value.type))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Without what only says how values are stored."""
+    """The array without encodings that only say how values are stored."""
     while True:
         kind = array.type
         if pa.types.is_dictionary(kind):
@@ -118,13 +118,13 @@ def _check_families(given: pa.DataType, wanted: pa.DataType, *, spelled: bool) -
     from_family, to_family = _family(given), _family(wanted)
     zone = pa.types.is_timestamp(given) and given.tz is not None
     if to_family is None or from_family not in _TAKEN[to_family]:
-        raise Refused(f"{given} does not become {wanted}: cast it yourself")
+        raise Refused(f"{given} cannot be converted to {wanted}: cast it yourself")
     if to_family == _TEXT and from_family == _NUMBER and not (spelled and _is_exact(given)):
-        raise Refused(f"{given} does not become text: cast it yourself")
+        raise Refused(f"{given} cannot be converted to text: cast it yourself")
     if zone and not (pa.types.is_timestamp(wanted) and wanted.tz is not None):
         raise Refused(
-            f"{given} has a time zone, which the column cannot say: give what its clock should "
-            "show, without a zone"
+            f"{given} has a time zone, which the column cannot hold: give the local time "
+            "without a zone"
         )
 
 
@@ -133,7 +133,7 @@ def _is_exact(given: pa.DataType) -> bool:
 
 
 def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast; raises pa.ArrowException where something would be lost."""
+    """Cast; raises pa.ArrowException if something would be lost."""
     given = array.type
     if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
         return _cast_text(array, wanted)
@@ -150,7 +150,7 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _cast_text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Text and bytes keep their width of offsets, so that nothing is copied for it."""
+    """Text and bytes keep the width of their offsets, so that nothing is copied."""
     given = array.type
     wide = any(
         is_wide(given)
@@ -167,7 +167,7 @@ def _cast_text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _may_lose(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Where pyarrow's own check does not look: digits of fractions, the time of day."""
+    """Cases that pyarrow's own check does not cover: digits of fractions, the time of day."""
     if pa.types.is_date32(wanted):
         return bool(pa.types.is_timestamp(given))
     if pa.types.is_floating(wanted):
@@ -185,7 +185,7 @@ def _kept(array: pa.Array, result: pa.Array) -> bool:
 
 
 def _first_bad(array: pa.Array, wanted: pa.DataType) -> int | None:
-    """The first row that cannot be cast; None where no row alone is to blame."""
+    """The first row that cannot be cast; None if the error is not one row's."""
     start, stop = 0, len(array)
     while stop - start > 1:
         middle = (start + stop) // 2

@@ -1,4 +1,4 @@
-"""What is to be done to a whole column before the row kernel writes it: the mirror of `finish`."""
+"""What is done to a whole column before the row kernel writes it: the inverse of `finish`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GEOMETRY_HEAD: Final = 9
 
 
 def as_logged(array: pa.Array, column: Column, plan: Plan) -> pa.Array:
-    """Bring an array from ``plan.type`` to what the row kernel takes (large types stay large).
+    """Convert an array from ``plan.type`` to what the row kernel takes (large types stay large).
 
     Raises `Refused` with the row of a value that the column cannot hold.
     """
@@ -55,7 +55,7 @@ def _compressed(array: pa.Array, column: Column) -> pa.Array:
 
 
 def _vector(array: pa.Array, column: Column) -> pa.Array:
-    """Lists of finite floats, as many as MariaDB's type says."""
+    """Lists of finite floats, with the number of dimensions of MariaDB's type."""
     numbers = array.flatten()
     sound = np.isfinite(numbers.to_numpy(zero_copy_only=False))
     if numbers.null_count or not sound.all():
