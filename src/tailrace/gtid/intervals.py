@@ -1,4 +1,4 @@
-"""Sets of numbers as runs: what a GTID set holds of each source."""
+"""Sets of numbers as runs: the transaction numbers of one source in a GTID set."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Intervals:
         return new
 
     def add(self, start: int, end: int) -> None:
-        """Add ``[start, end)``, joining what it touches; at the end it costs next to nothing."""
+        """Add ``[start, end)``, joining runs that it touches; adding at the end is nearly free."""
         if end <= start:
             return
         starts, ends = self.starts, self.ends
@@ -68,7 +68,7 @@ class Intervals:
         return new
 
     def minus(self, other: Intervals) -> Intervals:
-        """The numbers that are here and not there; linear in both."""
+        """The numbers that are here but not in ``other``; linear in both."""
         new = Intervals()
         at = 0
         for start, end in self:

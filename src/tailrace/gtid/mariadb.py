@@ -1,4 +1,4 @@
-"""MariaDB's GTIDs, and the state that a list of them is (facts sheet 2.8)."""
+"""MariaDB's GTIDs, and the replication state that a list of them describes (facts sheet 2.8)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class MariadbGtid:
 
 
 class GtidList:
-    """MariaDB's replication state: GTIDs, several a domain at most one a server, the last of each
-    domain its most recent (GTID_LIST; ``@@gtid_binlog_state``).
+    """MariaDB's replication state: GTIDs, at most one for each server in a domain; the last of each
+    domain is its most recent (GTID_LIST; ``@@gtid_binlog_state``).
 
-    ``entries`` keeps that order. Equal where `position` is equal and the entries are the same.
+    ``entries`` keeps that order. Lists are equal if `position` and the entries are the same.
     """
 
     __slots__ = ("_domains",)
@@ -94,7 +94,7 @@ class GtidList:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def text(self, separator: str = ",") -> str:
-        """The GTIDs as text, parted by ``separator``."""
+        """The GTIDs as text, separated by ``separator``."""
         return separator.join(map(str, self.entries))
 
     def __str__(self) -> str:

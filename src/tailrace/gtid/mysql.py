@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 GNO_END: Final = (1 << 63) - 1
-"""Past the largest transaction number."""
+"""One more than the largest transaction number."""
 _UUID: Final = re.compile(
     r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.ASCII
 )
@@ -25,7 +25,7 @@ _RUN: Final = Struct("<QQ")
 _UUID_SIZE: Final = 16
 
 Tsid = tuple[str, str]
-"""A source's UUID and a tag; the empty tag is the classic GTID."""
+"""A source's UUID and a tag; the empty tag is a classic GTID."""
 
 
 def format_uuid(raw: bytes) -> str:
@@ -35,7 +35,7 @@ def format_uuid(raw: bytes) -> str:
 
 
 def parse_uuid(text: str) -> str:
-    """A UUID in any form the server takes (case, braces, no hyphens), as `format_uuid` gives it."""
+    """A UUID in any form that the server takes (case, braces, no hyphens), like `format_uuid`'s."""
     bare = text.strip().lower()
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1]
@@ -55,7 +55,7 @@ def parse_tag(text: str) -> str:
 
 
 def decode_tag(raw: bytes) -> str:
-    """A tag as logs and binary sets hold it: its plain form, or empty. Raises GtidError."""
+    """A tag in the form of logs and binary sets: plain, or empty. Raises GtidError."""
     tag = raw.decode("latin-1")
     if tag and not _TAG.fullmatch(tag):
         raise GtidError(f"not a tag: {raw!r} (at most 32 of a to z, digits and _, no digit first)")
@@ -79,7 +79,7 @@ class Gtid:
         tag = parse_tag(parts[1]) if len(parts) == 3 else ""
         number = parts[-1].strip()
         if not (number.isascii() and number.isdigit() and len(number) <= 40):
-            raise GtidError(f"not a GTID: {text[:120]!r} (its number is not one)")
+            raise GtidError(f"not a GTID: {text[:120]!r} (its transaction number is not a number)")
         gno = int(number)
         if not 1 <= gno < GNO_END:
             raise GtidError(f"a GTID's number lies between 1 and {GNO_END - 1}, not {gno}")
@@ -103,8 +103,8 @@ def _parse_interval(item: str) -> tuple[int, int]:
 class GtidSet:
     """A set of MySQL's GTIDs: for each source (UUID and tag) runs of transaction numbers.
 
-    Prints as the server prints it; takes every text that the server takes. `add` changes the set;
-    the operators ``|``, ``-``, ``&`` give new ones, ``<=`` asks for a subset.
+    Prints as the server prints it; accepts every text that the server accepts. `add` changes the
+    set; the operators ``|``, ``-``, ``&`` give new ones, ``<=`` tests for a subset.
     """
 
     __slots__ = ("_sources",)
@@ -158,7 +158,7 @@ class GtidSet:
         return new
 
     def encode(self, *, tagged: bool = False) -> bytes:
-        """The binary form: the untagged one unless there are tags, or it is asked for."""
+        """The binary form: untagged, unless there are tags or it is requested."""
         tagged = tagged or any(tag for _, tag in self._sources)
         count = len(self._sources)
         parts = [b"\1" + count.to_bytes(6, "little") + b"\1" if tagged else _U64.pack(count)]
@@ -239,7 +239,7 @@ class GtidSet:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def text(self, separator: str = ",") -> str:
-        """The set as text, sources parted by ``separator``; one line by default."""
+        """The set as text, with ``separator`` between sources; one line by default."""
         lines: list[str] = []
         last_uuid = ""
         for (uuid, tag), runs in sorted(self._sources.items()):

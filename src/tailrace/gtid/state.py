@@ -8,7 +8,7 @@ from tailrace.gtid.mariadb import GtidList, MariadbGtid
 from tailrace.gtid.mysql import Gtid, GtidSet
 
 GtidState = GtidSet | GtidList
-"""Both have `add`, `copy` and `text`, and are false where they are empty."""
+"""Both have `add`, `copy` and `text`, and are false if they are empty."""
 
 
 @overload
@@ -18,9 +18,9 @@ def advanced(state: None, gtid: Gtid | MariadbGtid | None) -> GtidState | None: 
 def advanced(state: GtidState | None, gtid: Gtid | MariadbGtid | None) -> GtidState | None:
     """The state after one more transaction. A transaction without a GTID changes nothing.
 
-    The state is changed in place. A new one is made where there is none, or an empty one of the
-    other flavour (the empty text is read as MySQL's). One of the other flavour with GTIDs stays as
-    it is.
+    The state is changed in place. A new one is made if there is none, or an empty one of the
+    other flavour (the empty text is read as MySQL's). A state of the other flavour that has GTIDs
+    stays unchanged.
     """
     if gtid is None:
         return state
