@@ -1,7 +1,7 @@
 """MySQL's and MariaDB's replication stream in Python, and a Spark pipeline that lands it in a lake.
 
-`open` iterates over a log's events, `changes` over its rows as Arrow record batches; `create` makes
-a log, `append` goes on with one, and a `Table` says how the rows that go into it are laid out.
+`open` iterates over a log's events, `changes` over its rows as Arrow record batches. `create` makes
+a log, `append` continues one, and a `Table` describes the rows to be written to it.
 `receive` keeps a byte-identical copy of a server's logs.
 """
 
@@ -36,9 +36,10 @@ _get: Final = lazy(__name__, _MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name, or a module of the package, when it is asked for: `import tailrace` is light.
+    """Import a name, or a module of the package, when it is first used: `import tailrace` is cheap.
 
-    Nearly nothing of the command is imported before it can be interrupted (`tailrace.__main__`).
+    Almost none of the command's modules are imported before it can be interrupted
+    (`tailrace.__main__`).
     """
     if name not in _MODULES and not name.startswith("_"):
         try:

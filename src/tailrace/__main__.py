@@ -8,18 +8,18 @@ import sys
 from typing import Final
 
 INTERRUPTED: Final = 130
-"""As a shell has it for what SIGINT ended."""
+"""The exit status that shells use after SIGINT."""
 _OBJECTS: Final = 100_000
-"""Objects that are made before the collector of cycles looks at the young ones.
+"""New objects before the garbage collector looks at the youngest generation.
 
-What is imported stays: with Python's 700 it is looked through a hundred times before the first row.
+Imported modules stay: with Python's 700, it would scan them a hundred times before the first row.
 """
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it with status 130, also while it is imported."""
+    """Run the command line; Ctrl-C ends it with status 130, also while modules are imported."""
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
-    # NumPy's OpenBLAS starts a thread for each core, and we multiply no matrices.
+    # NumPy's OpenBLAS would start a thread for each core, but no matrices are multiplied here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from tailrace.cli import main as run  # noqa: PLC0415 - it can be interrupted
@@ -28,7 +28,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
-        gc.freeze()  # the memory goes with the process: what is left is not searched for cycles
+        gc.freeze()  # the process ends and frees all memory: no search for cycles is needed
 
 
 if __name__ == "__main__":

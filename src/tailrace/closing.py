@@ -1,4 +1,4 @@
-"""What is closed when its ``with`` block ends."""
+"""A base class for objects that are closed when their ``with`` block ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Closing(ABC):
-    """The base of what has a `close`, as a context manager."""
+    """Makes a class with a `close` method a context manager."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held; a second time does nothing."""
+        """Release all resources; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ MAX_EVENT_SIZE: Final = 1 << 30
 
 
 class Flavour(StrEnum):
-    """Whose log it is."""
+    """The server family that wrote a log."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"
@@ -117,7 +117,7 @@ GTID_TYPES: Final = frozenset(
         EventType.MARIADB_GTID,
     }
 )
-"""The events that begin a transaction."""
+"""The event types that begin a transaction."""
 _NAMES: Final = {int(code): code.name for code in EventType}
 
 

@@ -11,30 +11,30 @@ class TailraceError(Exception):
 
 
 def about_table(error: Exception, database: str, table: str) -> None:
-    """Note which table's rows an error is about; the first that notes it is right."""
+    """Note which table's rows an error is about; only the first note counts."""
     if table_of(error) is None:
         error.tailrace_table = database, table  # type: ignore[attr-defined]
 
 
 def table_of(error: BaseException) -> tuple[str, str] | None:
-    """Database and table whose rows an error is about, where it is about those of one."""
+    """Database and table whose rows an error is about, if it is about one table's."""
     found: tuple[str, str] | None = getattr(error, "tailrace_table", None)
     return found
 
 
 class ConnectionLost(TailraceError):
-    """A server was not reached, or went away: the one branch of errors that is worth a retry.
+    """A server was not reached, or went away: the only kind of error that is worth a retry.
 
-    A stream that reconnects has done so, in vain, before it raises this.
+    A stream that reconnects raises this only after its own retries have failed.
     """
 
 
 class HeartbeatTimeout(ConnectionLost):
-    """A source said nothing for two heartbeat periods: the connection is half dead."""
+    """A source sent nothing for two heartbeat periods: the connection is probably dead."""
 
 
 class ServerError(TailraceError):
-    """A server refused. ``code`` and ``sqlstate`` are its own, None where it is we who saw it."""
+    """A server refused. ``code`` and ``sqlstate`` are its own; None if Tailrace saw the reason."""
 
     def __init__(
         self, message: str, *, code: int | None = None, sqlstate: str | None = None
@@ -56,17 +56,17 @@ class ServerError(TailraceError):
 
 
 class AccessDenied(ServerError):
-    """The user, the password or a privilege is not what the server wants."""
+    """The user, the password or a privilege is not what the server requires."""
 
 
 class TlsError(ServerError):
-    """A connection cannot be had with TLS as it was asked for, or the server's certificate does not
+    """A connection with TLS as requested is not possible, or the server's certificate does not
     verify. Nothing secret was sent.
     """
 
 
 class LogPurged(ServerError):
-    """What is to be read is no longer in the source's logs: copy the data anew."""
+    """The data to read is no longer in the source's logs: copy the data again."""
 
 
 class LogReset(ServerError):
@@ -76,7 +76,7 @@ class LogReset(ServerError):
 
 
 class GtidsAhead(ServerError):
-    """The GTIDs that reading is to go on behind are not the source's, or it does not have them."""
+    """The source does not have the GTIDs after which to resume, or they are another server's."""
 
 
 class DuplicateServerId(ServerError):
@@ -84,30 +84,31 @@ class DuplicateServerId(ServerError):
 
 
 class ProtocolError(TailraceError):
-    """What passes between us and a server is not the protocol."""
+    """Data exchanged with a server does not follow the protocol."""
 
 
 class LocalProtocolError(ProtocolError):
-    """A connection was asked for what it cannot do in its state. Nothing was sent."""
+    """A call that the connection does not allow in its current state. Nothing was sent."""
 
 
 class MalformedPacket(ProtocolError):
-    """The other side sent what no packet of the protocol is."""
+    """The other side sent a packet that the protocol does not have."""
 
 
 class ObserverError(TailraceError):
-    """A replication observer raised; it is named, and what it raised is the cause."""
+    """A replication observer raised an error; the message names it, and the cause is that error."""
 
 
 class SemisyncError(TailraceError):
-    """Semi-synchronous replication cannot be had, or was broken off."""
+    """Semi-synchronous replication is not available, or was interrupted."""
 
 
 class LogError(TailraceError):
-    """A log cannot be read on. Says which file, offset (64-bit, own count) and event type.
+    """A log cannot be read further. Says which file, offset (64-bit, own count) and event type.
 
-    ``file`` and ``offset`` may be unknown where bytes are parsed on their own; whoever knows them
-    adds them with `at`, so the message of an error that reaches a person is always complete.
+    ``file`` and ``offset`` may be unknown where bytes are parsed on their own; the caller that
+    knows
+    them adds them with `at`, so the message of an error that reaches a person is always complete.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class LogError(TailraceError):
     def at(
         self, file: str | None = None, offset: int | None = None, event_type: str | None = None
     ) -> Self:
-        """Fill in what is still unknown of the place, and return self (for ``raise e.at(...)``)."""
+        """Fill in what is still unknown of the position; returns self (for ``raise e.at(...)``)."""
         self.file = self.file if self.file is not None else file
         self.offset = self.offset if self.offset is not None else offset
         self.event_type = self.event_type or event_type
@@ -147,15 +148,15 @@ class LogError(TailraceError):
 
 
 class BadMagic(LogError):
-    """The file does not begin as a binary log does, or is an encrypted one."""
+    """The file does not start like a binary log, or is an encrypted one."""
 
 
 class EncryptionError(LogError):
-    """What an encrypted log says of its encryption is damaged, or of a kind that is not known."""
+    """An encrypted log's description of its encryption is damaged, or of an unknown kind."""
 
 
 class WrongKey(EncryptionError):
-    """The keyring has a key of that name, and it does not open the log."""
+    """The keyring has a key of that name, but it does not decrypt the log."""
 
 
 class TruncatedEvent(LogError):
@@ -163,7 +164,7 @@ class TruncatedEvent(LogError):
 
 
 class ChecksumMismatch(LogError):
-    """An event's CRC32 is not that of its bytes."""
+    """An event's CRC32 does not match its bytes."""
 
 
 class UnknownEvent(LogError):
@@ -175,15 +176,15 @@ class EventDecodeError(LogError):
 
 
 class BadEventLength(EventDecodeError):
-    """An event's header gives it a length that no event has."""
+    """An event's header states a length that no event can have."""
 
 
 class EventTooLarge(BadEventLength):
-    """An event's header gives it more bytes than an event may have (1 GiB)."""
+    """An event's header states more bytes than an event may have (1 GiB)."""
 
 
 class OutOfMemory(LogError):
-    """There is no memory to hold an event whole."""
+    """There is not enough memory to hold a whole event."""
 
 
 class EventEncodeError(LogError):
@@ -191,11 +192,11 @@ class EventEncodeError(LogError):
 
 
 class BoundaryError(LogError):
-    """Events stand in an order that no transaction has."""
+    """Events are in an order that no transaction has."""
 
 
 class SchemaError(LogError):
-    """What an event says and what is known of its table do not fit."""
+    """An event does not match what is known about its table."""
 
 
 class MissingTableMap(SchemaError):
@@ -207,19 +208,19 @@ class UnknownColumn(SchemaError):
 
 
 class UnsupportedType(SchemaError):
-    """A column type or a value that cannot be decoded with what the log and the schema say."""
+    """A column type or a value that cannot be decoded with the log and the schema."""
 
 
 class ValueRefused(SchemaError):
-    """A value that its column cannot hold as it is, or a row that is not the table's."""
+    """A value that its column cannot hold unchanged, or a row that does not fit the table."""
 
 
 class ConversionError(SchemaError):
-    """A value that cannot be had as the type that was asked for."""
+    """A value that cannot be converted to the requested type."""
 
 
 class ConversionLoss(ConversionError):
-    """A value that could be had as the type asked for, but not all of it."""
+    """A value that the requested type can hold only in part."""
 
 
 class StatementChange(SchemaError):
@@ -227,7 +228,7 @@ class StatementChange(SchemaError):
 
 
 class UndoError(LogError):
-    """What the log holds cannot be taken back by statements."""
+    """A logged change that statements cannot undo."""
 
 
 class GtidError(TailraceError):
@@ -239,24 +240,25 @@ class StorageError(TailraceError):
 
 
 class BadLogName(ProtocolError, StorageError):
-    """A server, an index or a user named a log file by what is no plain ``base.digits``: a path, or
-    a name with control characters. Nothing was written or deleted under that name.
+    """A server, an index or a user gave a log file a name that is not a plain ``base.digits``: a
+    path,
+    or a name with control characters. Nothing was written or deleted under that name.
     """
 
 
 class CannotOpen(LogError, StorageError):
-    """A log is not there, or may not be opened. Its ``offset`` is None: nothing was read."""
+    """A log does not exist, or may not be opened. Its ``offset`` is None: nothing was read."""
 
 
 class ReadFailed(LogError, StorageError):
-    """What a log is stored on refused to give the bytes at ``offset``."""
+    """The storage of a log failed to read the bytes at ``offset``."""
 
 
 class KeyMissing(StorageError):
-    """A log is encrypted, and the key that opens it is not in the keyring, or there is no keyring.
+    """A log is encrypted, and the key for it is not in the keyring, or there is no keyring.
 
-    ``key_id`` names it, ``version`` too where keys have versions (MariaDB). ``file`` and ``offset``
-    are where the log names it; None where a keyring was asked alone.
+    ``key_id`` names it, and so does ``version`` where keys have versions (MariaDB). ``file`` and
+    ``offset`` are where the log names it; None if only a keyring was asked.
     """
 
     def __init__(
@@ -287,16 +289,16 @@ class KeyMissing(StorageError):
 
 
 class PipelineError(TailraceError):
-    """The pipeline cannot go on: a lake that does not fit, a key that is missing, ..."""
+    """The pipeline cannot continue: a lake that does not fit, a key that is missing, ..."""
 
 
 class LakeChanged(PipelineError):
-    """Others wrote to a lake's table while a batch was made for it: nothing of it was committed."""
+    """Others wrote to a lake's table while a batch for it was made: nothing of it was committed."""
 
 
 class SchemaChanged(PipelineError):
-    """A table's columns changed behind the schema that a streaming query began with: start it again
-    for the new ones.
+    """A table's columns have changed since a streaming query started: start it again to use the new
+    columns.
     """
 
 
@@ -305,7 +307,7 @@ class UsageError(TailraceError):
 
 
 class MissingExtra(UsageError, ImportError):
-    """A package that is needed is not installed: the message has the extra that has it.
+    """A required package is not installed: the message names the extra that includes it.
 
     ``name`` is the package.
     """
@@ -319,8 +321,8 @@ class MissingExtra(UsageError, ImportError):
 
 
 class NoSuchColumn(UserWarning):
-    """A column that was asked for is in none of the tables of a log that is followed, so far."""
+    """A requested column that no table of a followed log has had so far."""
 
 
 class NoSuchTable(UserWarning):
-    """A pattern for tables fits none of those in a log that was read to its end."""
+    """A pattern that matches no table in a log that was read to its end."""

@@ -1,4 +1,4 @@
-"""Packages that only some of Tailrace needs: which extra has them, and what to install."""
+"""Optional packages: which extra includes them, and what to install."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EXTRAS: Final = {
         *("llvmlite", "numba", "numpy", "pyarrow", "pymysql", "cryptography", "nacl"),
     ),
 }
-"""By extra the packages of it that are imported, by the names that they are imported by."""
+"""By extra, its packages that are imported, by their import names."""
 
 
 def missing(extra: str, package: str, what: str) -> MissingExtra:
-    """The error for a package that is not installed; ``what`` is who needs it."""
+    """The error for a package that is not installed; ``what`` is the feature that needs it."""
     return MissingExtra(
         f"{what} needs the package {package}, which is not installed:"
         f" pip install 'tailrace[{extra}]'",
@@ -35,16 +35,16 @@ def missing(extra: str, package: str, what: str) -> MissingExtra:
 
 
 def extra_of(package: str) -> str | None:
-    """The first extra that has a package; None for one that none has."""
+    """The first extra that includes a package; None if none does."""
     return next((extra for extra, names in EXTRAS.items() if package in names), None)
 
 
 @contextmanager
 def importing(extra: str, what: str) -> Iterator[None]:
-    """What is imported inside needs an extra: raises MissingExtra where it is not installed.
+    """Imports inside this block need an extra: raises MissingExtra if it is not installed.
 
-    A package that only another extra has is told with that one. Of several around an import the
-    outermost speaks.
+    For a package that only another extra includes, the error names that extra. If several of these
+    blocks are nested, the outermost raises the error.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Names that a package imports only when they are asked for, so that importing it is cheap."""
+"""Names that a package imports only when they are first used, so that importing it is cheap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make a package's ``__getattr__``: by ``modules``, the module of it that has each name."""
+    """Make a package's ``__getattr__``: ``modules`` says which of its modules has each name."""
 
     def get(name: str) -> Any:
         if name in modules:

@@ -37,26 +37,26 @@ _NOTED: Final = (UnknownIgnorableEvent, StartEncryptionEvent)
 
 
 class Log(Closing):
-    """The events of a log, in order: of files, of memory, or whatever its transport reads.
+    """The events of a log, in order: from files, from memory, or from any other transport.
 
     Iterating decodes lazily and holds one event at a time; each iteration begins at the start (or
     where `seek` said). A transaction payload is given as its event and then, with
-    ``expand_payloads``, as the events inside. All of them pass the ``handlers`` first; what comes
-    out is given. What iterating raises: LogError and its kinds for what is wrong in the log,
-    StorageError for what is wrong with a file, and what handlers raise.
+    ``expand_payloads``, as the events inside. All events pass through the ``handlers`` first, whose
+    output is given. Iterating raises LogError and its kinds for errors in the log, StorageError
+    for errors of a file, and whatever handlers raise.
 
     `connect` starts a thread that reads ahead into a bounded queue; from then on iterating and
-    `wait_for_next_event` go on where the last event was taken, until `close`. A log that is
-    followed (``follow``) waits at its end for more, also behind a torn event of a file in use, and
-    goes on into the next file; iterating it connects. Others are read in the caller's thread: a
-    file's bytes are read in a fourteenth of the time that its events take, and Python works in one
+    `wait_for_next_event` continue after the last event taken, until `close`. A followed log
+    (``follow``) waits at its end for more, also after a torn event of a file in use, and continues
+    in the next file; iterating it connects. Other logs are read in the caller's thread: reading a
+    file's bytes takes a fourteenth of the time of decoding its events, and Python works in one
     thread at a time, so the queue only costs (a fifth, ``python -m benchmarks handlers``).
 
-    ``position`` is where to resume: the end of the last transaction that was taken in whole; it
-    moves when the next event is asked for, never before. Assigning to it is `seek`. ``ignored``
-    counts events of unknown type that the format lets a reader pass over (they are given, too).
-    ``torn_tail`` is set where a live log ended inside an event. ``incomplete`` says whether the
-    log ended inside a transaction. ``at_end`` says that a connected log has no more.
+    ``position`` is where to resume: the end of the last transaction that was taken whole; it
+    moves when the next event is requested, never before. Assigning to it is `seek`. ``ignored``
+    counts events of unknown type that the format allows a reader to skip (they are given, too).
+    ``torn_tail`` is set if a live log ended inside an event. ``incomplete`` says whether the
+    log ended inside a transaction. ``at_end`` says that a connected log has no more events.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Log(Closing):
         wanted = start_of(start)
         place = self.transport.locate(wanted)
         if wanted is not None and place is not None and not isinstance(wanted, GtidSet | GtidList):
-            wanted = place  # of GTIDs others may be read after that place
+            wanted = place  # for GTIDs, transactions after that position may have been read
         return wanted, place or Position("", len(MAGIC))
 
     def _begin(self, start: Start | None, place: Position) -> None:
@@ -106,7 +106,7 @@ class Log(Closing):
         self.incomplete = False
 
     def _read_format(self) -> None:
-        """The first event, so that what is no log is refused when it is opened."""
+        """Read the first event, so that opening a file that is not a log fails at once."""
         first = self.transport.peek()
         if first is not None:
             file, offset, raw = first
@@ -120,12 +120,12 @@ class Log(Closing):
     @property
     def _first(self) -> FormatDescriptionEvent:
         if self._format is None:
-            raise UsageError("what the log's first event says is known when that was taken")
+            raise UsageError("the log's format is known only after its first event was read")
         return self._format
 
     @property
     def format(self) -> FormatDescription:
-        """What the log's first event says of the events behind it."""
+        """The description of the following events, from the log's first event."""
         return self._first.description
 
     @property
@@ -144,28 +144,29 @@ class Log(Closing):
 
     @property
     def gtids(self) -> GtidSet | GtidList | None:
-        """Of a server: the GTIDs behind which to resume, there or at another (`seek`). A file that
-        is entered behind its begin does not tell them: None until the next, but by GTIDs.
+        """Of a server: the GTIDs after which to resume, there or at another server (`seek`). A file
+        that is not read from its start gives none: None until the next file, unless by GTIDs.
         """
         gtids = None if self._taken is None else self._taken.gtids
         return None if gtids is None else gtids.copy()
 
     def seek(self, start: object) -> None:
-        """Begin anew at a place, closing what runs: the next event asked for is the first there.
+        """Start again at a position, closing what runs: the next event requested is the first
+        there.
 
         ``start`` is what `tailrace.selection.start_of` takes, as an object or as text. A position
         (``binlog.000003:1234``) is where a transaction ended. A GtidSet or, for MariaDB, a GtidList
-        means the transactions that are not in it, the first found by the lists of GTIDs at the
-        files' begins. A time means the first transaction that was
-        committed then or later. None is the log's beginning. Raises UsageError, GtidError; nothing
-        is changed then.
+        means the transactions that are not in it; the lists of GTIDs at the start of each file say
+        where the first of these is. A time means the first transaction that was committed then or
+        later. None is the log's beginning. Raises UsageError or GtidError, and then changes
+        nothing.
         """
         located = self._located(start)
         self.close()
         self._begin(*located)
 
     def connect(self) -> None:
-        """Start reading ahead in a background thread; nothing where one is at work already."""
+        """Start reading ahead in a background thread; does nothing if one is already running."""
         if self._link is not None and not self.at_end and self._failure is None:
             return
         self.close()
@@ -176,12 +177,12 @@ class Log(Closing):
         self.handlers.on_injection(link.wake)
 
     def _queued(self, link: BackgroundReader) -> Iterator[Record | None]:
-        """What the thread read; None when the time is up or something was injected."""
+        """What the thread read; None after the timeout or when something was injected."""
         while (record := link.get(self._deadline)) is not END:
             yield record  # type: ignore[misc]  # END is the only one of its type
 
     def _take(self) -> Event | None:
-        """The next event of the connection; None at the end, and when the time is up."""
+        """The next event of the connection; None at the end, and after the timeout."""
         if self._failure is not None:
             raise self._failure
         if self._linked is None or self.at_end:
@@ -200,12 +201,13 @@ class Log(Closing):
         return event
 
     def wait_for_next_event(self, timeout: float | None = None) -> Event | None:
-        """The next event; None where none came in ``timeout`` seconds, and at the log's end.
+        """The next event; None if none came in ``timeout`` seconds, and at the log's end.
 
-        ``at_end`` tells these apart: it is true only when the log has no more. Connects where the
-        log is not connected. Without ``timeout`` it waits as long as it takes. An error comes in
-        its place, behind all events before it, and then again at each call, until `seek`,
-        `connect` or `close`.
+        ``at_end`` distinguishes the two: it is true only when the log has no more events. Connects
+        if
+        the log is not connected. Without ``timeout`` it waits as long as it takes. An error is
+        raised
+        after all events before it, and then again at each call, until `seek`, `connect` or `close`.
         """
         if self._link is None:
             self.connect()
@@ -255,23 +257,23 @@ class Log(Closing):
                 continue
             file, offset, raw = record
             event = decode(raw, file=file, offset=offset, verify_checksum=verify)
-            del record, raw  # the event has what is in them, and it may be large
+            del record, raw  # the event holds their content, which may be large
             if isinstance(event, _NOTED):
                 self._note(event)
             yield event
             del event
 
     def _note(self, event: Event) -> None:
-        """An event that is passed over, or that says that nothing behind it can be read."""
+        """Handle an event that is skipped, or that makes all events after it unreadable."""
         if isinstance(event, UnknownIgnorableEvent):
             self.ignored += 1
-        elif not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted below
-            raise event.error("the log is encrypted from here on: its keyring is needed")
+        elif not event.header.flags & EventFlag.IGNORABLE:  # otherwise it was decrypted before
+            raise event.error("the log is encrypted from here on: give its keyring")
 
     def _flow(
         self, stream: Stream, records: Iterable[Record | None], *, expand: bool
     ) -> Generator[Event | None]:
-        """What comes out of the handlers; None where a queue gave none in time."""
+        """The output of the handlers; None if a queue gave none in time."""
         parser = BoundaryParser()
         taken = self._taken = getattr(stream, "taken", None)
         pipeline = self.handlers
@@ -321,7 +323,7 @@ class Log(Closing):
             del inner
 
     def _advance(self, event: Event) -> None:
-        """Past an event that was taken, but not back to the file's first event."""
+        """Move past an event that was taken, but not back to the file's first event."""
         file, end = event.file, event.end_offset
         if file is None or end is None:
             return
@@ -331,8 +333,9 @@ class Log(Closing):
     def transactions(self) -> Iterator[Transaction]:
         """The transactions, one held at a time; control events between them are left out.
 
-        They are made of what comes out of the handlers. The last may be incomplete, and one that
-        a crash cut short is given as incomplete.
+        They are made from the output of the handlers. The last may be incomplete, and one that a
+        crash
+        interrupted is given as incomplete.
         """
         running = self._transactions(self._events(expand=False))
         self._running.append(running)
@@ -350,8 +353,8 @@ class Log(Closing):
             yield left
 
     def close(self) -> None:
-        """End the iteration, or the connection and its thread; from any thread, but not from a
-        handler. It may be opened again, by iterating or `connect`.
+        """End the iteration, or the connection and its thread. May be called from any thread, but
+        not from a handler. Iterating or `connect` opens the log again.
         """
         link, self._link = self._link, None
         stream, self._stream = self._stream, None
@@ -365,16 +368,16 @@ class Log(Closing):
         for each in running:
             if not getattr(
                 each, "gi_running", False
-            ):  # else another thread is in it, and ends by itself
+            ):  # otherwise another thread runs it, and ends by itself
                 each.close()
         self._failure = None
         self.at_end = False
 
 
 def agreed_start(transport: Transport, start: object) -> Start | None:
-    """Where to begin with a log that states a start itself, as a server's URL may.
+    """The start for a log that states one itself, as a server's URL may.
 
-    Raises UsageError where the two differ.
+    Raises UsageError if the two differ.
     """
     stated: Start | None = getattr(transport, "start", None)
     return one_start(stated, start_of(start), transport.name)
@@ -392,16 +395,17 @@ def open(  # noqa: A001 - it is tailrace.open
 ) -> Log:
     """Open a log: a file, a folder of logs, an index, several files of one series (in any order),
     a URL (``file:///…``, ``memory:name``, ``s3://…``, and what `tailrace.transports.register`
-    adds), ``-`` for standard input, a series that was found, or a transport.
+    adds), ``-`` for standard input, a `LogSeries`, or a transport.
 
-    ``start`` is where reading begins (see `Log.seek`; of a server None is where its URL says, and
-    another than that is an error); ``follow`` waits at the log's end for more.
-    ``keyring`` has the keys of logs that are encrypted: a path, or as
-    `tailrace.storage.keyring.open` takes it; a series that was found has its own. Raises
-    StorageError where there is no log, KeyMissing where it is encrypted and the key is not there,
-    BadMagic and other kinds of LogError where it is none that can be read, UsageError where the
-    folder holds several series, for a URL scheme that no transport reads, and for a start that is
-    not in the log, GtidError for GTIDs that it no longer holds.
+    ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
+    and
+    a different one is an error); ``follow`` waits at the log's end for more.
+    ``keyring`` has the keys of encrypted logs: a path, or as
+    `tailrace.storage.keyring.open` takes it; a `LogSeries` has its own. Raises
+    StorageError if there is no log, KeyMissing if it is encrypted and the key is not there,
+    BadMagic and other kinds of LogError if it cannot be read as a log, UsageError if the folder
+    holds several series, for a URL scheme that no transport reads, and for a start that is not in
+    the log, GtidError for GTIDs that it no longer holds.
     """
     transport = transport_of(source, keyring)
     return Log(

@@ -1,8 +1,8 @@
-"""The name of a log file, ``binlog.000001``: the one type in which such a name becomes a path.
+"""The name of a log file, ``binlog.000001``: the only type that may become a path.
 
 Names come from servers (ROTATE, heartbeats, SHOW BINARY LOGS), from index files and from users. A
 name that could lead out of the folder in which a log is written, or that a terminal or an index
-would read otherwise, is rejected before anything is done with it.
+would interpret differently, is rejected before it is used.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tailrace.printable import short_repr
 _NUMBERED: Final = re.compile(r"(.+)\.([0-9]+)")
 _DIGITS: Final = 6
 _LONGEST: Final = 255
-"""Bytes of a file's name in every file system of use."""
+"""The most bytes of a file's name in all common file systems."""
 _LONGEST_LOG: Final = 240
-"""Bytes of a log's name: folders add suffixes to it, as ``.new`` while they write it."""
+"""The most bytes of a log's name: suffixes are added to it, like ``.new`` during writing."""
 _MOST: Final = 0x7FFFFFFF
 """The servers' own limit."""
 
@@ -45,12 +45,12 @@ class LogName(str):
 
     @classmethod
     def of(cls, base: str, number: int, digits: int = _DIGITS) -> Self:
-        """The name made of its parts. Raises BadLogName."""
+        """The name made from its parts. Raises BadLogName."""
         return cls(f"{base}.{number:0{digits}}")
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The name that a text is, None where it is no log file's."""
+        """The text as a log file's name, None if it is not one."""
         try:
             return cls(name)
         except BadLogName:
@@ -58,7 +58,7 @@ class LogName(str):
 
     @classmethod
     def given_by(cls, source: str, raw: bytes | str) -> Self:
-        """The name that a server gave, which errors call ``source``. Raises BadLogName."""
+        """A name that a server sent; errors call the server ``source``. Raises BadLogName."""
         try:
             return cls(raw if isinstance(raw, str) else raw.decode(errors="backslashreplace"))
         except BadLogName as error:
@@ -79,13 +79,13 @@ class LogName(str):
 
     @property
     def next(self) -> Self:
-        """The next file's. Raises BadLogName after the last number that servers use."""
+        """The name of the next file. Raises BadLogName after the last number that servers use."""
         digits = len(self.rpartition(".")[2])
         return self.of(self.base, self.number + 1, digits)
 
 
 def plain_name(name: str) -> str:
-    """The name of any file in a folder of logs, where it is one name in that folder and no path.
+    """The name of any file in a folder of logs, if it is a single name and not a path.
 
     Raises BadLogName.
     """
@@ -97,7 +97,7 @@ def plain_name(name: str) -> str:
 
 
 def _reason(name: str, longest: int) -> str:
-    """What makes a text no plain file name; empty where nothing does."""
+    """Why a text is not a plain file name; empty if it is one."""
     if len(name) > longest:
         return f"has more than {longest} bytes"
     if "/" in name or "\\" in name:

@@ -1,4 +1,4 @@
-"""A place in a series of logs: file and offset."""
+"""A position in a series of logs: file and offset."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sequence(number: int, offset: int, row: int) -> int:
 
 
 def parts_of(seq: int) -> tuple[int, int, int]:
-    """What `sequence` made a number of: the file's number, the offset, the row."""
+    """The parts of a `sequence` number: the file's number, the offset, the row."""
     return seq >> 92, seq >> 48 & ((1 << 44) - 1), seq & ((1 << 48) - 1)
 
 

@@ -1,10 +1,10 @@
-"""Text of logs and servers, made fit to be printed: nothing in it acts on a terminal.
+"""Makes text from logs and servers safe to print: nothing in it acts on a terminal.
 
-Names, values and what a server says hold whatever somebody stored. Whoever prints such a text sends
-it through here, at the place where it is written out. Escaped are all characters that Python does
-not call printable: controls (C0, DEL, C1), line and paragraph separators, what changes the writing
-direction or cannot be seen (bidi controls, zero-width characters, blanks other than the space),
-lone surrogates, and code points that have no character.
+Names, values and server messages can hold any text that somebody stored. Code that prints such a
+text passes it through here, where it is written out. All characters that Python does not call
+printable are escaped: controls (C0, DEL, C1), line and paragraph separators, characters that change
+the writing direction or are invisible (bidi controls, zero-width characters, blanks other than the
+space), lone surrogates, and code points that have no character.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _LONGEST: Final = 80
 _UNUSUAL: Final = re.compile(r"[^ -~]")
 _PIECE: Final = 1 << 18
-"""Characters that are looked at together: each match takes memory until their text is made."""
+"""Characters that are processed together: each match takes memory until their text is made."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
     r"""The text with ``\n``, ``\x1b``, ``\u202e`` and so on for what must not be printed.
 
-    Characters of ``keep`` stay. What is escaped stays as it is when it is given again.
+    Characters of ``keep`` stay. Text that is already escaped does not change.
     """
     if text.isprintable():
         return text
@@ -35,7 +35,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def short_repr(value: object) -> str:
-    """A value from elsewhere for a message: its repr, in which text is quoted and escaped.
+    """A value from outside for a message: its repr, in which text is quoted and escaped.
 
     It is cut after 80 characters, which ``...`` shows.
     """
@@ -58,7 +58,7 @@ def one_line(text: str, most: int | None = None) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for libraries that add more lines; else its class."""
+    """The first line of an error's text, as libraries may add more lines; else its class."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)
 
@@ -84,7 +84,7 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 
 def _json_escape(one: str) -> str:
-    if one in "\t\r\n":  # JSON has them between values only
+    if one in "\t\r\n":  # JSON has these only between values
         return " "
     units = one.encode("utf-16-be", "surrogatepass")
     pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))

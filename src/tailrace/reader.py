@@ -1,7 +1,7 @@
 """The object path through a log: events with their transaction, and rows with their schema.
 
-`Reader` walks over what is selected, as it stands in the log; `tailrace.records` makes of it the
-changes that hold.
+`Reader` walks over the selected part of a log, as it is logged; `tailrace.records` turns its steps
+into the changes that are valid.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _MICROSECOND: Final = 1_000_000
 _FARTHEST: Final = 1 << 63
 _LOOKS_EVERY: Final = 0.2
-"""Seconds between looks whether a reader that waits for more is to stop."""
+"""Seconds between checks whether a waiting reader should stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionHead:
-    """A transaction, as far as its first event tells.
+    """What a transaction's first event says about it.
 
-    ``gtid`` is its text, None where it has none. ``time`` is when it was committed, in
-    microseconds UTC: where it was committed first, or its GTID event's second; None in logs
-    without GTID events, where each event has a second of its own. ``began`` is its first event's.
+    ``gtid`` is its text, None if it has none. ``time`` is its commit time, in microseconds UTC: on
+    the server where it was committed first, or its GTID event's second; None in logs without GTID
+    events, where each event has a second of its own. ``began`` is its first event's second.
     """
 
     start: Position
@@ -81,15 +81,15 @@ class TransactionHead:
     began: int
 
     def time_of(self, event: Event) -> int:
-        """Microseconds UTC of a change in it."""
+        """The time of a change in it, in microseconds UTC."""
         return event.timestamp * _MICROSECOND if self.time is None else self.time
 
 
 class Step(NamedTuple):
-    """An event, where it stands, the transaction that it is part of, and its rows' schema.
+    """An event, its position, its transaction, and the schema of its rows.
 
-    ``kind`` is set where the event ends its transaction. ``schema`` is set for rows of the tables
-    that are wanted. ``first`` is the number that a rows event's first row has in ``_seq``.
+    ``kind`` is set if the event ends its transaction. ``schema`` is set for rows of wanted tables.
+    ``first`` is the number of a rows event's first row in ``_seq``.
     """
 
     event: Event
@@ -103,19 +103,20 @@ class Step(NamedTuple):
 class Reader:
     """Iterates over the selected events of a log, as `Step`.
 
-    ``source`` are files, or the transport of any other log, as a server's. ``catalogue`` is what is
-    known of tables beforehand (the user's schema); DDL in the log is taken in on the way, in files
-    also that before the selected part; of a server, what stands before a position is not read.
-    ``notice`` is told, once a table, where its column names come from if that is not the log. A
-    transaction that begins in the selected part is read to its end. Of the selected part, ``picks``
-    say which transactions are given; ``picked`` counts those. Without ``gtids`` no transaction is
-    said to have one.
+    ``source`` are files, or the transport of any other log, such as a server's. ``catalogue`` has
+    the tables known beforehand (the user's schema). DDL in the log updates it; in files that
+    includes
+    DDL before the selected part; of a server, events before a position are not read.
+    ``notice`` is called once for each table whose column names do not come from the log, and says
+    where they come from. A transaction that begins in the selected part is read to its end. Of the
+    selected part, ``picks`` say which transactions are given; ``picked`` counts those. Without
+    ``gtids`` no transaction is reported with a GTID.
 
-    With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to
-    what is to be called where a transaction's steps have all been taken, and before it waits.
-    ``server_id`` is the server's whose log it is, 0 while nothing was read.
+    With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to a
+    function that is called when all steps of a transaction have been taken, and before it waits.
+    ``server_id`` is that of the server that wrote the log, 0 before anything was read.
 
-    Raises what `Log` raises; `SchemaError` for a schema of the user's that does not fit;
+    Raises what `Log` raises; `SchemaError` for a user's schema that does not fit;
     UsageError for a selection that the log does not have.
     """
 
@@ -154,7 +155,7 @@ class Reader:
         self._read: AlreadyRead | None = None
         self._parser = BoundaryParser()
         if follow and self.selection.end == "now":
-            raise UsageError("what is followed has no end: until=now ends at the present one")
+            raise UsageError("a followed log has no end: until=now ends at the present one")
         self._begin = self._start()
         self.log = Log(
             self.transport, start=self._begin, follow=follow, verify_checksums=verify_checksums
@@ -162,15 +163,17 @@ class Reader:
 
     @property
     def format(self) -> FormatDescription:
-        """What the events are laid out by; of a server's log known once its first one came."""
+        """The layout of the events; for a server's log known once its first event came."""
         return self.log.format if self._format is None else self._format
 
     def stop(self) -> None:
-        """Let a reader that follows end, at a transaction's end; from a signal's handler, too."""
+        """Let a following reader end, at a transaction's end; signal handlers may call this as
+        well.
+        """
         self.stopped = True
 
     def _start(self) -> Start | None:
-        """Where to begin reading; what stands before is only looked at for its DDL."""
+        """Where to begin reading; events before the start are read only for their DDL."""
         start = self.selection.start
         if self.series is None:
             return agreed_start(self.transport, start)
@@ -192,8 +195,8 @@ class Reader:
 
     @property
     def _looks_for_start(self) -> bool:
-        """Whether the start is met by reading: in a pipe, which is gone through once; and of times,
-        so that a clock that was set back loses no transaction.
+        """Whether the start is found by reading: in a pipe, which can be read only once; and for
+        times, so that a clock that was set back loses no transaction.
         """
         start, series = self.selection.start, self.series
         if series is None or start is None:
@@ -204,11 +207,11 @@ class Reader:
 
     @property
     def inside(self) -> bool:
-        """Whether the last event stood inside a transaction that has not ended."""
+        """Whether the last event was inside a transaction that has not ended."""
         return self._parser.inside
 
     def _events(self) -> Iterator[Event]:
-        """The log's events; of one that is followed until it is to stop."""
+        """The log's events; if it is followed, until the reader should stop."""
         try:
             yield from self._followed() if self.follow else self.log
         finally:
@@ -266,7 +269,7 @@ class Reader:
                         _met(end, group, event) or (awaited is not None and not awaited.left)
                     )
                     if ended:
-                        self._parser = BoundaryParser()  # this event is no part of what was read
+                        self._parser = BoundaryParser()  # it does not continue what was read
                         break
                     wanted = read is None or not read.holds(event)
                     if wanted and begun and self.picks:
@@ -301,7 +304,7 @@ class Reader:
             self._check_met(begun=begun, ended=ended, awaited=awaited)
 
     def _awaited(self) -> Awaited | None:
-        """What is to be read until the end that was asked for, where GTIDs say that."""
+        """What must still be read up to the requested end, if GTIDs define it."""
         end = self.selection.end
         if not isinstance(end, (GtidSet, GtidList)):
             return None
@@ -314,13 +317,13 @@ class Reader:
         return awaited
 
     def _enter_pipe(self, read: AlreadyRead, before: GtidSet | GtidList) -> None:
-        """The first list in a pipe, of what stands before it."""
+        """Take in the first list in a pipe, of the transactions before it."""
         if not read.covers(before):
             raise GtidError(f"{self.name}: {read.refusal(before)} not in it, and was not read")
         read.enter(before)
 
     def _look_at(self, event: Event, begun: bool) -> TableSchema | None:
-        """Take in what an event says for those behind it; the schema of rows that are wanted."""
+        """Take in what later events need of an event; returns the schema of wanted rows."""
         code = event.header.type
         if code in _STATEMENTS:
             self._take_definition(event)
@@ -333,7 +336,7 @@ class Reader:
         return None
 
     def _enter(self, first: FormatDescriptionEvent) -> None:
-        """A file of the log begins; a place that was asked for must be one of such a log."""
+        """A file of the log begins; a requested position must be one of such a log."""
         self._last = file = first.file or ""
         self.server_id = self.server_id or first.header.server_id
         for bound in (self.selection.start, self.selection.end):
@@ -374,7 +377,7 @@ class Reader:
             self.notice(text)
 
     def _check_met(self, *, begun: bool, ended: bool, awaited: Awaited | None) -> None:
-        """A place that was asked for and is not there is a mistake, not an empty answer."""
+        """Raise an error if the requested position is not there, instead of giving nothing."""
         if awaited is not None and awaited.left:
             raise UsageError(f"{self.name} ends, and these GTIDs were not read: {awaited.left}")
         for bound, met in ((self.selection.start, begun), (self.selection.end, ended)):
@@ -385,14 +388,14 @@ class Reader:
 
 
 def _met(bound: object, group: TransactionHead, first: Event) -> bool:
-    """Whether a transaction begins at a place or time, or after it; no GTIDs are met so."""
+    """Whether a transaction begins at or after a position or time; False for GTIDs."""
     if isinstance(bound, Position):
         return group.start >= bound
     return isinstance(bound, Time) and group.time_of(first) >= bound.microseconds
 
 
 def is_over(step: Step) -> bool:
-    """Whether all of a transaction came; a payload's own event ends one, but comes before it."""
+    """Whether a transaction is complete; a payload event ends one, but its inner events follow."""
     event = step.event
     if event.inner_index is None:
         return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
@@ -417,15 +420,15 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
 
 
 def defines(event: QueryEvent) -> bool:
-    """Whether a statement must be shown to a catalogue."""
+    """Whether a catalogue needs to see a statement."""
     raw = event.sql_bytes
     return raw not in BEGIN_AND_COMMIT and classify(event.sql).changes_schema
 
 
 def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None:
-    """The GTIDs of all that stands before a position: its file's list, and what follows that.
+    """The GTIDs of all transactions before a position: its file's list, and those after that list.
 
-    None where the file has no GTIDs.
+    None if the file has no GTIDs.
     """
     seen: GtidSet | GtidList | None = None
     log = Log(
@@ -446,7 +449,7 @@ def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None
 
 
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:
-    """Take in the DDL of a series that stands before a position, and look at nothing else."""
+    """Take in the DDL of a series before a position, and read nothing else."""
     for file in series.files:
         if Position(file.name, len(MAGIC)) >= end:
             return

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
-"""Bytes of a transaction's events that are held until its end is seen."""
+"""Bytes of a transaction's events that are held until its end is read."""
 _LOADED: Final = frozenset(
     {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
 )
@@ -56,10 +56,10 @@ _LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The rows of one event, changed in one way in one table.
+    """The rows of one event: one kind of change in one table.
 
-    ``first`` is the number of the first row in ``_seq``; ``escapes`` counts the records in JSON
-    whose text is not UTF-8 (`tailrace.rows.surrogates`).
+    ``first`` is the number of the first row in ``_seq``; ``escapes`` counts the JSON records whose
+    text is not UTF-8 (`tailrace.rows.surrogates`).
     """
 
     event: RowsEvent
@@ -73,12 +73,12 @@ class Change:
         return RowSet(self.event, self.schema)
 
     def json_lines(self) -> Iterator[str]:
-        """A change record a row (`tailrace.rows.as_json`), without line ends."""
+        """One change record for each row (`tailrace.rows.as_json`), without line ends."""
         for record in self.json_records():
             yield record if isinstance(record, str) else "".join(record)
 
     def json_records(self) -> Iterator[str | Iterator[str]]:
-        """The same, with large values in pieces, which are to be taken before the next record."""
+        """The same, with large values in pieces, which must be read before the next record."""
         event, schema, first = self.event, self.schema, self.first
         origin = Origin(
             file=event.file or "",
@@ -96,7 +96,7 @@ class Change:
 class Logged:
     """A statement as it was logged.
 
-    ``before`` are the events that stand before it and say what it reads of its session (INTVAR,
+    ``before`` are the events before it that say what it reads from its session (INTVAR,
     RAND, USER_VAR).
     """
 
@@ -111,21 +111,21 @@ class Ended:
 
 
 class Changes:
-    """Iterates over the changes that a reader meets and that hold, in the log's order.
+    """Iterates over a reader's committed changes that were not rolled back, in the log's order.
 
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
     transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
-    events of both. A transaction is held until its end is seen, up to ``most_held`` bytes; for a
-    larger one files are read ahead once, of other logs and of those that are followed the rest is
-    held in a temporary file.
+    events of both. A transaction is held until its end is read, up to ``most_held`` bytes. For a
+    larger one, files are read ahead once; for other logs and followed ones, the rest is held in a
+    temporary file.
 
-    Whether an XA transaction that was prepared was rolled back later is found by reading ahead, too
-    (of a server's log on a connection of its own). In a log that is followed nobody can: its
+    Reading ahead also finds whether a prepared XA transaction was rolled back later (for a
+    server's log on a connection of its own). A followed log cannot be read ahead: there, its
     changes are given when it is committed (`XaRows`); ``prepared`` counts those that wait.
 
     ``statements`` says what to do about changes that were logged as statements: ``error`` raises
-    `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError where
-    the server says that it lost events, UnsupportedType for rows that cannot be decoded, and what
+    `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError if
+    the server logged that it lost events, UnsupportedType for rows that cannot be decoded, and what
     `Reader` raises.
     """
 
@@ -164,7 +164,7 @@ class Changes:
 
     @property
     def prepared(self) -> int:
-        """XA transactions of a log that is followed that were prepared and have not ended."""
+        """The number of in-doubt XA transactions (prepared, not ended) of a followed log."""
         return len(self._prepared)
 
     def __iter__(self) -> Iterator[Change]:
@@ -174,19 +174,19 @@ class Changes:
         self.finish()
 
     def feed(self, step: Step) -> Iterator[Change]:
-        """Take in a step of the reader; gives the changes that hold by now."""
+        """Take in a step of the reader; gives the changes that can be given now."""
         return (item for item in self._take(step) if isinstance(item, Change))
 
     def with_statements(self) -> Iterator[Change | Logged | Ended]:
-        """The changes, and in their places all logged statements but those that begin and end
-        transactions, and where each transaction ends. Statements that change rows are no error
-        then, but LOAD DATA is.
+        """The changes, among them all logged statements except those that begin and end
+        transactions, and where each transaction ends. Statements that change rows are then not an
+        error, but LOAD DATA is.
         """
         parts: Iterator[Step] = iter(self.reader)
         return self.with_others(parts)
 
     def with_others(self, parts: Iterable[Step | T]) -> Iterator[Change | Logged | Ended | T]:
-        """The same of a reader's steps, and what stands among them."""
+        """The same for a reader's steps, with the other items among them passed through."""
         self._keeps = True
         for step in parts:
             if not isinstance(step, Step):
@@ -233,7 +233,7 @@ class Changes:
             yield from self._release()
 
     def _inside(self, item: Change | Logged) -> Iterator[Change | Logged]:
-        """What a payload holds is of a transaction that was committed, or that was prepared."""
+        """Handle a change of a payload, whose transaction was committed or prepared."""
         if self._prepares is not None:
             self._prepares.append(item, item.event.header.length)
         elif not self._payload_rolled_back:
@@ -242,7 +242,7 @@ class Changes:
             self.taken_back += 1
 
     def finish(self) -> None:
-        """The log is over: what is held has no end in it."""
+        """The log is over: held transactions have no end in it."""
         self._forget()
         for held in self._prepared.values():
             held.clear()
@@ -269,7 +269,7 @@ class Changes:
             self._held = self._hold()
 
     def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
-        """An XA transaction that was prepared before is committed or rolled back."""
+        """An earlier prepared XA transaction is committed or rolled back."""
         if self._xa_rows is XaRows.AT_PREPARE:
             if how == "ROLLBACK" and name in self._given and self._is_news(event):
                 raise event.error(
@@ -281,7 +281,7 @@ class Changes:
         held = self._prepared.pop(name, None)
         if held is None:
             self.reader.notice(
-                f"{event.file}:{event.offset}: the rows of the XA transaction that ends here stand"
+                f"{event.file}:{event.offset}: the rows of the XA transaction that ends here come"
                 " before the part of the log that is read: they are left out"
             )
         elif how == "COMMIT":
@@ -292,7 +292,7 @@ class Changes:
             held.clear()
 
     def _is_news(self, event: Event) -> bool:
-        """Whether an event stands behind what was read ahead."""
+        """Whether an event comes after the part that was read ahead."""
         return self._ahead is not None and self._ahead.is_later(event)
 
     def _begin(self) -> None:
@@ -303,12 +303,12 @@ class Changes:
         self._streaming = False
 
     def _forget(self) -> None:
-        """What is held has no end in the log."""
+        """The held transaction has no end in the log."""
         self.unfinished += len(self._held)
         self._begin()
 
     def _enter_payload(self, first: QueryEvent) -> None:
-        """A payload begins; by its first event it may be an XA transaction."""
+        """A payload begins; its first event shows whether it is an XA transaction."""
         self._payload_rolled_back, self._prepares = False, None
         begun = xa_name(first)
         if begun is None or begun[0] != "START":
@@ -319,7 +319,7 @@ class Changes:
             self._payload_rolled_back = self._read_ahead(first).rolled_back(first)
 
     def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
-        """An XA transaction is committed in one phase: what its payload held holds."""
+        """An XA transaction is committed in one phase: give the held changes of its payload."""
         held, self._prepares = self._prepares, None
         if held is not None:
             xid = event.xid
@@ -328,7 +328,7 @@ class Changes:
             held.clear()
 
     def _read_ahead(self, event: Event) -> Committed:
-        """What stands behind an event. The log of a server may have grown since it was read."""
+        """Find what later events roll back. A server's log may have grown since it was read."""
         ahead, reader = self._ahead, self.reader
         if ahead is None or (reader.series is None and ahead.is_later(event)):
             begin = None if self._group is None else self._group.start
@@ -339,7 +339,7 @@ class Changes:
         return ahead
 
     def _release(self) -> Iterator[Change | Logged]:
-        """Of what is held, that which holds by what stands behind it."""
+        """Give the held changes that later events do not roll back."""
         for item in self._held:
             ahead = self._read_ahead(item.event)
             if ahead.rolled_back(item.event):
@@ -352,7 +352,7 @@ class Changes:
         self._size = 0
 
     def _statement(self, event: QueryEvent, group: TransactionHead | None) -> Logged | None:
-        """Take in a statement; gives it where statements are to be kept."""
+        """Take in a statement; returns it if statements are wanted."""
         raw = event.sql_bytes
         if raw in BEGIN_AND_COMMIT:
             return None
@@ -370,14 +370,14 @@ class Changes:
         return None
 
     def refuse_statement(self, event: QueryEvent) -> None:
-        """What ``statements`` says to do about a statement that changed rows."""
+        """Apply ``statements`` to a statement that changed rows."""
         self._not_logged(event, f"the statement «{' '.join(event.sql.split())[:60]}»")
 
     def _roll_back_to(self, event: QueryEvent, name: str) -> None:
         if event.inner_index is not None:
             raise event.error("rows inside a compressed transaction are rolled back", BoundaryError)
         if self._streaming:
-            return  # reading ahead has told which rows
+            return  # reading ahead has found which rows
         kept = self._savepoints.get(name)
         if kept is None:
             raise event.error("no savepoint of that name comes before it", BoundaryError)
@@ -388,7 +388,7 @@ class Changes:
         if event.header.type in _LOADED:
             self._not_logged(event, "LOAD DATA")
         elif event.header.type == EventType.INCIDENT:
-            raise event.error("the server lost events here: copy the tables anew", BoundaryError)
+            raise event.error("the server lost events here: copy the tables again", BoundaryError)
         else:
             raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
 

@@ -1,4 +1,4 @@
-"""Which transactions of a log are asked for: those between a start and an end."""
+"""Which transactions of a log are wanted: those between a start and an end."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _MYSQL_GTIDS: Final = re.compile(
 _ONE_GTID: Final = re.compile(r"[^:,]+(:[^:,\d][^:,]*)?:\s*\d+", re.ASCII)
 _FORMS: Final = (
     "oldest, now, a position (binlog.000003:1234), a file (binlog.000003), GTIDs (uuid:1-77, or"
-    " MariaDB's 0-1-77; gtid: may stand before them), or a time (2026-11-21T09:30:00, UTC where it"
-    " names no zone, as +02:00)"
+    " MariaDB's 0-1-77; gtid: may come before them), or a time (2026-11-21T09:30:00, which is UTC"
+    " unless it names a zone, such as +02:00)"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,22 +45,22 @@ class Time:
 
 
 Start = Literal["oldest", "now"] | Position | GtidSet | GtidList | Time
-"""Where reading begins: with the oldest log; at the log's present end; at a place where a
-transaction ended; after GTIDs that were read already, with what is not among them (of MariaDB's,
-in each domain, after the one that is named); with the first transaction that was committed at a
-time or later."""
+"""Where reading begins: with the oldest log; at the log's present end; at a position where a
+transaction ended; after GTIDs that were already read, with the transactions that are not among them
+(for MariaDB's, in each domain, after the one that is named); with the first transaction that was
+committed at a time or later."""
 Until = Literal["now"] | Position | GtidSet | GtidList | Time
 """Where reading ends: before the first transaction that begins at a position or after it, or was
 committed at a time or later; once all of some GTIDs were read; at the present end."""
 
 
 def start_of(given: object, name: str = "start") -> Start | None:
-    """What a start means that a caller gave as an object or as text; None stays None.
+    """The start that a caller gave as an object or as text; None stays None.
 
     ``oldest``, ``now``, ``binlog.000003:1234``, ``binlog.000003`` (its first event), GTIDs of
-    either flavour (also behind ``gtid:``), or a time in ISO-8601, which is UTC where it names no
-    zone. One GTID alone means all of its source up to it: ``uuid:77`` is ``uuid:1-77``. Raises
-    UsageError; ``name`` is what it calls the argument.
+    either flavour (with or without the prefix ``gtid:``), or a time in ISO-8601, which is UTC if it
+    names no zone. One GTID alone means all of its source up to it: ``uuid:77`` is ``uuid:1-77``.
+    Raises UsageError, in which ``name`` is the argument's name.
     """
     found = _bound(given, name)
     if isinstance(found, Gtid):
@@ -69,10 +69,10 @@ def start_of(given: object, name: str = "start") -> Start | None:
 
 
 def until_of(given: object, name: str = "until") -> Until | None:
-    """The same of an end, where one GTID alone is just that one. Raises UsageError."""
+    """The same for an end, where one GTID alone is just that one. Raises UsageError."""
     found = _bound(given, name)
     if found == "oldest":
-        raise UsageError(f"{name}: oldest is where a log begins: nothing is before it")
+        raise UsageError(f"{name}: oldest is the start of a log: nothing comes before it")
     if isinstance(found, Gtid):
         return GtidSet({(found.uuid, found.tag): [(found.gno, found.gno + 1)]})
     return found
@@ -81,7 +81,7 @@ def until_of(given: object, name: str = "until") -> Until | None:
 def gtids_of(text: str, name: str) -> GtidSet | frozenset[MariadbGtid]:
     """The transactions that a set of GTIDs names: ``uuid:1-5:8``, or MariaDB's, one by one.
 
-    Raises UsageError; ``name`` is what it calls the argument.
+    Raises UsageError, in which ``name`` is the argument's name.
     """
     try:
         if _MARIADB_GTIDS.match(text.strip()):
@@ -95,9 +95,9 @@ def gtids_of(text: str, name: str) -> GtidSet | frozenset[MariadbGtid]:
 
 
 def one_start(stated: Start | None, given: Start | None, source: str) -> Start | None:
-    """The start of a source whose URL may state one, and for which another may be given.
+    """The start of a source whose URL may state one, if another may be given separately.
 
-    Raises UsageError where the two differ.
+    Raises UsageError if the two differ.
     """
     if stated is not None and given is not None and stated != given:
         raise UsageError(
@@ -140,7 +140,7 @@ def _parsed(text: str, name: str) -> Start | Gtid:
         try:
             return _time(datetime.fromisoformat(text), text, name, zone=UTC)
         except ValueError as error:
-            raise UsageError(f"{name}: {text!r} is no time: {error}") from None
+            raise UsageError(f"{name}: {text!r} is not a time: {error}") from None
     if _MARIADB_GTIDS.match(text) or _MYSQL_GTIDS.match(text):
         return _gtids(text, text, name)
     if _POSITION.fullmatch(text):
@@ -160,14 +160,14 @@ def _gtids(text: str, given: str, name: str) -> GtidSet | GtidList | Gtid:
     except GtidError as error:
         raise UsageError(f"{name} is {_FORMS}, and not {given!r}: {error}") from None
     if text and not found:
-        raise UsageError(f"{name}: {given!r} has no number of a transaction")
+        raise UsageError(f"{name}: {given!r} names no transaction")
     return found
 
 
 def _time(moment: datetime, text: str, name: str, *, zone: tzinfo | None) -> Time:
     if moment.tzinfo is None:
         if zone is None:
-            raise UsageError(f"{name}: the datetime {text} has no tzinfo: give it one, as UTC")
+            raise UsageError(f"{name}: the datetime {text} has no tzinfo: give it one, such as UTC")
         moment = moment.replace(tzinfo=zone)
     return Time((moment - _EPOCH) // timedelta(microseconds=1))
 
@@ -176,7 +176,7 @@ def _time(moment: datetime, text: str, name: str, *, zone: tzinfo | None) -> Tim
 class Selection:
     """The transactions from ``start`` on, up to ``end``. None leaves a side open.
 
-    What begins inside is read to its end.
+    Transactions that begin inside are read to their end.
     """
 
     start: Start | None = None
@@ -189,9 +189,9 @@ class Selection:
 
 
 def time_text(microseconds: int) -> str:
-    """UTC, with microseconds where there are any."""
+    """UTC, with microseconds if there are any."""
     try:
         moment = _EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:  # no clock of a server says so
+    except OverflowError:  # no real clock shows such a time
         return f"{microseconds} µs"
     return moment.isoformat(" ").removesuffix("+00:00")

@@ -1,12 +1,12 @@
 """Spark's Python worker daemon, started faster.
 
-Spark puts archives of its own before everything else on a worker's path: ``pyspark.zip``, py4j's,
-and the jar of its core. Importing from a zip file compiles each module anew and costs a second; and
-each task begins with ``importlib.invalidate_caches()``, which reads the lists of all archives that
-were looked into, again: 50 to 150 ms. Where pyspark is installed as a package, as it is wherever
-this module can be imported beside it, the archives hold nothing else, and are taken off the path.
-`tailrace.spark.session` names this module in ``spark.python.daemon.module``. It stands outside of
-that package, whose import would bring pyspark in before the path is clean.
+Spark puts its own archives first on a worker's path: ``pyspark.zip``, py4j's, and the jar of its
+core. Importing from a zip file compiles each module again, which costs a second. And each task
+begins with ``importlib.invalidate_caches()``, which reads the lists of all archives on the path
+again: 50 to 150 ms. If pyspark is installed as a package, as it is wherever this module can be
+imported alongside it, the archives hold nothing else, and are removed from the path.
+`tailrace.spark.session` names this module in ``spark.python.daemon.module``. It is outside of
+that package, whose import would load pyspark before the path is clean.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _is_archive(entry: str) -> bool:
 def main() -> None:
     """Run ``pyspark.daemon`` as Spark would, without the zip files on the path.
 
-    What tasks need is imported first: workers are forked from here, and find it done.
+    Modules that tasks need are imported first: workers are forked from this process, and share
+    them.
     """
     sys.path[:] = [entry for entry in sys.path if not _is_archive(entry)]
     for entry in [entry for entry in sys.path_importer_cache if _is_archive(entry)]:

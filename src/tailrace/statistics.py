@@ -1,4 +1,4 @@
-"""What is in logs, counted: tables, events, transactions."""
+"""Counts of what logs hold: tables, events, transactions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TableCounts:
 
 @dataclass(slots=True)
 class EventCounts:
-    """Events of a type; ``bytes`` are those in the file, 0 for events from inside a payload."""
+    """Events of a type; ``bytes`` are those in the file, 0 for events inside a payload."""
 
     events: int = 0
     bytes: int = 0
@@ -42,7 +42,7 @@ class EventCounts:
 class TransactionCounts:
     """One transaction: where it begins, its rows, its bytes in the file and how long it took.
 
-    ``first`` and ``last`` are seconds UTC: the first statement's begin, the commit.
+    ``first`` and ``last`` are seconds UTC: the start of the first statement, and the commit.
     """
 
     start: Position
@@ -54,16 +54,16 @@ class TransactionCounts:
 
     @property
     def seconds(self) -> int:
-        """How long it took, by whole seconds: the log says no more of a statement's begin."""
+        """How long it took, in whole seconds: the log has no finer start time of a statement."""
         return max(0, self.last - self.first)
 
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a log. ``tables`` count the rows that were committed.
+    """Counts of a log. ``tables`` count committed rows.
 
-    ``bytes`` are the files'; of a log that is not in files, up to the last event that was read of
-    each. ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
+    ``bytes`` are the files'; for a log that is not in files, up to the last event that was read
+    of each. ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
     """
 
     most: int = 10
@@ -85,7 +85,7 @@ class Statistics:
     def read(
         self, reader: Reader, parts: Iterable[Step | Callable[[Statistics], None]] | None = None
     ) -> None:
-        """Count all that a reader gives: its steps, or ``parts``: steps and what counts others."""
+        """Count all steps of a reader; or ``parts``: steps and objects with counts of their own."""
         changes = Changes(reader, statements="skip")
         ends: dict[str, int] = {}
         for step in reader if parts is None else parts:
@@ -126,7 +126,7 @@ class Statistics:
         self.last = max(self.last, last)
 
     def add_transaction(self, transaction: TransactionCounts) -> None:
-        """Take in a transaction, in the log's order: is it among the largest?"""
+        """Take in a transaction, in the log's order, if it is among the largest."""
         self._close()
         self._group = None
         self._current = transaction
@@ -182,7 +182,7 @@ class Statistics:
             self._current.rows += rows
 
     def _close(self) -> None:
-        """The transaction under way is over: is it among the largest?"""
+        """The transaction under way is over: keep it if it is among the largest."""
         current = self._current
         self._current = None
         if current is None:

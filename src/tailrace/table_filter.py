@@ -1,4 +1,4 @@
-"""Which tables are asked for, by patterns."""
+"""Which tables are wanted, by patterns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 _WILD: Final = re.compile(r"[*?\[]")
 _LISTED: Final = 10
-"""Tables that an error lists, at most."""
+"""The most tables that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which tables are asked for: called with a database and a table, it says whether they are.
+    """A filter of tables: called with a database and a table, it says whether they are wanted.
 
-    ``only`` are patterns of the tables that are wanted (None: all; an empty tuple: none),
-    ``exclude`` of those that are not, whatever ``only`` says. A pattern is ``database.table`` with
-    ``*`` and ``?``, and case counts; one without a point is a table in any database. Where ``met``
-    is set (see `watched`), it gets the tables that were asked about.
+    ``only`` are patterns of the wanted tables (None: all; an empty tuple: none), ``exclude`` of
+    those to leave out, even if ``only`` wants them. A pattern is ``database.table`` with ``*`` and
+    ``?``, and case counts; one without a point is a table in any database. If ``met`` is set (see
+    `watched`), the tables that were asked about are added to it.
     """
 
     only: tuple[str, ...] | None = None
@@ -37,10 +37,11 @@ class TableFilter:
 
     @classmethod
     def of(cls, tables: Patterns | TableFilter = None, exclude: Patterns = None) -> TableFilter:
-        """From what a caller gave: one pattern as a text, or several; None where nothing.
+        """A filter from a caller's arguments: one pattern as a text, or several; None for no
+        filter.
 
-        A filter is what it is; what is to be excluded, too, goes with it. Raises UsageError for
-        what is no pattern.
+        A filter is returned as it is, with ``exclude`` added. Raises UsageError for arguments that
+        are not patterns.
         """
         if isinstance(tables, TableFilter):
             more = _patterns("exclude", exclude) or ()
@@ -49,22 +50,22 @@ class TableFilter:
 
     @property
     def takes_all(self) -> bool:
-        """Whether no table was chosen or excluded."""
+        """Whether no pattern was given: all tables are wanted."""
         return self.only is None and not self.exclude
 
     def __call__(self, database: str, table: str) -> bool:
-        """Whether a table is asked for."""
+        """Whether a table is wanted."""
         if self.met is not None:
             self.met.add((database, table))
         name = f"{database}.{table}"
         return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
 
     def watched(self) -> Self:
-        """The same, which from now on keeps the tables that it is asked about in ``met``."""
+        """A copy that from now on keeps the tables that it is asked about in ``met``."""
         return replace(self, met=set())
 
     def unmatched(self, tables: Iterable[TableName]) -> Unmatched:
-        """Which patterns fit none of the tables that there are."""
+        """Which patterns match none of the given tables."""
         names = sorted({f"{database}.{table}" for database, table in tables})
         only = [each for each in self.only or () if not _fit_one(names, each)]
         exclude = tuple(each for each in self.exclude if not _fit_one(names, each))
@@ -79,10 +80,10 @@ class TableFilter:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Patterns that fit no table of ``tables``.
+    """Patterns that match no table of ``tables``.
 
     ``names`` are those without ``*``, ``?`` and ``[``, ``wildcards`` the others; ``excluded`` are
-    names that were to be left out. ``all`` says that no pattern of those wanted fits any table.
+    names in ``exclude``. ``all`` says that no wanted pattern matches any table.
     """
 
     names: tuple[str, ...]
@@ -92,15 +93,15 @@ class Unmatched:
     all: bool
 
     def missing(self, where: str) -> str | None:
-        """A sentence on what is wanted and not there; None where all is.
+        """A sentence about wanted tables that are missing; None if none is.
 
-        ``where`` is where it was looked for, as "in the log".
+        ``where`` is where they were searched, such as "in the log".
         """
         patterns = (*self.names, *self.wildcards)
         return self._sentence("no table fits", patterns, where) if patterns else None
 
     def left_out(self, where: str) -> str | None:
-        """A sentence on names that were to be left out and are not there."""
+        """A sentence about excluded names that match no table."""
         return self._sentence("nothing is excluded by", self.excluded, where)
 
     def _sentence(self, what: str, patterns: Sequence[str], where: str) -> str | None:
@@ -123,7 +124,7 @@ class Unmatched:
 
 
 def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
-    """The names most like the patterns, by letters of any case."""
+    """The names most similar to the patterns, ignoring case."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is missing
 
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Whether what lies in a folder is ours: what is run as code is taken from nowhere else."""
+"""Whether a file in a folder is ours: code is loaded only from files that nobody else can write."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def who_else(path: str | Path) -> str | None:
-    """Who else may write to a file or folder, or put another in its place; None where nobody may.
+    """Who else may write to a file or folder, or replace it; None if nobody else may.
 
-    Nobody else is when it, and every folder above it, belongs to this process's user or to root,
-    and neither its group nor others may write to it. Above a file or folder that is safe itself, a
-    folder that others may write to is accepted if it is sticky, as ``/tmp`` is: nobody else may
-    rename or remove there what is not theirs. ``path`` is resolved first: symbolic links on the way
-    do not count. Raises OSError where it is not there.
+    Nobody else may if it, and every folder above it, belongs to this process's user or to root, and
+    neither its group nor others may write to it. Above a file or folder that is safe itself, a
+    folder
+    that others may write to is accepted if it is sticky, as ``/tmp`` is: others cannot rename or
+    remove there what is not theirs. ``path`` is resolved first: symbolic links on the way
+    do not count. Raises OSError if it does not exist.
     """
     real = Path(os.path.realpath(path, strict=True))
     for number, each in enumerate((real, *real.parents)):
@@ -28,7 +29,7 @@ def who_else(path: str | Path) -> str | None:
 
 
 def who_else_wrote(descriptor: int) -> str | None:
-    """As `who_else`, of an open file by itself, whatever lies at its path by now."""
+    """Like `who_else`, for an open file itself, whatever is at its path now."""
     reason = _who_else(os.fstat(descriptor))
     return None if reason is None else f"the file {reason}"
 

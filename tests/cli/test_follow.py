@@ -234,8 +234,7 @@ def test_prepared_and_not_ended(busy):
             follower.until(holds('"behind"'))
             follower.end()
             assert (
-                "stand before the part of the log that is read: they are left out"
-                in follower.errors
+                "come before the part of the log that is read: they are left out" in follower.errors
             )
     busy.execute("DELETE FROM d.t")
 

@@ -136,7 +136,7 @@ class LiveDecoder:
             )
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The log is over: prepared transactions may still commit, so they are given as for files."""
+        """The log is over: give prepared transactions too, as for files; they may still commit."""
         for name in self._prepared:
             yield from self._prepared.take(name)
 
