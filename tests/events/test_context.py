@@ -91,7 +91,7 @@ def test_truncated_events(size: int) -> None:
 
 
 def test_more_bytes_than_the_event_has() -> None:
-    with pytest.raises(TruncatedEvent, match="27 bytes, here are 28"):
+    with pytest.raises(TruncatedEvent, match="27 bytes, but 28 are there"):
         context().decode(XID + b"x")
 
 

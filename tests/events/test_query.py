@@ -119,7 +119,7 @@ def test_compressed_blocks(mark: int) -> None:
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        (b"", "no compressed block"),
+        (b"", "compressed block is missing"),
         (compressed(b"x", 0x80 | 1)[:1], "ends inside its length"),
         (b"\x80", "0x80 does not begin"),
         (b"\x85" + bytes(9), "0x85 does not begin"),

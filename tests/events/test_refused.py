@@ -45,9 +45,9 @@ def test_an_error_names_the_event() -> None:
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([], "events: a payload holds one at least"),
+        ([], "events: a payload holds at least one"),
         (["BEGIN"], "events: 'BEGIN' is no event"),
-        ([kinds.FormatDescriptionEvent.make()], "events: a FORMAT_DESCRIPTION does not stand in a"),
+        ([kinds.FormatDescriptionEvent.make()], "events: a FORMAT_DESCRIPTION cannot be in a"),
     ],
 )
 def test_payloads_of_what_does_not_stand_in_one(events: list[Any], words: str) -> None:

@@ -124,7 +124,7 @@ def test_a_class_that_only_reads() -> None:
     assert event.fields() == {"word": "hello"}
     assert event.replace(timestamp=5).body == b"hello"
     for write in (event.replace, OnlyRead.make):
-        with pytest.raises(EventEncodeError, match="OnlyRead does not say how it is written"):
+        with pytest.raises(EventEncodeError, match="OnlyRead has no write_body"):
             write()
 
 

@@ -1,4 +1,4 @@
-"""What every event is, and the registry of their classes."""
+"""The base class of all events, and the registration of its subclasses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound="Event")
 
 REQUIRED: Final = object()
-"""The default, in `Event.MADE_OF`, of a field that has none."""
+"""Marks, in `Event.MADE_OF`, a field that has no default."""
 
 _U32: Final = Struct("<I")
 _LONGEST_REPR = 60
@@ -30,10 +30,11 @@ _MAKE_TAKES: Final = _OF_THE_HEADER | {"type", "form"}
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
-    """A field that is decoded when it is first asked for, and then kept.
+    """A field that is decoded when it is first used, and then kept.
 
-    It is no part of an event's value: it is neither compared nor pickled. Its errors name the
-    event's place.
+    It is not part of an event's value: it is neither compared nor pickled. Its errors name the
+    event's
+    position.
     """
 
     def __init__(self, decode: Callable[[Any], T]) -> None:
@@ -67,24 +68,26 @@ class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
 class Event:
     """One event of a log.
 
-    ``header`` and ``body`` (without header and checksum) are its bytes; ``checksum`` its stored
+    ``header`` and ``body`` (without header and checksum) are its bytes; ``checksum`` is its stored
     CRC32, or None without one. ``file`` and ``offset`` say where it begins, by our own 64-bit
-    count; for an event from inside a transaction payload, where the payload's event begins, with
-    ``inner_index`` its number in there. ``outer_length`` is what it takes of its file where that
-    is not its own length: the payload's event for an inner one, what was read for one that
-    `replace` gave (else None). ``form`` is the format description that its body is laid out by.
+    count. For an event inside a transaction payload, they say where the payload event begins, and
+    ``inner_index`` is its number in the payload. ``outer_length`` is set if the event takes other
+    than its own length in its file: it is the payload event's length for an inner event, and the
+    length that was read for an event made by `replace` (else None). ``form`` is the format
+    description that defines the layout of its body.
 
-    The fields are decoded from the body when one of them is first asked for: an event that is
-    only passed on costs no decoding. `make` is the way back, from fields to an event.
+    The fields are decoded from the body when one of them is first used: an event that is only
+    passed on is never decoded. `make` is the inverse, from fields to an event.
 
     A subclass names its type codes: defining it registers it (`registry`). `read_body` sets its
-    slots from the body, `write_body` gives the body that holds them. ``FIELDS`` lists the public
-    fields. ``MADE_OF`` lists those that `make` takes, with their defaults; ``MADE_FROM`` says of
-    those that the event calls otherwise how it does. Thus ``event_flags`` is what `make` calls
-    the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since ``flags`` are the
-    header's; and ``sql`` and other texts may be given as bytes, and are copied as bytes. Fields
-    of which a slot is too much are properties, dear ones `lazy`: where `write_body` runs, all that
-    `make` takes are slots. Events compare by value, and pickle.
+    slots from the body, `write_body` builds the body from them. ``FIELDS`` lists the public
+    fields. ``MADE_OF`` lists the arguments of `make`, with their defaults; ``MADE_FROM`` gives the
+    field's name in the event if it differs from the argument's. Thus ``event_flags`` is the
+    argument of `make` for the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since
+    ``flags`` are the header's; and ``sql`` and other texts may be given as bytes, and are copied as
+    bytes. Fields that need no slot are properties, and fields that are expensive to decode are
+    `lazy`; but when `write_body` runs, all arguments of `make` are slots. Events compare by value,
+    and pickle.
     """
 
     __slots__ = (
@@ -105,7 +108,7 @@ class Event:
     TYPES: ClassVar[tuple[int, ...]] = ()
     CHANGES_CONTEXT: ClassVar[bool] = False
     FROM_CONTEXT: ClassVar[tuple[str, ...]] = ()
-    """Slots that `update` fills from events before this one, and that therefore pickle, too."""
+    """Slots that `update` fills from earlier events, and that therefore pickle as well."""
     OWN_LOG_POS: ClassVar[bool] = False
     """Whether the header's ``log_pos`` is one of its fields."""
     _READ: ClassVar[frozenset[str]] = frozenset()
@@ -115,8 +118,8 @@ class Event:
         super().__init_subclass__(**kwargs)
         if reserved := sorted(_MAKE_TAKES & set(cls.MADE_OF)):
             raise UsageError(
-                f"{cls.__name__}.MADE_OF: {reserved[0]!r} is the header's; name the field else, and"
-                " say in MADE_FROM what the event calls it"
+                f"{cls.__name__}.MADE_OF: {reserved[0]!r} is the header's; use another name, and"
+                " give the field's name in MADE_FROM"
             )
         cls.TYPES = register(cls, types)
         names = {name for base in cls.__mro__ for name in getattr(base, "__slots__", ())}
@@ -134,7 +137,7 @@ class Event:
         self.outer_length: int | None = None
         self._cache: dict[str, Any] | None = None
 
-    if not TYPE_CHECKING:  # it would hide every misspelt name
+    if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
         def __getattr__(self, name: str) -> Any:
             """A field that is not decoded yet: decode the body."""
@@ -148,7 +151,7 @@ class Event:
         try:
             self.read_body(self.form)
         except LogError as error:
-            for field in self._READ:  # what was read before the error is no value
+            for field in self._READ:  # fields that were read before the error are not valid
                 try:
                     object.__delattr__(self, field)
                 except AttributeError:
@@ -166,12 +169,13 @@ class Event:
         form: FormatDescription = NO_FORMAT,
         **fields: Any,
     ) -> Self:
-        """An event of these fields (``MADE_OF`` names them), laid out as ``form`` says.
+        """An event with these fields (``MADE_OF`` names them), in the layout of ``form``.
 
-        ``type`` tells which, where a class has several and the fields do not say it; ``timestamp``
+        ``type`` says which type, if a class has several and the fields do not say it; ``timestamp``
         is in seconds UTC, ``flags`` are the header's (a field of that name is ``event_flags``).
-        Raises EventEncodeError, which names the field, for what is missing, unknown, or more than
-        the format can hold.
+        Raises EventEncodeError, which names the field, for a field that is missing, unknown, or
+        more
+        than the format can hold.
         """
         if not isinstance(form, FormatDescription):
             raise EventEncodeError(f"form: {form!r} is no FormatDescription")
@@ -198,7 +202,7 @@ class Event:
 
     @classmethod
     def type_of(cls, _fields: Mapping[str, Any], _form: FormatDescription, /) -> int:
-        """The type code of an event of these fields. Raises EventEncodeError if they do not say."""
+        """The type code of an event with these fields. Raises EventEncodeError if undetermined."""
         if len(cls.TYPES) == 1:
             return cls.TYPES[0]
         names = ", ".join(event_name(each) for each in cls.TYPES) or "its code"
@@ -208,8 +212,9 @@ class Event:
         """The same event with some fields changed: those of ``MADE_OF``, ``type``, ``form`` and
         the header's ``timestamp``, ``server_id`` and ``flags``.
 
-        It keeps its place and ``log_pos``, and is without checksum. Where only the header's change
-        the body stays as it is; else it is written anew from the fields. Raises EventEncodeError.
+        It keeps its position and ``log_pos``, and has no checksum. If only fields of the header
+        change,
+        the body stays as it is; else it is rewritten from the fields. Raises EventEncodeError.
         """
         header = self.header
         said: dict[str, Any] = {
@@ -232,8 +237,8 @@ class Event:
         return event
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """What `replace` takes over from this event: the fields of ``MADE_OF`` that neither change
-        nor follow from those that do.
+        """The fields that `replace` keeps from this event: the fields of ``MADE_OF`` that neither
+        change nor follow from those that do.
         """
         return {
             name: getattr(self, self.MADE_FROM.get(name, name))
@@ -242,13 +247,13 @@ class Event:
         }
 
     def _with_header(self, **header: int) -> Self:
-        """A copy with the body as it is."""
+        """A copy with the same body and a changed header."""
         size = HEADER_SIZE + len(self.body)
         event = type(self)(EventHeader.checked(self.type, **header).resized(size), self.body)
         return self._given_context(event)
 
     def finished(self, header: EventHeader, /) -> EventHeader:
-        """The header of an event in the making, with what of the fields it holds."""
+        """The header of an event that is being made, with the fields that the header holds."""
         return header
 
     def _given_context(self, event: E) -> E:
@@ -258,19 +263,20 @@ class Event:
         return event
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Set the slots from ``self.body``. Raises LogError without a place."""
+        """Set the slots from ``self.body``. Raises LogError without a position."""
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """The body that holds what the slots say: `read_body`'s mirror. Raises EventEncodeError."""
-        raise EventEncodeError(f"{type(self).__mro__[1].__name__} does not say how it is written")
+        """The body made from the slots: the inverse of `read_body`. Raises EventEncodeError."""
+        raise EventEncodeError(f"{type(self).__mro__[1].__name__} has no write_body")
 
     def encode(
         self, checksum: ChecksumAlgorithm | None = None, *, log_pos: int | None = None
     ) -> bytes:
-        """The whole event, as it stands in a log: header, body, checksum.
+        """The whole event, as it is in a log: header, body, checksum.
 
-        With neither argument, byte for byte as it was read (one that was made has no checksum).
-        ``checksum`` says whether it gets one; ``log_pos`` where it ends in its file (the low 32
+        With neither argument, byte for byte as it was read (an event that was made has no
+        checksum).
+        ``checksum`` says whether it gets one; ``log_pos`` is where it ends in its file (the low 32
         bits are written).
         """
         if checksum is None:
@@ -286,7 +292,7 @@ class Event:
         return raw + _U32.pack(crc32(raw)) if tail else raw
 
     def update(self, context: DecodeContext) -> None:
-        """Change the context as reading on past this event does (where CHANGES_CONTEXT)."""
+        """Change the context for the events after this one (where CHANGES_CONTEXT)."""
 
     @property
     def type(self) -> int:
@@ -295,27 +301,27 @@ class Event:
 
     @property
     def name(self) -> str:
-        """The type's name, as ``WRITE_ROWS``."""
+        """The type's name, such as ``WRITE_ROWS``."""
         return event_name(self.header.type)
 
     @property
     def timestamp(self) -> int:
-        """Seconds UTC; when the statement began, not when it was committed."""
+        """Seconds UTC of the statement's start, not of its commit."""
         return self.header.timestamp
 
     @property
     def end_offset(self) -> int | None:
-        """Where the event after it begins in its file (for an inner one: after the payload's)."""
+        """The decoded fields by name; decodes those that were not decoded before."""
         if self.offset is None:
             return None
         return self.offset + (self.outer_length or self.header.length)
 
     def fields(self) -> dict[str, Any]:
-        """The decoded fields by name; decodes those that were not yet."""
+        """The decoded fields by name; decodes those that are not decoded yet."""
         return {name: getattr(self, name) for name in self.FIELDS}
 
     def check(self) -> None:
-        """Decode all of the body, and all events inside, so that what is wrong is raised."""
+        """Decode all of the body, and all events inside, to raise any errors in them."""
         self.check_fields()
 
     def check_fields(self) -> None:
@@ -326,7 +332,7 @@ class Event:
             getattr(self, name)
 
     def error(self, message: str, kind: Callable[..., LogError] = EventDecodeError) -> LogError:
-        """An error that names this event's place, to be raised."""
+        """An error that names this event's position; the caller raises it."""
         return kind(message, file=self.file, offset=self.offset, event_type=self.name)
 
     def _state(self) -> dict[str, Any]:
@@ -359,7 +365,7 @@ _DRAFTS: Final[dict[type[Event], type[Event]]] = {}
 
 
 def _draft_class(kind: type[E]) -> type[E]:
-    """The class of its events in the making: what an event cuts out of its body, a draft holds."""
+    """The class of events while they are made: slots store what events read from the body."""
     draft = _DRAFTS.get(kind)
     if draft is None:
         named = (kind.MADE_FROM.get(name, name) for name in kind.MADE_OF)

@@ -1,4 +1,4 @@
-"""Checked writing of an event's fields: `Cursor`'s mirror."""
+"""Checked writing of an event's fields: the inverse of `Cursor`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _LENENC: Final = (
 
 
 class Builder:
-    """Bytes in the making. Every step raises EventEncodeError, naming the field, for a value that
-    its place cannot hold; numbers are little-endian and unsigned, but for `i32`, `i64` and `f64`.
+    """Bytes that are being built. Every method raises EventEncodeError, which names the field, for
+    a value
+    that does not fit; numbers are little-endian and unsigned, except for `i32`, `i64` and `f64`.
     """
 
     __slots__ = ("data",)
@@ -42,7 +43,7 @@ class Builder:
         return bytes(self.data)
 
     def raw(self, value: bytes, what: str, size: int | None = None) -> None:
-        """Bytes as they are; of exactly ``size`` where it is given."""
+        """Bytes as they are; exactly ``size`` of them if it is given."""
         raw = binary(value, what)
         if size is not None and len(raw) != size:
             raise EventEncodeError(f"{what}: {len(raw)} bytes where {size} are needed")
@@ -92,7 +93,7 @@ class Builder:
             raise EventEncodeError(f"{what}: {value} is more than a double holds") from None
 
     def lenenc(self, value: int, what: str) -> None:
-        """A length-encoded integer, in the least bytes."""
+        """A length-encoded integer, in the fewest bytes."""
         if not isinstance(value, int) or value < 0:
             raise EventEncodeError(f"{what}: {value!r} is not a length")
         for bound, size, mark in _LENENC:
@@ -102,21 +103,21 @@ class Builder:
         raise EventEncodeError(f"{what}: {value} is more than 64 bits hold")
 
     def lenenc_bytes(self, value: bytes, what: str) -> None:
-        """Bytes behind their length-encoded length."""
+        """Bytes after their length-encoded length."""
         raw = binary(value, what)
         self.lenenc(len(raw), what)
         self.data += raw
 
 
 def parts(value: Any, count: int | None, what: str) -> Sequence[Any]:
-    """A tuple or list, of so many parts where that is given. Raises EventEncodeError."""
+    """A tuple or list, of ``count`` parts if that is given. Raises EventEncodeError."""
     if not isinstance(value, (tuple, list)) or (count is not None and len(value) != count):
         raise EventEncodeError(f"{what}: {value!r} is no tuple{f' of {count}' if count else ''}")
     return value
 
 
 def write_fields(out: Builder, fields: Any, known: range, what: str) -> None:
-    """Fields behind their types and lengths, of which none has a type that is known.
+    """Fields, each after its type and length; their types must all be unknown ones.
 
     Raises EventEncodeError.
     """
@@ -129,7 +130,7 @@ def write_fields(out: Builder, fields: Any, known: range, what: str) -> None:
 
 
 def integer(value: int, what: str, least: int, most: int) -> int:
-    """An integer between these, both included. Raises EventEncodeError."""
+    """An integer between ``least`` and ``most``, both included. Raises EventEncodeError."""
     if not isinstance(value, int):
         raise EventEncodeError(f"{what}: {value!r} is not an integer")
     if not least <= value <= most:
@@ -138,7 +139,7 @@ def integer(value: int, what: str, least: int, most: int) -> int:
 
 
 def binary(value: bytes, what: str, most: int | None = None) -> bytes:
-    """Bytes, of which the format holds ``most``. Raises EventEncodeError."""
+    """Bytes, at most ``most`` of them. Raises EventEncodeError."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise EventEncodeError(f"{what}: {value!r} is not bytes")
     raw = bytes(value)
@@ -148,7 +149,7 @@ def binary(value: bytes, what: str, most: int | None = None) -> bytes:
 
 
 def utf8(value: str, what: str, most: int | None = None) -> bytes:
-    """A text as the servers log it, in UTF-8, of which the format holds ``most`` bytes.
+    """A text as the servers log it, in UTF-8, of at most ``most`` bytes.
 
     Raises EventEncodeError.
     """
@@ -162,7 +163,7 @@ def utf8(value: str, what: str, most: int | None = None) -> bytes:
 
 
 def name(value: str, what: str, most: int | None = None) -> bytes:
-    """A name that a zero byte ends, without that byte. Raises EventEncodeError."""
+    """A name that is terminated by a zero byte, without that byte. Raises EventEncodeError."""
     raw = utf8(value, what, most)
     if 0 in raw:
         raise EventEncodeError(f"{what}: {value!r} holds a zero byte")
@@ -170,7 +171,7 @@ def name(value: str, what: str, most: int | None = None) -> bytes:
 
 
 def statement(value: str | bytes, what: str, most: int | None = None) -> bytes:
-    """A text that may be given as its bytes, too: those in another character set.
+    """A text that may also be given as its bytes, for texts in another character set.
 
     Raises EventEncodeError.
     """
@@ -187,7 +188,7 @@ def member(kind: type[M], value: Any, what: str) -> M:
 
 
 def made(value: Any, kind: type[T], what: str) -> T:
-    """A value that is of this class. Raises EventEncodeError."""
+    """A value that must be of this class. Raises EventEncodeError."""
     if not isinstance(value, kind):
         raise EventEncodeError(f"{what}: {value!r} is no {kind.__name__}")
     return value

@@ -52,13 +52,16 @@ _STRINGS: Final = frozenset({_T.STRING, _T.ENUM, _T.SET})
 class ColumnSpec:
     """One column as a table map describes it. None means that the log does not say.
 
-    ``type`` is the real one (ENUM and SET are logged as STRING). ``metadata``: NEWDECIMAL
-    ``precision << 8 | scale``; VARCHAR, VAR_STRING, STRING, VARCHAR_COMPRESSED the most bytes;
-    ENUM and SET their bytes in a row; BIT its bits; TIME2, DATETIME2, TIMESTAMP2 the digits of the
-    fraction; BLOB, JSON, GEOMETRY, VECTOR, BLOB_COMPRESSED the bytes of the length before a value;
-    FLOAT and DOUBLE their bytes; else 0. ``collation`` is a collation id (63 is binary),
-    ``members`` are ENUM's or SET's strings in the column's character set, ``geometry_type`` is
-    0 (any) to 7 (collection), ``dimensions`` those of a VECTOR.
+    ``type`` is the real one (ENUM and SET are logged as STRING). ``metadata`` is: for NEWDECIMAL
+    ``precision << 8 | scale``; for VARCHAR, VAR_STRING, STRING, VARCHAR_COMPRESSED the maximum
+    bytes;
+    for ENUM and SET their bytes in a row; for BIT its bits; for TIME2, DATETIME2, TIMESTAMP2 the
+    digits of the fraction; for BLOB, JSON, GEOMETRY, VECTOR, BLOB_COMPRESSED the bytes of the
+    length
+    before a value; for FLOAT and DOUBLE their bytes; else 0. ``collation`` is a collation id (63 is
+    binary), ``members`` are ENUM's or SET's strings in the column's character set,
+    ``geometry_type``
+    is 0 (any) to 7 (collection), ``dimensions`` those of a VECTOR.
     """
 
     type: ColumnType
@@ -109,7 +112,7 @@ def _read_type(kind: ColumnType, cursor: Cursor, what: str) -> tuple[ColumnType,
 
 
 def _read_string(cursor: Cursor, what: str) -> tuple[ColumnType, int]:
-    """The two bytes of STRING hide a real type and a length of up to 10 bits."""
+    """Split the two bytes of STRING into the real type and a length of up to 10 bits."""
     first, second = cursor.u8(what), cursor.u8(what)
     if first & 0x30 != 0x30:  # length bits 8 and 9, inverted
         return _real_string(first | 0x30, second | ((first & 0x30) ^ 0x30) << 4, what)
@@ -133,9 +136,9 @@ def _within(value: int, least: int, most: int, what: str) -> int:
 
 
 def write_types(columns: Sequence[ColumnSpec]) -> tuple[bytes, bytes]:
-    """The type codes and metadata bytes of columns: `read_types`' mirror.
+    """The type codes and metadata bytes of columns: the inverse of `read_types`.
 
-    Raises EventEncodeError naming the column.
+    Raises EventEncodeError, which names the column.
     """
     codes = bytearray()
     out = Builder()

@@ -19,7 +19,7 @@ def decompress(block: bytes, start: int = 0) -> bytes:
     stream's size allows. Raises EventDecodeError.
     """
     if start >= len(block):
-        raise EventDecodeError("no compressed block is there")
+        raise EventDecodeError("the compressed block is missing")
     mark = block[start]
     if mark & 0xE0 != 0x80 or not 1 <= mark & 0x07 <= 4 or mark & 0x08:
         raise EventDecodeError(f"0x{mark:02X} does not begin a compressed block")

@@ -40,7 +40,7 @@ _BEFORE_FORMAT: Final = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTAT
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _IGNORABLE: Final = int(EventFlag.IGNORABLE)
 _COPIED: Final = 1 << 12
-"""Below this size a copy is dearer than nothing, but cheaper than a memoryview."""
+"""Below this size a copy is cheaper than a memoryview."""
 
 
 def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
@@ -56,13 +56,14 @@ def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
 
 @dataclass(slots=True)
 class DecodeContext:
-    """All that one event's bytes leave to events before it. Pickles.
+    """What decoding one event needs from the events before it. Pickles.
 
     ``format`` is the last format description's content (None before it), ``checksum_algorithm``
-    what it says of checksums (before it: what was agreed on with the source), ``table_maps`` the
-    table maps in force, by table id. ``unknown`` says what becomes of an event whose type is not
-    known and not marked ignorable: an error, or an `OpaqueEvent`. Not shared between logs; one
-    event after the other.
+    what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
+    table maps in force, by table id. ``unknown`` says what happens to an event whose type is
+    neither
+    known nor marked ignorable: an error, or an `OpaqueEvent`. A context belongs to one log, whose
+    events it decodes in order.
     """
 
     format: FormatDescription | None = None
@@ -72,7 +73,7 @@ class DecodeContext:
 
     @property
     def flavour(self) -> Flavour:
-        """Whose log it is; MySQL's before the format description."""
+        """The server family that wrote the log; MySQL before the format description."""
         return Flavour.MYSQL if self.format is None else self.format.flavour
 
     def decode(
@@ -83,12 +84,12 @@ class DecodeContext:
         offset: int | None = None,
         verify_checksum: bool = True,
     ) -> Event:
-        """Decode one whole event, and change the state as it says.
+        """Decode one whole event, and update the state by it.
 
         ``raw`` holds exactly the event: header, body, checksum. ``file`` and ``offset`` become the
-        event's place. The body is decoded when one of its fields is asked for, but for what the
+        event's position. The body is decoded when one of its fields is used, except for what the
         state needs. Raises TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
-        MissingTableMap; the state is then as it was before.
+        MissingTableMap; the state is then unchanged.
         """
         size = len(raw)
         code = raw[4] if size > 4 else -1
@@ -123,7 +124,7 @@ class DecodeContext:
         return event
 
     def _class_of(self, header: EventHeader) -> type[Event]:
-        """The class of a type that has none yet."""
+        """The class for a type that has no registered one yet."""
         kind = class_of(header.type)
         if kind is not None:
             return kind
@@ -137,7 +138,7 @@ class DecodeContext:
         )
 
     def _check_frame(self, code: int, size: int, end: int) -> None:
-        """What may come before the format description, and whether the checksum has its place."""
+        """Check what may come before the format description, and that a checksum has room."""
         if self.format is None and code not in _BEFORE_FORMAT:
             raise EventDecodeError(
                 "no format description event came before it: read the log from its beginning"
@@ -149,5 +150,5 @@ class DecodeContext:
 
 def _misfit(length: int, size: int) -> LogError:
     if HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-        return TruncatedEvent(f"the event says it has {length} bytes, here are {size}")
+        return TruncatedEvent(f"the event's length is {length} bytes, but {size} are there")
     return bad_length(length)

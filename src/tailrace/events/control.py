@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace.events.description import FormatDescription
 
-_LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, less its zero byte
+_LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, without its zero byte
 
 
 def _file_name(value: str, what: str) -> bytes:
@@ -31,10 +31,10 @@ def _file_name(value: str, what: str) -> bytes:
 
 
 class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
-    """ROTATE (4): the log goes on in ``next_file`` at ``next_offset``.
+    """ROTATE (4): the log continues in ``next_file`` at ``next_offset``.
 
     Artificial ones (`artificial`) are sent at the start of a stream and in relay logs; only a
-    real one ends a file. A statement may go on behind it (relay logs), so its table maps stay.
+    real one ends a file. A statement may continue after it (relay logs), so its table maps stay.
     """
 
     __slots__ = ("next_file", "next_offset")
@@ -59,7 +59,7 @@ class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
         self.next_file = text(cursor.rest(), "the file name")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u64(self.next_offset, "next_offset")
         self._write_rest(out, form)
@@ -68,7 +68,7 @@ class RotateEvent(FixedPartEvent, types=(EventType.ROTATE,)):
 
     @property
     def artificial(self) -> bool:
-        """Whether it stands in no file."""
+        """Whether the event is in no file."""
         return bool(self.header.flags & EventFlag.ARTIFICIAL)
 
 
@@ -108,7 +108,7 @@ class IncidentEvent(FixedPartEvent, types=(EventType.INCIDENT,)):
     trailing: bytes
 
     def read_body(self, form: FormatDescription, /) -> None:
-        """Layout: number u16, message behind its length u8."""
+        """Layout: number u16, length u8 and message."""
         cursor = Cursor(self.body)
         self.incident = cursor.u16("the incident's number")
         self._read_rest(cursor, form)
@@ -119,7 +119,7 @@ class IncidentEvent(FixedPartEvent, types=(EventType.INCIDENT,)):
         self.trailing = cursor.rest()
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         message = statement(self.message_bytes, "message", 0xFF)
         trailing = binary(self.trailing, "trailing")
         if len(trailing) not in {0, CHECKSUM_SIZE}:
@@ -133,12 +133,12 @@ class IncidentEvent(FixedPartEvent, types=(EventType.INCIDENT,)):
 
     @property
     def message(self) -> str:
-        """What happened, read as UTF-8; bytes that are not are shown in hex."""
+        """What happened, read as UTF-8; invalid bytes are shown in hex."""
         return self.message_bytes.decode(errors="backslashreplace")
 
 
 class IgnorableEvent(RawEvent, types=(EventType.IGNORABLE,)):
-    """IGNORABLE (28): says nothing; ``data`` is its body."""
+    """IGNORABLE (28): has no meaning; ``data`` is its body."""
 
     __slots__ = ()
 
@@ -146,10 +146,10 @@ class IgnorableEvent(RawEvent, types=(EventType.IGNORABLE,)):
 
 
 class RowsQueryEvent(Event, types=(EventType.ROWS_QUERY,)):
-    """ROWS_QUERY (29): the statement whose rows follow. Its bytes are those the client sent.
+    """ROWS_QUERY (29): the statement whose rows follow, in the bytes that the client sent.
 
-    ``length_byte`` is what stands before it, where that is not the statement's length modulo 256
-    (else None); no reader heeds it.
+    ``length_byte`` is the byte before it, if that is not the statement's length modulo 256
+    (else None); no reader uses it.
     """
 
     __slots__ = ("length_byte",)
@@ -161,24 +161,24 @@ class RowsQueryEvent(Event, types=(EventType.ROWS_QUERY,)):
     length_byte: int | None
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: length u8 (modulo 256, so of no use), SQL to the end."""
+        """Layout: length u8 (modulo 256, so it is not used), SQL to the end."""
         self._check_length()
         usual = (len(self.body) - 1) & 0xFF
         self.length_byte = None if self.body[0] == usual else self.body[0]
 
     def _check_length(self) -> None:
         if not self.body:
-            raise self.error("no byte holds the statement's length")
+            raise self.error("the byte with the statement's length is missing")
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """Another statement has another length."""
+        """All fields; another statement has another length."""
         fields = super().carried(changes)
         if "sql" in changes:
             fields.pop("length_byte", None)
         return fields
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         sql = statement(self.sql_bytes, "sql")
         out = Builder()
         out.u8(len(sql) & 0xFF if self.length_byte is None else self.length_byte, "length_byte")
@@ -193,7 +193,7 @@ class RowsQueryEvent(Event, types=(EventType.ROWS_QUERY,)):
 
     @property
     def sql(self) -> str:
-        """The statement, read as UTF-8; bytes that are not are shown in hex."""
+        """The statement, read as UTF-8; invalid bytes are shown in hex."""
         return self.sql_bytes.decode(errors="backslashreplace")
 
 
@@ -217,5 +217,5 @@ class AnnotateRowsEvent(Event, types=(EventType.ANNOTATE_ROWS,)):
 
     @property
     def sql(self) -> str:
-        """The statement, read as UTF-8; bytes that are not are shown in hex."""
+        """The statement, read as UTF-8; invalid bytes are shown in hex."""
         return self.sql_bytes.decode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What a format description says of the events after it (facts sheet 1.4)."""
+"""What a format description says about the events after it (facts sheet 1.4)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POST_HEADERS: Final[dict[int, int]] = {
     EventType.TABLE_MAP: 8,
     EventType.QUERY_COMPRESSED: 13,
 }
-"""The post-header sizes that we know, of the types whose parsers step over a longer one."""
+"""The known post-header sizes of the types whose parsers can skip a longer one."""
 
 
 STANDARD_VERSIONS: Final = {
     Flavour.MYSQL: "9.7.4",
     Flavour.MARIADB: "11.8.9-MariaDB-log",
 }
-"""The servers whose logs ours are laid out like, where no version is given."""
+"""The servers whose layout is used for logs that we write, if no version is given."""
 STANDARD_POST_HEADERS: Final = {
     # MySQL 9.7.4: types 1 to 42.
     Flavour.MYSQL: bytes.fromhex(
@@ -44,15 +44,16 @@ STANDARD_POST_HEADERS: Final = {
     + bytes(119)
     + bytes.fromhex("041304000d0808080a0a0a"),
 }
-"""The fixed parts' sizes as these servers write them (tests/corpus)."""
+"""The sizes of the fixed parts that these servers write (tests/corpus)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription:
-    """What a format description event says.
+    """The content of a format description event.
 
-    ``created`` is in seconds UTC, and not 0 only in the first log after the server's start.
-    ``post_headers`` holds the size of each type's fixed part, a byte a type, from type 1 on.
+    ``created`` is in seconds UTC; it is not 0 only in the first log after the server's start.
+    ``post_headers`` holds the size of each type's fixed part, one byte for each type, from type 1
+    on.
     """
 
     binlog_version: int
@@ -62,7 +63,7 @@ class FormatDescription:
     checksum_algorithm: ChecksumAlgorithm
     flavour: Flavour
     differs: bool = field(init=False, repr=False, compare=False)
-    """Whether any fixed part is longer or shorter than the known one."""
+    """Whether any fixed part has another size than the known one."""
     table_map_id_size: int = field(init=False, repr=False, compare=False)
     """Bytes of a table id in a table map: 6, or 4 in old logs."""
 
@@ -81,9 +82,10 @@ class FormatDescription:
         created: int = 0,
         checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.CRC32,
     ) -> Self:
-        """That of a log that is to be written: as MySQL 9.7 or MariaDB 11.8 lays it out.
+        """The description for a log that is to be written, in the layout of MySQL 9.7 or MariaDB
+        11.8.
 
-        Raises EventEncodeError for a flavour that is none.
+        Raises EventEncodeError for an unknown flavour.
         """
         flavour = member(Flavour, flavour, "flavour")
         version = STANDARD_VERSIONS[flavour] if server_version is None else server_version
@@ -91,7 +93,7 @@ class FormatDescription:
         return cls(4, version, created, fixed, checksum_algorithm, flavour)
 
     def post_header(self, code: int, otherwise: int) -> int:
-        """The size of a type's fixed part; ``otherwise`` where the array ends before the type."""
+        """The size of a type's fixed part; ``otherwise`` if the array ends before the type."""
         return self.post_headers[code - 1] if code <= len(self.post_headers) else otherwise
 
     def other_post_header(self, code: int) -> bool:
@@ -100,9 +102,9 @@ class FormatDescription:
         return known is not None and self.post_header(code, known) != known
 
     def extra_post_header(self, code: int) -> int:
-        """By how many bytes the log's fixed part of a type is longer than ours.
+        """How many bytes longer the log's fixed part of a type is than the known one.
 
-        Raises EventDecodeError where it is shorter: fields that we read are not there.
+        Raises EventDecodeError if it is shorter: then fields that are read would be missing.
         """
         known = _POST_HEADERS.get(code)
         extra = 0 if known is None else self.post_header(code, known) - known
@@ -115,4 +117,4 @@ class FormatDescription:
 
 
 NO_FORMAT: Final = FormatDescription(4, "", 0, b"", ChecksumAlgorithm.NONE, Flavour.MYSQL)
-"""Where none is known: MySQL's, and each fixed part as it is known."""
+"""Used if no description is known: MySQL's, with each fixed part of the known size."""

@@ -1,4 +1,4 @@
-"""Checked reading of an event's fields: no length is used before it is compared with the end."""
+"""Checked reading of an event's fields: each length is compared with the end before it is used."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def text(raw: bytes, what: str) -> str:
 
 
 class Cursor:
-    """A walk over ``buf[pos:end]``; every step raises EventDecodeError rather than leave it.
+    """Reads ``buf[pos:end]`` in order; raises EventDecodeError rather than read past the end.
 
-    Numbers are little-endian and unsigned, but for `i32`, `i64` and `f64`; `lenenc` is MySQL's
+    Numbers are little-endian and unsigned, except for `i32`, `i64` and `f64`; `lenenc` is MySQL's
     length-encoded integer. ``what`` names the field in the error.
     """
 
@@ -40,7 +40,7 @@ class Cursor:
         return self.end - self.pos
 
     def skip(self, count: int, what: str) -> int:
-        """Step over ``count`` bytes; where they began."""
+        """Skip ``count`` bytes; returns where they began."""
         start = self.pos
         end = start + count
         if end > self.end:
@@ -58,7 +58,7 @@ class Cursor:
         return self.buf[start:end]
 
     def rest(self) -> bytes:
-        """All that remains."""
+        """All remaining bytes."""
         start, self.pos = self.pos, self.end
         return self.buf[start : self.end]
 
@@ -105,7 +105,7 @@ class Cursor:
         return number
 
     def lenenc(self, what: str) -> int:
-        """A length-encoded integer; 0xFB and 0xFF do not begin one."""
+        """A length-encoded integer; it never begins with 0xFB or 0xFF."""
         first = self.u8(what)
         if first < 0xFB:
             return first
@@ -115,10 +115,10 @@ class Cursor:
         return self.unsigned(size, what)
 
     def lenenc_bytes(self, what: str) -> bytes:
-        """Bytes behind their length-encoded length."""
+        """Bytes after their length-encoded length."""
         return self.take(self.lenenc(what), what)
 
     def finish(self, what: str) -> None:
-        """Raise where bytes remain that the format has no place for."""
+        """Raise an error if bytes remain after the last field of the format."""
         if self.pos != self.end:
             raise EventDecodeError(f"{self.end - self.pos} bytes follow {what}'s last field")

@@ -1,4 +1,4 @@
-"""Events with a fixed part that the format description says the size of (facts sheet 1.4)."""
+"""Events with a fixed part whose size is in the format description (facts sheet 1.4)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class FixedPartEvent(Event):
-    """An event whose fixed part a newer server may have made longer than we know it.
+    """An event whose fixed part may be longer than the known one, if a newer server wrote it.
 
-    ``fixed_rest`` holds the bytes behind what we know of it; no server has any yet. In the making
-    it is as long as the format says, zeros where it is left out.
+    ``fixed_rest`` holds the bytes after the known part; no server writes any yet. For `make`, it
+    has
+    the length that the format says, and is zeros by default.
     """
 
     __slots__ = ("fixed_rest",)
@@ -29,7 +30,7 @@ class FixedPartEvent(Event):
     fixed_rest: bytes
 
     def _read_rest(self, cursor: Cursor, form: FormatDescription) -> None:
-        """Take it, where the cursor stands. Raises EventDecodeError."""
+        """Take it at the cursor's position. Raises EventDecodeError."""
         extra = form.extra_post_header(self.header.type) if form.differs else 0
         self.fixed_rest = cursor.take(extra, "the post-header") if extra else b""
 

@@ -1,4 +1,4 @@
-"""FORMAT_DESCRIPTION: how the events after it are laid out (facts sheet 1.3, 1.4)."""
+"""FORMAT_DESCRIPTION: the layout of the events after it (facts sheet 1.3, 1.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIXED: Final = Struct("<H50sIB")  # binlog version, server version, created, he
 _FIXED_SIZE: Final = _FIXED.size
 _TRIPLE: Final = re.compile(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
-_MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array has a checksum behind it
+_MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
 _FLAGS_AT: Final = 17
 _LOG_POS_AT: Final = 13
 
@@ -53,14 +53,14 @@ def _aware(version: bytes) -> tuple[bytes, Flavour, bool]:
 
 
 def frame_end(raw: bytes | memoryview) -> int:
-    """Where the body of a whole format description event ends: before its checksum if it has one.
+    """Where the body of a whole format description event ends: before its checksum, if it has one.
 
-    The checksum algorithm's byte belongs to the body.
+    The byte with the checksum algorithm belongs to the body.
     """
     size = len(raw)
     aware = _server(raw)[2]
     if size < HEADER_SIZE + _FIXED_SIZE + (1 + CHECKSUM_SIZE if aware else 0):
-        raise TruncatedEvent(f"a format description event of {size} bytes lacks fields")
+        raise TruncatedEvent(f"a format description event of {size} bytes is too short")
     return size - CHECKSUM_SIZE if aware else size
 
 
@@ -68,7 +68,7 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     """Compare the checksum of a whole format description event; raises ChecksumMismatch.
 
     It is computed with the IN_USE flag cleared. A server that writes no checksums still gives this
-    event one; but MySQL's sender does not renew it after it has zeroed ``log_pos``, and old
+    event one; but MySQL's sender does not recompute it after it has zeroed ``log_pos``, and old
     MariaDBs did not fill it in.
     """
     clear = _closed(raw[:end])
@@ -95,9 +95,11 @@ def _closed(raw: bytes | memoryview) -> bytearray:
 class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     """FORMAT_DESCRIPTION (15): the first event of a file. It replaces the context's format.
 
-    One that is made is as MySQL 9.7 or MariaDB 11.8 writes it, unless ``server_version`` and
-    ``post_headers`` say else; the version says the flavour. It has a checksum always (but not that
-    of a server that knew none), also in a log whose other events have none.
+    An event that is made has the form that MySQL 9.7 or MariaDB 11.8 writes, unless
+    ``server_version``
+    and ``post_headers`` say otherwise; the version decides the flavour. It always has a checksum,
+    also
+    in a log whose other events have none, unless the server of that version knew no checksums.
     """
 
     __slots__ = ("description",)
@@ -124,7 +126,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm]."""
-        body = self.body  # frame_end has seen that it holds the fixed part
+        body = self.body  # frame_end has checked that it holds the fixed part
         binlog_version, _, created, header_length = _FIXED.unpack_from(body)
         if binlog_version != 4:
             raise EventDecodeError(
@@ -155,7 +157,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         )
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         flavour: Flavour | None = self.flavour
         version: str | None = self.server_version
         if flavour is None:
@@ -192,7 +194,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     @classmethod
     def of(cls, description: FormatDescription, **header: Any) -> Self:
-        """The event that says this. ``header`` is as in `make`. Raises EventEncodeError."""
+        """The event with this description. ``header`` is as in `make`. Raises EventEncodeError."""
         return cls.make(
             flavour=description.flavour,
             server_version=description.server_version,
@@ -206,7 +208,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     def encode(
         self, checksum: ChecksumAlgorithm | None = None, *, log_pos: int | None = None
     ) -> bytes:
-        """The whole event. It has a checksum, whatever ``checksum`` says, that of a closed file."""
+        """The whole event. It has the checksum of a closed file, whatever ``checksum`` says."""
         if checksum is None and log_pos is None and self.checksum is not None:
             return super().encode()
         plain = super().encode(ChecksumAlgorithm.NONE, log_pos=log_pos)
@@ -223,12 +225,14 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     @property
     def server_version(self) -> str:
-        """The version of the server that wrote the log, as ``9.7.4`` or ``11.8.9-MariaDB-log``."""
+        """The version of the server that wrote the log, such as ``9.7.4`` or
+        ``11.8.9-MariaDB-log``.
+        """
         return self.description.server_version
 
     @property
     def post_headers(self) -> bytes:
-        """The size of each type's fixed part, a byte a type, from type 1 on."""
+        """The size of each type's fixed part, one byte for each type, from type 1 on."""
         return self.description.post_headers
 
     @property
@@ -243,17 +247,18 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     @property
     def flavour(self) -> Flavour:
-        """Whose log it is."""
+        """The server family that wrote the log."""
         return self.description.flavour
 
     @property
     def in_use(self) -> bool:
-        """Whether the file was open when it was read: its server runs, or crashed."""
+        """Whether the file was open when it was read: its server is running, or crashed."""
         return bool(self.header.flags & EventFlag.IN_USE)
 
     def update(self, context: DecodeContext) -> None:
-        """A new format. No table map outlives a server, but a statement may go on in the next file
-        (relay logs).
+        """Set a new format. No table map outlives a server, but a statement may continue in the
+        next
+        file (relay logs).
         """
         context.format = self.description
         context.checksum_algorithm = self.description.checksum_algorithm

@@ -20,7 +20,7 @@ _VIEW_ID_SIZE = 40
 
 
 class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
-    """TRANSACTION_CONTEXT (36): what certification compares; sent within the group only.
+    """TRANSACTION_CONTEXT (36): the data that certification compares; sent only within the group.
 
     ``snapshot`` is the encoded GTID set that the transaction saw; ``write_set`` and ``read_set``
     hold hashes of rows.
@@ -46,7 +46,7 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
     read_set: tuple[bytes, ...]
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: fixed part of 18 bytes, UUID's text, GTID set, the two sets of hashes."""
+        """Layout: fixed part of 18 bytes, text of the UUID, GTID set, the two sets of hashes."""
         cursor = Cursor(self.body)
         uuid_length = cursor.u8("the UUID's length")
         self.thread_id = cursor.u32("the thread id")
@@ -61,7 +61,7 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
         cursor.finish("TRANSACTION_CONTEXT")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         uuid = utf8(self.server_uuid, "server_uuid", 0xFF)
         snapshot = binary(self.snapshot, "snapshot")
         try:
@@ -98,7 +98,7 @@ def _hashes(cursor: Cursor, count: int) -> tuple[bytes, ...]:
 
 
 class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
-    """VIEW_CHANGE (37): the group's members changed. ``certification`` is its database, raw."""
+    """VIEW_CHANGE (37): the group's members changed; ``certification`` is its raw database."""
 
     __slots__ = ("sequence_number", "view_id")
 
@@ -121,7 +121,7 @@ class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
         cursor.u32("the number of certified entries")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         entries = made(self.certification, dict, "certification")
         out = Builder()
         out.raw(name(self.view_id, "view_id", _VIEW_ID_SIZE).ljust(_VIEW_ID_SIZE, b"\0"), "view_id")
@@ -136,7 +136,7 @@ class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
 
     @lazy
     def certification(self) -> dict[bytes, bytes]:
-        """The certification database: hash of a row to encoded GTID set."""
+        """The certification database: from a row's hash to an encoded GTID set."""
         cursor = Cursor(self.body, 48)
         entries: dict[bytes, bytes] = {}
         for _ in range(cursor.u32("the number of certified entries")):

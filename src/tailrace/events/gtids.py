@@ -30,15 +30,16 @@ _HAS_ORIGINAL_VERSION: Final = 1 << 31
 class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)):
     """GTID (33), ANONYMOUS_GTID (34), GTID_TAGGED (42): a transaction begins.
 
-    ``flags``: 1 where statements may be logged as such. ``last_committed`` and
+    ``flags``: 1 if statements may be logged as such. ``last_committed`` and
     ``sequence_number`` order transactions for parallel appliers (None in logs of 5.6). Commit
-    timestamps are in microseconds UTC: ``original`` on the server where the transaction was
-    committed first, ``immediate`` on the one that wrote this log. ``transaction_length`` is in
-    bytes, this event included. What the log has not is None. Of a GTID_TAGGED, ``last_needed`` is
-    one more than the number of the last field that a reader must know (0: none), and
-    ``unknown_fields`` holds what a newer server added. ``unknown_clock`` holds a clock that is not
-    the logical one, in place of ``last_committed`` and ``sequence_number``. In the making, an
-    original that is left out is the same as the immediate one.
+    timestamps are in microseconds UTC: ``original`` from the server where the transaction was
+    committed first, ``immediate`` from the one that wrote this log. ``transaction_length`` is in
+    bytes, including this event. Fields that the log does not have are None. Of a GTID_TAGGED,
+    ``last_needed`` is one more than the number of the last field that a reader must know (0: none),
+    and ``unknown_fields`` holds what a newer server added. ``unknown_clock`` holds a clock other
+    than
+    the logical one, instead of ``last_committed`` and ``sequence_number``. For `make`, an original
+    that is left out is the same as the immediate one.
     """
 
     __slots__ = (
@@ -134,7 +135,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
 
     @property
     def commit_timestamp(self) -> int | None:
-        """When the transaction was committed where it was committed first, in microseconds UTC."""
+        """The commit time where the transaction was committed first, in microseconds UTC."""
         return self.original_commit_timestamp or self.immediate_commit_timestamp
 
     def _read_fields(self, body: bytes) -> None:
@@ -189,7 +190,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         return EventType.GTID_TAGGED if made(gtid, Gtid, "gtid").tag else EventType.GTID
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         uuid, tag, gno = self._checked_gtid()
         for field, (least, most) in _LIMITS.items():
             value = getattr(self, field)
@@ -224,13 +225,13 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         return bytes.fromhex(uuid.replace("-", "")), tag, gno
 
     def _complete(self) -> None:
-        """Fill in originals that are as the immediate ones, and refuse halves and gaps."""
+        """Fill in originals equal to the immediate ones; raise an error for missing fields."""
         for what in ("commit_timestamp", "server_version"):
             immediate = getattr(self, f"immediate_{what}")
             if getattr(self, f"original_{what}") is None:
                 setattr(self, f"original_{what}", immediate)
             elif immediate is None:
-                raise EventEncodeError(f"immediate_{what}: it is missing beside original_{what}")
+                raise EventEncodeError(f"immediate_{what}: original_{what} is given without it")
         if self.header.type == EventType.GTID_TAGGED:
             return
         missing = None
@@ -238,9 +239,9 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
             if getattr(self, field) is None:
                 missing = missing or field
             elif missing:
-                raise EventEncodeError(f"{missing}: it is missing, and stands before {field}")
+                raise EventEncodeError(f"{missing}: it is missing, but {field} after it is given")
         if missing == "sequence_number":
-            raise EventEncodeError("sequence_number: it is missing beside last_committed")
+            raise EventEncodeError("sequence_number: it is missing, but last_committed is given")
 
     def _in_order(self) -> tuple[str, ...]:
         """The optional fields of 33 and 34, in the order of the layout."""
@@ -252,11 +253,11 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
                 f"unknown_clock: {clock.hex()} is not {_CLOCK.size} bytes of one"
             )
         if not self.last_committed is self.sequence_number is None:
-            raise EventEncodeError("unknown_clock: last_committed, sequence_number stand beside it")
+            raise EventEncodeError("unknown_clock: not valid with last_committed, sequence_number")
         return _BEHIND_THE_CLOCK
 
     def _write_fields(self, out: Builder) -> None:
-        """The optional fields of 33 and 34, up to the first that is missing."""
+        """Write the optional fields of 33 and 34, up to the first that is missing."""
         if self.unknown_clock:
             out.raw(self.unknown_clock, "unknown_clock")
         elif self.last_committed is None or self.sequence_number is None:
@@ -306,11 +307,11 @@ _LIMITS: Final = {
     "commit_group_ticket": (0, (1 << 64) - 1),
     "last_needed": (0, 12),
 }
-"""What the fields may be."""
+"""The allowed values of the fields."""
 
 
 def check_tsid(uuid: str, tag: str, what: str) -> None:
-    """Raise EventEncodeError for a UUID or a tag that is not as the logs have it."""
+    """Raise EventEncodeError for a UUID or a tag that is not in the form of logs."""
     try:
         good = parse_uuid(uuid) == uuid and (tag == "" or parse_tag(tag) == tag)
     except (GtidError, AttributeError) as error:
@@ -323,7 +324,7 @@ class PreviousGtidsEvent(Event, types=(EventType.PREVIOUS_GTIDS,)):
     """PREVIOUS_GTIDS (35): the GTIDs of all earlier files.
 
     ``tagged`` says whether the set is stored in the form that has tags; MySQL 9.7 uses it for
-    some sets without any. In the making, it is used where there are tags, too.
+    some sets without any. `make` uses it for sets with tags as well.
     """
 
     __slots__ = ("tagged",)
@@ -339,7 +340,7 @@ class PreviousGtidsEvent(Event, types=(EventType.PREVIOUS_GTIDS,)):
     MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED, "tagged": False}
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All; another set has its own form."""
+        """All fields; another set has its own form."""
         fields = super().carried(changes)
         if "gtids" in changes:
             fields.pop("tagged", None)
@@ -357,7 +358,7 @@ class PreviousGtidsEvent(Event, types=(EventType.PREVIOUS_GTIDS,)):
 
     @lazy
     def gtids(self) -> GtidSet:
-        """The set; a copy of one's own is `GtidSet.copy`."""
+        """The set, which must not be changed; `GtidSet.copy` gives a copy of your own."""
         try:
             return GtidSet.decode(self.body)
         except GtidError as error:

@@ -15,7 +15,7 @@ unpack_header: Final = _LAYOUT.unpack_from
 
 
 def bad_length(length: int, *, tail: int = 0) -> BadEventLength:
-    """The error for a length that no event has; ``tail`` bytes of it are a checksum's."""
+    """The error for a length that no event can have; ``tail`` bytes of it are a checksum's."""
     kind = EventTooLarge if length > MAX_EVENT_SIZE else BadEventLength
     return kind(f"an event has {HEADER_SIZE + tail} to {MAX_EVENT_SIZE} bytes, not {length}")
 
@@ -25,8 +25,8 @@ class EventHeader:
     """The 19 bytes before an event's body.
 
     ``timestamp`` is in seconds UTC (0 for artificial events), ``length`` is the whole event's in
-    bytes, header and checksum included, ``log_pos`` the low 32 bits of the event's end in its
-    source's file (0 where the source does not say; count offsets yourself).
+    bytes, including header and checksum, ``log_pos`` the low 32 bits of the event's end in its
+    source's file (0 if the source does not say; count offsets yourself).
     """
 
     timestamp: int
@@ -38,7 +38,7 @@ class EventHeader:
 
     @classmethod
     def parse(cls, buf: bytes | memoryview, offset: int = 0) -> Self:
-        """Parse the header at ``offset``. Raises TruncatedEvent where 19 bytes do not remain."""
+        """Parse the header at ``offset``. Raises TruncatedEvent if fewer than 19 bytes remain."""
         if offset < 0 or len(buf) - offset < HEADER_SIZE:
             raise TruncatedEvent(
                 f"an event's header needs {HEADER_SIZE} bytes, {max(len(buf) - offset, 0)} remain"
@@ -47,7 +47,7 @@ class EventHeader:
 
     @classmethod
     def checked(cls, code: int, *, timestamp: int, server_id: int, flags: int) -> Self:
-        """The header of an event that is being made. Raises EventEncodeError naming the field."""
+        """The header of an event that is made. Raises EventEncodeError, which names the field."""
         limits = (
             ("type", code, 0xFF),
             ("timestamp", timestamp, 0xFFFFFFFF),
@@ -64,9 +64,10 @@ class EventHeader:
         return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(flags))
 
     def resized(self, length: int, log_pos: int | None = None) -> Self:
-        """The same header with another length, and end if it is given (its low 32 bits count).
+        """The same header with another length, and end position if given (its low 32 bits are
+        used).
 
-        Raises EventEncodeError for a length that no event may have.
+        Raises EventEncodeError for a length that no event can have.
         """
         if length > MAX_EVENT_SIZE:
             raise EventEncodeError(
@@ -74,7 +75,7 @@ class EventHeader:
                 event_type=event_name(self.type),
             )
         if not (log_pos is None or (isinstance(log_pos, int) and log_pos >= 0)):
-            raise EventEncodeError(f"log_pos: {log_pos!r} is no position in a file")
+            raise EventEncodeError(f"log_pos: {log_pos!r} is not a position in a file")
         end = self.log_pos if log_pos is None else log_pos & 0xFFFFFFFF
         return type(self)(self.timestamp, self.type, self.server_id, length, end, self.flags)
 

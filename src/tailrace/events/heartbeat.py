@@ -1,4 +1,4 @@
-"""HEARTBEAT and HEARTBEAT_V2: the source lives (facts sheet 2.1). Only on the wire."""
+"""HEARTBEAT and HEARTBEAT_V2: the source is alive (facts sheet 2.1). Only on the wire."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _END, _FILE, _POSITION = range(3)
 
 
 class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2)):
-    """HEARTBEAT (27) and HEARTBEAT_V2 (41): the source lives, and stands at this position.
+    """HEARTBEAT (27) and HEARTBEAT_V2 (41): the source is alive, and at this position.
 
-    ``log_offset`` is in bytes; of type 27, it is the header's ``log_pos``, but that MariaDB's past
-    4 GiB has it in the body. ``unknown_fields`` of type 41 are those that a newer server added:
-    type and bytes of each.
+    ``log_offset`` is in bytes. For type 27, it is the header's ``log_pos``, except that MariaDB
+    writes it into the body past 4 GiB. ``unknown_fields`` of type 41 are those that a newer server
+    added: type and bytes of each.
     """
 
     __slots__ = ("log_file", "log_offset", "unknown_fields")
@@ -43,7 +43,7 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
     unknown_fields: tuple[tuple[int, bytes], ...]
 
     def read_body(self, form: FormatDescription, /) -> None:
-        """27: the file name, the offset is the header's; 41: fields behind type and length."""
+        """27: the file name, the offset is the header's; 41: fields, each after type and length."""
         self.unknown_fields = ()
         if self.header.type == EventType.HEARTBEAT_V2:
             self._read_fields(Cursor(self.body))
@@ -71,7 +71,7 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
         cursor.finish("HEARTBEAT_V2")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror; of type 27 with the offset in ``log_pos``, see `finished`."""
+        """The inverse of `read_body`; type 27 has the offset in ``log_pos``, see `finished`."""
         name = utf8(self.log_file, "log_file", 511)
         out = Builder()
         if self.header.type == EventType.HEARTBEAT_V2:
@@ -99,7 +99,7 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
         out.lenenc(_END, "the end")
 
     def finished(self, header: EventHeader, /) -> EventHeader:
-        """The header of type 27 says where the source stands."""
+        """The header; for type 27, with the source's position in it."""
         if header.type == EventType.HEARTBEAT_V2:
             return header
         return header.resized(header.length, 0 if self.log_offset >> 32 else self.log_offset)

@@ -52,7 +52,7 @@ class LoadBlockEvent(FixedPartEvent, types=(EventType.APPEND_BLOCK, EventType.BE
         self._read_rest(cursor, form)
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u32(self.file_id, "file_id")
         self._write_rest(out, form)
@@ -83,7 +83,7 @@ class DeleteFileEvent(FixedPartEvent, types=(EventType.DELETE_FILE,)):
         cursor.finish("DELETE_FILE")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u32(self.file_id, "file_id")
         self._write_rest(out, form)
@@ -93,7 +93,8 @@ class DeleteFileEvent(FixedPartEvent, types=(EventType.DELETE_FILE,)):
 class ExecuteLoadQueryEvent(QueryEvent, types=(EventType.EXECUTE_LOAD_QUERY,)):
     """EXECUTE_LOAD_QUERY (18): the LOAD DATA statement over the blocks of ``file_id``.
 
-    ``name_start`` and ``name_end`` bound ``'file' [REPLACE|IGNORE] INTO`` in the statement's bytes.
+    ``name_start`` and ``name_end`` delimit ``'file' [REPLACE|IGNORE] INTO`` in the statement's
+    bytes.
     """
 
     __slots__ = ("duplicates", "file_id", "name_end", "name_start")
@@ -122,10 +123,10 @@ class ExecuteLoadQueryEvent(QueryEvent, types=(EventType.EXECUTE_LOAD_QUERY,)):
             raise EventDecodeError(f"duplicate handling {duplicates} is not known")
         self.duplicates = DuplicateHandling(duplicates)
         if not self.name_start <= self.name_end <= len(self.sql_bytes):
-            raise EventDecodeError("the file name's bounds lie outside the statement")
+            raise EventDecodeError("the file name's bounds are outside the statement")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         size = len(statement(self.sql_bytes, "sql"))
         end = integer(self.name_end, "name_end", 0, size)
         start = integer(self.name_start, "name_start", 0, end)

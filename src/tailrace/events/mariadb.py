@@ -24,7 +24,7 @@ _FIXED: Final = Struct("<QIB")  # sequence number, domain, flags
 _PADDED: Final = 19
 _ENTRY: Final = Struct("<IIQ")
 _COUNT_BITS: Final = 0x0FFFFFFF
-_LONGEST_FILE: Final = 511  # the server's FN_REFLEN, less its zero byte
+_LONGEST_FILE: Final = 511  # the server's FN_REFLEN, without its zero byte
 
 
 class MariadbGtidFlag(IntFlag):
@@ -53,9 +53,10 @@ class MariadbGtidExtraFlag(IntFlag):
 class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
     """GTID (162): a transaction begins (there is no BEGIN), or with `standalone` one statement.
 
-    Optional fields are None where the flags do not announce them. In the making, ``server_id`` is
-    the GTID's, and an optional field sets its flag (a name of an XA transaction needs one of its
-    two, and an ALTER's number one of its two).
+    Optional fields are None if the flags do not announce them. For `make`, ``server_id`` is the
+    GTID's, and an optional field sets its flag (but for the name of an XA transaction one of its
+    two
+    flags must be given, and likewise for an ALTER's number).
     """
 
     __slots__ = (
@@ -106,8 +107,9 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: sequence number u64, domain u32, flags u8, optional fields, zeros to 19 bytes.
 
-        To some 4 KB where a large transaction's cache became the log file (MariaDB 11.7 and later,
-        ``binlog_large_commit_threshold``).
+        The zeros may run to some 4 KB if a large transaction's cache became the log file (MariaDB
+        11.7
+        and later, ``binlog_large_commit_threshold``).
         """
         self.commit_id = self.xid = None
         self.flags_extra = 0
@@ -139,7 +141,7 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
             cursor.finish("GTID")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         flags = integer(self.flags, "event_flags", 0, 0xFF)
         extra = integer(self.flags_extra, "flags_extra", 0, 0xFF)
         flags = _announced(flags, "event_flags", self.commit_id, _F.GROUP_COMMIT_ID, "commit_id")
@@ -168,7 +170,7 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
 
     @property
     def standalone(self) -> bool:
-        """Whether the group is one statement, with no COMMIT behind it."""
+        """Whether the group is one statement, without a COMMIT after it."""
         return bool(self.flags & MariadbGtidFlag.STANDALONE)
 
     @property
@@ -184,22 +186,22 @@ _X: Final = MariadbGtidExtraFlag
 def _announced(flags: int, where: str, value: Any, flag: int, what: str) -> int:
     """The flags, with the one that announces an optional field."""
     if flags & flag and value is None:
-        raise EventEncodeError(f"{what}: it is missing, and {where} announce it")
+        raise EventEncodeError(f"{what}: it is missing, but {where} announce it")
     return flags if value is None else flags | flag
 
 
 def _need(flag: int, where: str, value: Any, what: str) -> None:
-    """Raise where the field and the flags that announce it do not go together."""
+    """Raise an error if the field and the flags that announce it do not match."""
     if bool(flag) != (value is not None):
-        way = "announce it, it is missing" if flag else "do not announce it"
+        way = "announce it, but it is missing" if flag else "do not announce it"
         raise EventEncodeError(f"{what}: {where} {way}")
 
 
 class GtidListEvent(Event, types=(EventType.GTID_LIST,)):
     """GTID_LIST (163): the replication state at the start of the file.
 
-    An empty one has two zero bytes behind its count (seen with 10.11 and 11.8). ``gtids`` is made
-    from a list or any GTIDs; they are written in the order given.
+    An empty one has two zero bytes after its count (seen with 10.11 and 11.8). ``gtids`` may be
+    a list or any GTIDs; they are written in the order given.
     """
 
     __slots__ = ("flags",)
@@ -219,7 +221,7 @@ class GtidListEvent(Event, types=(EventType.GTID_LIST,)):
             raise EventDecodeError(f"{count} GTIDs in {len(self.body) - 4} bytes")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         entries = self.entries
         if not isinstance(entries, (GtidList, list, tuple)):
             raise EventEncodeError(f"gtids: {entries!r} is no list of GTIDs")
@@ -237,7 +239,7 @@ class GtidListEvent(Event, types=(EventType.GTID_LIST,)):
 
     @lazy
     def entries(self) -> tuple[MariadbGtid, ...]:
-        """The GTIDs as they stand there."""
+        """The GTIDs in the order of the event."""
         end = 4 + (len(self.body) - 4) // _ENTRY.size * _ENTRY.size
         return tuple(starmap(MariadbGtid, _ENTRY.iter_unpack(memoryview(self.body)[4:end])))
 
@@ -258,14 +260,14 @@ class BinlogCheckpointEvent(Event, types=(EventType.BINLOG_CHECKPOINT,)):
     log_file: str
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: the file's name behind its length u32."""
+        """Layout: length u32 and the file's name."""
         cursor = Cursor(self.body)
         name = cursor.take(cursor.u32("the name's length"), "the file name")
         self.log_file = text(name, "the file name")
         cursor.finish("BINLOG_CHECKPOINT")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         name = utf8(self.log_file, "log_file", _LONGEST_FILE)
         out.u32(len(name), "log_file")
@@ -274,7 +276,7 @@ class BinlogCheckpointEvent(Event, types=(EventType.BINLOG_CHECKPOINT,)):
 
 
 class StartEncryptionEvent(Event, types=(EventType.START_ENCRYPTION,)):
-    """START_ENCRYPTION (164): in a file, what follows is encrypted; in a stream it is clear."""
+    """START_ENCRYPTION (164): in a file, all after it is encrypted; in a stream it is plain."""
 
     __slots__ = ("key_version", "nonce", "scheme")
 
@@ -298,7 +300,7 @@ class StartEncryptionEvent(Event, types=(EventType.START_ENCRYPTION,)):
         cursor.finish("START_ENCRYPTION")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u8(self.scheme, "scheme")
         out.u32(self.key_version, "key_version")

@@ -1,4 +1,4 @@
-"""Types that servers no longer write, and one that this version cannot read rows of."""
+"""Types that servers no longer write, and one whose rows this version cannot read."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class ObsoleteEvent(
         EventType.NEW_LOAD,
     ),
 ):
-    """An event of MySQL before 5.0, named and left as its bytes."""
+    """An event of MySQL before 5.0: only its name is known, and its bytes are kept."""
 
     __slots__ = ()
 
 
 class UnreadableRowsEvent(RowsEvent):
-    """Rows that changed, but that cannot be read: asking for them raises UnsupportedType.
+    """Changed rows that cannot be read: asking for them raises UnsupportedType.
 
-    It is a RowsEvent so that whoever collects rows cannot pass over it unaware.
+    It is a RowsEvent so that no code that collects rows can skip it unnoticed.
     """
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class UnreadableRowsEvent(RowsEvent):
 
     @classmethod
     def type_of(cls, fields: Mapping[str, Any], form: FormatDescription, /) -> int:
-        """The one, or an error."""
+        """The only type of the class, or an error."""
         return super(RowsEvent, cls).type_of(fields, form)
 
     @property
@@ -102,8 +102,8 @@ class PreGaRowsEvent(
 class PartialRowDataEvent(UnreadableRowsEvent, types=(EventType.PARTIAL_ROW_DATA,)):
     """PARTIAL_ROW_DATA (172), MariaDB 12.3 and later: a part of a large rows event.
 
-    ``part`` counts from 1 to ``parts``; ``original_size`` is in bytes, and in the first part only;
-    the lowest of ``fragment_flags`` says so.
+    ``part`` counts from 1 to ``parts``; ``original_size`` is in bytes, and only in the first part:
+    the lowest bit of ``fragment_flags`` says so.
     """
 
     __slots__ = ("_chunk_at", "fragment_flags", "original_size", "part", "parts")
@@ -133,14 +133,14 @@ class PartialRowDataEvent(UnreadableRowsEvent, types=(EventType.PARTIAL_ROW_DATA
         self._chunk_at = cursor.pos
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All; the flag of a size that changes is its own."""
+        """All fields; if the size changes, its flag is set accordingly."""
         fields = super().carried(changes)
         if "original_size" in changes and "fragment_flags" not in changes:
             fields["fragment_flags"] = self.fragment_flags & ~1
         return fields
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         parts = integer(self.parts, "parts", 1, 0xFFFFFFFF)
         out.u32(parts, "parts")
@@ -148,7 +148,7 @@ class PartialRowDataEvent(UnreadableRowsEvent, types=(EventType.PARTIAL_ROW_DATA
         flags = integer(self.fragment_flags, "fragment_flags", 0, 0xFF)
         if self.original_size is None:
             if flags & 1:
-                raise EventEncodeError("original_size: it is missing, and fragment_flags say it")
+                raise EventEncodeError("original_size: it is missing, but fragment_flags has it")
             out.u8(flags, "fragment_flags")
         else:
             out.u8(flags | 1, "fragment_flags")

@@ -64,10 +64,11 @@ class OptionalField(IntEnum):
 
 @dataclass(slots=True)
 class OptionalMetadata:
-    """What the optional fields say, by column index. What no field says is not in it.
+    """The content of the optional fields, by column index. What no field says is absent.
 
-    ``key`` holds the primary key's column indexes, ``key_prefixes`` the characters of each that
-    count (0: all); ``unknown`` the types of fields that are not known.
+    ``key`` holds the primary key's column indexes, ``key_prefixes`` for each the number of
+    characters in
+    the key (0: all); ``unknown`` the types of fields that are not known.
     """
 
     unsigned: dict[int, bool] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class _Reader:
         return [index for index, kind in enumerate(self.types) if kind in kinds]
 
     def _bits(self, cursor: Cursor, columns: list[int]) -> dict[int, bool]:
-        """A bit a column, the first column's the highest of the first byte."""
+        """One bit for each column, the first column's the highest of the first byte."""
         raw = cursor.take((len(columns) + 7) // 8, "a bit a column")
         return {column: bool(raw[at >> 3] & 0x80 >> (at & 7)) for at, column in enumerate(columns)}
 

@@ -1,4 +1,6 @@
-"""The optional metadata of a table map, written: `optional_metadata`'s mirror (facts sheet 2.2)."""
+"""Writes the optional metadata of a table map: the inverse of `optional_metadata` (facts sheet
+2.2).
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ _IN_ORDER: Final = (
     _O.SIMPLE_PRIMARY_KEY,
     _O.COLUMN_VISIBILITY,
 )
-"""The order that both servers write them in (tests/corpus)."""
+"""The order in which both servers write them (tests/corpus)."""
 _OTHER_FORM: Final = {
     _O.COLUMN_CHARSET: _O.DEFAULT_CHARSET,
     _O.ENUM_AND_SET_COLUMN_CHARSET: _O.ENUM_AND_SET_DEFAULT_CHARSET,
     _O.PRIMARY_KEY_WITH_PREFIX: _O.SIMPLE_PRIMARY_KEY,
 }
-"""The second form of a field: the first, which says the same."""
+"""For the second form of a field, the first form, which says the same."""
 _KNOWN: Final = frozenset(_O)
 _ENUMS: Final = frozenset({_T.ENUM, _T.SET})
 _EVERY: Final = frozenset(_T)
@@ -55,11 +57,11 @@ def write_optional(
     flavour: Flavour,
     like: bytes = b"",
 ) -> bytes:
-    """The fields that say what the columns say, and the key.
+    """The optional metadata for what the columns and the key say.
 
-    ``like`` holds optional metadata that was read: fields keep the order and the form that they
-    have in it, and those that are not known their bytes. What a column says, all of its kind must
-    say. Raises EventEncodeError.
+    ``like`` holds optional metadata that was read: fields keep its order and their form in it, and
+    unknown fields keep their bytes. If one column has a property, all columns of its kind must have
+    it. Raises EventEncodeError.
     """
     write = _Writer(columns, key, prefixes, flavour)
     left = list(_IN_ORDER)
@@ -129,7 +131,7 @@ class _Writer:
         }
 
     def field(self, out: Builder, code: OptionalField, like: Like) -> None:
-        """Write a field, if the columns say it; in the form that it was read in."""
+        """Write a field, if the columns have it; in the form in which it was read."""
         if code is _O.SIMPLE_PRIMARY_KEY:
             self._key(out, like)
         elif code is _O.DEFAULT_CHARSET:
@@ -142,7 +144,7 @@ class _Writer:
                 _field(out, code, value)
 
     def _said(self, field: str, kinds: AbstractSet[ColumnType]) -> list[tuple[str, Any]] | None:
-        """What the columns of these kinds say, with a word for each; None where none says it."""
+        """A property of the columns of these kinds, with a label for each; None if none has it."""
         said = [
             (f"columns: column {index + 1}, {field}", getattr(column, field))
             for index, column in enumerate(self.columns)
@@ -156,7 +158,7 @@ class _Writer:
         return said
 
     def _bits(self, field: str, kinds: AbstractSet[ColumnType]) -> bytes | None:
-        """A bit a column, the first column's the highest of the first byte."""
+        """One bit for each column, the first column's the highest of the first byte."""
         said = self._said(field, kinds)
         if said is None:
             return None
@@ -232,7 +234,7 @@ def _checked_key(
 ) -> tuple[Sequence[int] | None, Sequence[int]]:
     if key is None:
         if prefixes is not None:
-            raise EventEncodeError("primary_key: it is missing beside primary_key_prefixes")
+            raise EventEncodeError("primary_key: it is missing, but primary_key_prefixes is given")
         return None, ()
     for numbers, what in ((key, "primary_key"), (prefixes or (), "primary_key_prefixes")):
         parts(numbers, None, what)

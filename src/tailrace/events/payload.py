@@ -26,10 +26,10 @@ _STEP: Final = 1 << 10
 _SMALL_STEP: Final = 1 << 6
 """Compressed bytes a step: zstd expands none by more than 2**15, so a step gives 32 MiB at most.
 
-While one gives more than a piece, small ones are taken, which give 2 MiB at most.
+After a step that gives more than a piece, the steps are this small, which give 2 MiB at most.
 """
 LARGEST_PIECE: Final = 1 << 20
-"""Bytes of a piece of a payload, at most."""
+"""The most bytes of a piece of a payload."""
 _LARGEST_WINDOW: Final = 1 << 27
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 
@@ -43,10 +43,10 @@ class Compression(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PayloadFields:
-    """What stands before the payload; ``payload_at`` is where in the event's body that begins.
+    """The fields before the payload; ``payload_at`` is the payload's offset in the event's body.
 
-    Sizes are in bytes, None where they are not said. ``unknown`` has type and bytes of each field
-    that is not known.
+    Sizes are in bytes, None if they are not given. ``unknown`` has type and bytes of each unknown
+    field.
     """
 
     compression: Compression
@@ -57,7 +57,7 @@ class PayloadFields:
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Read them from the begin of an event's body. Raises EventDecodeError."""
+        """Read them from the start of an event's body. Raises EventDecodeError."""
         cursor = Cursor(body)
         fields: dict[int, int] = {}
         unknown: tuple[tuple[int, bytes], ...] = ()
@@ -143,10 +143,10 @@ def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> It
 def events_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The bytes of each event in an uncompressed payload that comes in pieces.
 
-    Never more than one and a piece in memory. Raises TruncatedEvent, EventDecodeError.
+    Never more than one event and one piece in memory. Raises TruncatedEvent, EventDecodeError.
     """
     data = b""
-    large: BytesIO | None = None  # an event that is longer than a piece: it grows without a copy
+    large: BytesIO | None = None  # an event longer than a piece: it grows without a copy
     length = seen = 0
     for each in pieces:
         piece = each
@@ -157,7 +157,7 @@ def events_in(pieces: Iterable[bytes]) -> Iterator[bytes]:
                 continue
             whole = [large.getvalue()]
             large = None
-            yield whole.pop()  # the only one who holds it is who asked for it
+            yield whole.pop()  # only the caller holds it
             seen += 1
             piece = piece[missing:]
         data += piece
@@ -186,9 +186,9 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
     """TRANSACTION_PAYLOAD (40): the events of one transaction, all but its GTID event.
 
     ``payload_size`` and ``uncompressed_size`` are in bytes; the second is only what the event
-    claims (None where it does not). ``unknown_fields`` has type and bytes of each field that a
-    newer server added. In the making, ``payload`` holds the bytes as they are stored; `of` makes
-    one of events.
+    states (None if it does not). ``unknown_fields`` has type and bytes of each field that a
+    newer server added. For `make`, ``payload`` holds the bytes as they are stored; `of` makes
+    an event from the events inside.
     """
 
     __slots__ = (
@@ -226,14 +226,14 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             raise EventDecodeError(f"a payload of {self.payload_size} bytes, {remaining} are there")
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All; another payload has another size."""
+        """All fields; another payload has another size."""
         fields = super().carried(changes)
         if "payload" in changes:
             fields.pop("uncompressed_size", None)
         return fields
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         payload = binary(self.payload, "payload")
         fields = PayloadFields(
             self.compression, len(payload), self.uncompressed_size, 0, self.unknown_fields
@@ -249,15 +249,15 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
         level: int = 3,
         **header: Any,
     ) -> Self:
-        """The event that holds these, all of one transaction but its GTID event.
+        """The event that holds these events: all of one transaction except its GTID event.
 
         They are stored without checksum and with ``log_pos`` 0, as the server does; ``level`` is
-        Zstandard's. ``header`` is as in `make`; ``timestamp``, ``server_id`` and ``form`` are the
-        first event's where they are not given. Raises EventEncodeError.
+        Zstandard's. ``header`` is as in `make`; ``timestamp``, ``server_id`` and ``form`` are by
+        default the first event's. Raises EventEncodeError.
         """
         inside = [_checked_inner(event) for event in events]
         if not inside:
-            raise EventEncodeError("events: a payload holds one at least")
+            raise EventEncodeError("events: a payload holds at least one")
         first = inside[0]
         said = {"timestamp": first.timestamp, "server_id": first.header.server_id}
         plain = b"".join(event.encode(ChecksumAlgorithm.NONE, log_pos=0) for event in inside)
@@ -281,7 +281,7 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             raise error.at(self.file, self.offset, self.name) from None
 
     def raw_events(self) -> Iterator[bytes]:
-        """The bytes of each event inside; never more than one and a piece in memory.
+        """The bytes of each event inside; never more than one event and one piece in memory.
 
         Raises TruncatedEvent, EventDecodeError.
         """
@@ -298,7 +298,8 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             del event  # before the next is made: it may be large
 
     def events(self, unknown: Literal["error", "opaque"] = "error") -> Iterator[Event]:
-        """The events inside, decoded; their place is this event's. ``unknown`` as in a context.
+        """The events inside, decoded; their position is this event's. For ``unknown`` see the
+        context.
 
         Raises EventDecodeError, UnknownEvent, MissingTableMap, ...
         """
@@ -308,7 +309,7 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             if raw[4] in NOT_INSIDE:
                 raise self.error(f"the payload holds an event of type {raw[4]}")
             event = context.decode(raw, file=self.file, offset=self.offset)
-            del raw  # it may be large, and the event has it
+            del raw  # it may be large, and the event holds it
             event.inner_index = index
             event.outer_length = self.header.length
             index += 1  # noqa: SIM113 - `enumerate` keeps what it gave last
@@ -320,14 +321,14 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
 
 
 NOT_INSIDE: Final = frozenset({EventType.TRANSACTION_PAYLOAD, EventType.FORMAT_DESCRIPTION})
-"""Types of events that do not stand in a payload."""
+"""Types of events that cannot be in a payload."""
 
 
 def _checked_inner(event: Event) -> Event:
     if not isinstance(event, Event):
         raise EventEncodeError(f"events: {event!r} is no event")
     if event.type in NOT_INSIDE:
-        raise EventEncodeError(f"events: a {event.name} does not stand in a payload")
+        raise EventEncodeError(f"events: a {event.name} cannot be in a payload")
     return event
 
 

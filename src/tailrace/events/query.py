@@ -31,7 +31,7 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
     """QUERY (2): a statement, its default database and the session's state.
 
     ``exec_time`` is in seconds. The statement's bytes are in the client's character set
-    (`client_collation`), the database's name in UTF-8. In the making, ``sql`` is text or bytes,
+    (`client_collation`), the database's name in UTF-8. For `make`, ``sql`` is text or bytes,
     ``status`` a mapping of `StatusVariable` to values, as `StatusVariables` has them.
     """
 
@@ -68,13 +68,13 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
         self._read_from(_FIXED.size, form)
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         self._write_into(out, form)
         return out.done()
 
     def _write_into(self, out: Builder, form: FormatDescription, fixed: bytes = b"") -> None:
-        """The body, with ``fixed`` behind what all statements have in the fixed part."""
+        """Write the body, with ``fixed`` after the fixed part that all statements have."""
         database = name(self.database, "database", 0xFF)
         status = write_status(self.status_variables)
         out.u32(self.thread_id, "thread_id")
@@ -119,12 +119,12 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
 
     @property
     def sql(self) -> str:
-        """The statement, read as UTF-8; bytes that are not are shown in hex."""
+        """The statement, read as UTF-8; invalid bytes are shown in hex."""
         return self.sql_bytes.decode(errors="backslashreplace")
 
     @lazy
     def status_variables(self) -> StatusVariables:
-        """The status variables, and what could not be parsed of them."""
+        """The status variables, and the bytes of them that could not be parsed."""
         database_at = self._sql_at - 1 - self.body[8]
         return parse_status(self.body, self._status_at, database_at)
 
@@ -134,18 +134,18 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
         return {code.name: value for code, value in self.status_variables.values.items()}
 
     def status_value(self, code: StatusVariable) -> Any:
-        """One status variable, or None where the event has it not."""
+        """One status variable, or None if the event does not have it."""
         return self.status_variables.values.get(code)
 
     @property
     def client_collation(self) -> int | None:
-        """The collation id of the client's character set, which the statement is written in."""
+        """The collation id of the client's character set, in which the statement is written."""
         charset = self.status_value(StatusVariable.CHARSET)
         return charset[0] if charset else None
 
     @property
     def timestamp_us(self) -> int:
-        """When the statement began: microseconds UTC where the log has them, else the second."""
+        """The statement's start: microseconds UTC if the log has them, else the second."""
         fraction = self.status_value(StatusVariable.MICROSECONDS)
         if fraction is None:
             fraction = self.status_value(StatusVariable.HRNOW)
@@ -158,7 +158,7 @@ class QueryCompressedEvent(QueryEvent, types=(EventType.QUERY_COMPRESSED,)):
     __slots__ = ()
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror; the statement is compressed."""
+        """The inverse of `read_body`; the statement is compressed."""
         return super().write_body(form)
 
     def _stored_sql(self) -> bytes:

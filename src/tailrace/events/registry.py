@@ -1,10 +1,11 @@
-"""Which class an event type has: ours, and those that other packages add.
+"""The class of each event type: ours, and those that other packages add.
 
-A subclass of `Event` that names type codes (``class Mine(Event, types=(200,))``) is registered by
-being defined. A package whose classes are to be known without being imported names its module, or
-the class, in the entry point group ``tailrace.events``; the group is loaded once, when an event of
-unknown type is first met. A code that has a class already is given only to a subclass of that
-class (which then stands in for it), or to the same class defined anew, as by a module's reload.
+Defining a subclass of `Event` that names type codes (``class Mine(Event, types=(200,))``) registers
+it. A package can make its classes known without being imported: it names its module, or the class,
+in the entry point group ``tailrace.events``. The group is loaded once, when an event of unknown
+type
+is first read. A code that already has a class is given only to a subclass of that class (which then
+replaces it), or to the same class defined again, for example by reloading a module.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ GROUP: Final = "tailrace.events"
 """The entry point group."""
 
 REGISTRY: Final[dict[int, type[Event]]] = {}
-"""Event type code to class; a code that is not in it, when the group is loaded, is unknown."""
+"""Event type code to class; a code that is missing once the group is loaded is unknown."""
 
 _loaded: Final[set[str]] = set()
 
 
 def register(kind: type[Event], types: Iterable[int]) -> tuple[int, ...]:
-    """Give the codes to a class. Raises UsageError for one that is no code or is another's."""
+    """Give the codes to a class. Raises UsageError for an invalid code, or another class's."""
     codes = tuple(types)
     for code in codes:
         if not isinstance(code, int) or not 0 <= code <= 0xFF:
@@ -50,9 +51,9 @@ def _name(kind: type[Event]) -> str:
 
 
 def class_of(code: int) -> type[Event] | None:
-    """The class of a type code, None for one that nobody knows.
+    """The class of a type code, None for an unknown one.
 
-    Raises UnknownEvent where a package that might know it cannot be loaded.
+    Raises UnknownEvent if a package that might know it cannot be loaded.
     """
     kind = REGISTRY.get(code)
     if kind is None and GROUP not in _loaded:
@@ -62,7 +63,7 @@ def class_of(code: int) -> type[Event] | None:
 
 
 def _load(code: int) -> None:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - dear, and seldom needed
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
 
     for entry in entry_points(group=GROUP):
         try:

@@ -59,30 +59,30 @@ _OLD_HEADER, _V1_HEADER, _V2_HEADER = _HEADERS = 6, 8, 10
 
 @lru_cache(maxsize=256)
 def _said_size(post_headers: bytes, code: int) -> int:
-    """What the format description says of a type's fixed part; 0 of a type no longer written."""
+    """The size of a type's fixed part in the format description; 0 for types no longer written."""
     said = post_headers[code - 1] if code <= len(post_headers) else 0
     return said or (_V2_HEADER if code in _V2_TYPES else _V1_HEADER)
 
 
 def fixed_size(form: FormatDescription, code: int) -> int:
-    """What a format says of the fixed part of rows events of a type: 6, 8 or 10 bytes, or a number
-    that none has.
+    """The size of the fixed part of rows events of a type, by the format: 6, 8 or 10 bytes, or an
+    invalid number.
     """
     return _said_size(form.post_headers, code)
 
 
 class RowsEvent(Event):
-    """Rows of one table that one statement changed; the base of all rows events.
+    """Rows of one table that one statement changed; the base class of all rows events.
 
-    ``present_before`` and ``present_after`` are bitmaps over the table's columns, the lowest bit
-    of the first byte the first column's: which of them the before and after images hold. An
-    insert has no before, a delete no after. ``partial`` marks PARTIAL_UPDATE_ROWS, whose after
-    images are laid out differently. ``width`` is the table's number of columns.
+    ``present_before`` and ``present_after`` are bitmaps of the columns that the before and after
+    images hold; the first column's bit is the lowest of the first byte. An insert has no before
+    image, a delete no after image. ``partial`` marks PARTIAL_UPDATE_ROWS, whose after
+    images have another layout. ``width`` is the table's number of columns.
 
-    In the making, ``table_map`` gives ``table_id`` and ``width``; these are for an event without a
-    table alone (``table_map=None``), which only ends a statement. A bitmap that is left out has
-    all columns. ``row_data`` holds the images; a type that is compressed compresses them. Which
-    type it is, ``form`` says: V2 of MySQL, V1 of MariaDB.
+    For `make`, ``table_map`` gives ``table_id`` and ``width``; these are only given for an event
+    without a table (``table_map=None``), which only ends a statement. A bitmap that is left out has
+    all columns. ``row_data`` holds the images; a compressed type compresses them. ``form`` decides
+    the type: V2 for MySQL, V1 for MariaDB.
     """
 
     __slots__ = (
@@ -167,7 +167,7 @@ class RowsEvent(Event):
         return cls.TYPES[0]
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All fields; another table's id and width are its own."""
+        """All fields; another table has its own id and width."""
         fields = super().carried(changes)
         if changes.get("table_map") is not None:
             fields.pop("table_id", None)
@@ -175,7 +175,7 @@ class RowsEvent(Event):
         return fields
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         fixed_size = self._fixed_size(form, EventEncodeError)
         out = Builder()
         table_id, width = self._table()
@@ -201,7 +201,7 @@ class RowsEvent(Event):
         return out.done()
 
     def _table(self) -> tuple[int, int]:
-        """Table id and width, of an event in the making."""
+        """Table id and width of an event that is made."""
         table_id: int | None = self.table_id
         width: int | None = self.width
         if self._table_map is None:
@@ -216,7 +216,7 @@ class RowsEvent(Event):
         return table_map.table_id, columns
 
     def _read_id(self, fixed_size: int) -> int:
-        """Set table id and flags; where they end."""
+        """Set table id and flags; returns where they end."""
         body = self.body
         id_size = 4 if fixed_size == _OLD_HEADER else 6
         if len(body) < id_size + 2:
@@ -255,7 +255,7 @@ class RowsEvent(Event):
         return data[start:]
 
     def rows_in(self) -> tuple[bytes, int]:
-        """Bytes that end in `row_data`, and where that begins: no copy. Raises EventDecodeError."""
+        """Bytes that end with `row_data`, and where it begins: no copy. Raises EventDecodeError."""
         return (self._unpacked, 0) if self.compressed else (self.body, self._rows_at)
 
     @lazy

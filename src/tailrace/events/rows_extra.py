@@ -21,8 +21,8 @@ class RowsExtra:
     """The extra header of a V2 rows event.
 
     ``partition_id`` is that of the rows; ``source_partition_id`` that of an update's before images,
-    where it has one. ``ndb_format`` and ``ndb_info`` are NDB Cluster's. ``unknown`` holds the
-    chunks from the first on that is not known.
+    if it has one. ``ndb_format`` and ``ndb_info`` are NDB Cluster's. ``unknown`` holds all chunks
+    from the first unknown one on.
     """
 
     partition_id: int | None = None
@@ -52,7 +52,7 @@ def read_extra(cursor: Cursor, *, update: bool) -> RowsExtra:
             partition = cursor.u16("the partition")
             if update:
                 source_partition = cursor.u16("the source partition")
-        else:  # the format lets a reader pass over the rest of the header
+        else:  # the format allows a reader to skip the rest of the header
             unknown = cursor.buf[at : cursor.end]
             break
     return RowsExtra(partition, source_partition, ndb_format, ndb_info, unknown)
@@ -62,7 +62,7 @@ def write_extra(extra: RowsExtra, *, update: bool) -> bytes:
     """The chunks: NDB's, the partition's, the unknown ones. Raises EventEncodeError."""
     out = Builder()
     if (extra.ndb_format is None) != (extra.ndb_info is None):
-        raise EventEncodeError("extra: ndb_format and ndb_info go together")
+        raise EventEncodeError("extra: ndb_format and ndb_info must be given together")
     if extra.ndb_format is not None and extra.ndb_info is not None:
         info = binary(extra.ndb_info, "extra.ndb_info", _MOST_NDB)
         out.u8(_NDB, "extra")
@@ -71,7 +71,7 @@ def write_extra(extra: RowsExtra, *, update: bool) -> bytes:
         out.raw(info, "extra.ndb_info")
     update_of_partition = update and extra.partition_id is not None
     if (extra.source_partition_id is not None) != update_of_partition:
-        raise EventEncodeError("extra: source_partition_id goes with an update's partition_id")
+        raise EventEncodeError("extra: source_partition_id needs partition_id, and an update")
     if extra.partition_id is not None:
         out.u8(_PARTITION, "extra")
         out.u16(extra.partition_id, "extra.partition_id")

@@ -27,13 +27,13 @@ def read_unsigned(buf: bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_signed(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """A signed integer at ``pos``, and where it ends: sign in the low bit. Raises."""
+    """A signed integer at ``pos``, and where it ends; its sign is the low bit. Raises."""
     folded, after = read_unsigned(buf, pos, end)
     return (-(folded >> 1) - 1 if folded & 1 else folded >> 1), after
 
 
 def write_unsigned(value: int) -> bytes:
-    """An unsigned integer below 2**64, in the least bytes."""
+    """An unsigned integer below 2**64, in the fewest bytes."""
     for size in range(1, 9):
         if value < 1 << 7 * size:
             return (value << size | (1 << size - 1) - 1).to_bytes(size, "little")
@@ -41,12 +41,12 @@ def write_unsigned(value: int) -> bytes:
 
 
 def write_signed(value: int) -> bytes:
-    """A signed integer of 64 bits, in the least bytes: sign in the low bit."""
+    """A signed integer of 64 bits, in the fewest bytes; its sign is the low bit."""
     return write_unsigned(-(value + 1) << 1 | 1 if value < 0 else value << 1)
 
 
 def write_message(version: int, body: bytes) -> bytes:
-    """A message: version, its own size in bytes, from the version on, and what follows these."""
+    """A message: its version, its total size in bytes, and the body."""
     head = write_unsigned(version)
     size = len(head) + len(body) + 1
     while len(head) + len(write_unsigned(size)) + len(body) != size:

@@ -1,4 +1,4 @@
-"""The status variables of a query event: the session's state it ran in (facts sheet 2.1)."""
+"""The status variables of a query event: the state of its session (facts sheet 2.1)."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ class StatusVariable(IntEnum):
 class StatusVariables:
     """A query's status variables.
 
-    ``values`` by code: numbers; text for names; tuples for what has several parts (AUTO_INCREMENT:
+    ``values`` by code: numbers; text for names; tuples for variables of several parts
+    (AUTO_INCREMENT:
     increment, offset; CHARSET: client, connection and server collation ids; INVOKER: user, host;
     UPDATED_DB_NAMES: the names, None for too many; GTID_FLAGS3: flags, sequence number or None;
-    CHARACTER_SET_COLLATIONS: pairs of ids). ``unparsed`` holds the bytes from the first code on
-    that is not known: the format gives no length to step over it.
+    CHARACTER_SET_COLLATIONS: pairs of ids). ``unparsed`` holds the bytes from the first unknown
+    code
+    on: the format gives no length to skip it.
     """
 
     values: Mapping[StatusVariable, Any]
@@ -66,7 +68,7 @@ class StatusVariables:
 
 
 class _Codec(NamedTuple):
-    """How a status variable is read, and written. The writer raises EventEncodeError."""
+    """How a status variable is read and written. The writer raises EventEncodeError."""
 
     read: Callable[[Cursor], Any]
     write: Callable[[Builder, Any, str], None]

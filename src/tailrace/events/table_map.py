@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _MOST_OPEN: Final = 1 << 16
 _CACHED_SIZE: Final = 1 << 12
 _MOST_COLUMNS: Final = 4096
-_LONGEST_NAME: Final = 255  # the servers' have up to 192 bytes; a byte held the length once
+_LONGEST_NAME: Final = 255  # the servers' have up to 192 bytes; the length was once one byte
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """What a table map says apart from its table id and flags.
+    """The content of a table map, except its table id and flags.
 
-    The same bytes give the same object again, as long as it is kept: what is derived from a table
-    may be kept by it.
+    The same bytes give the same object again while it exists: data derived from a table may be
+    cached by it.
     """
 
     database: str
@@ -92,16 +92,17 @@ def _column(
 
 
 _parse_kept = lru_cache(maxsize=256)(_parse)
-"""Logs repeat their table maps, in one-row transactions before every row; few are kept."""
+"""Logs repeat their table maps: with one-row transactions, before every row. Few are kept."""
 
 
 class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
     """TABLE_MAP (19): gives a table's columns a ``table_id``, until the end of the statement.
 
     ``flags``: 1 BIT_LEN_EXACT, 2 REFERRED_FK_DB, 4 GENERATED_INVISIBLE_PK; MariaDB 0x4000
-    HAS_TRIGGERS. In the making, ``columns`` are `ColumnSpec`; what they say beyond type, metadata
-    and nullability goes into the optional metadata, in the servers' order. ``optional_metadata``
-    are bytes of an event that was read, whose order, forms and unknown fields are to be kept.
+    HAS_TRIGGERS. For `make`, ``columns`` are `ColumnSpec`; their properties other than type,
+    metadata
+    and nullability go into the optional metadata, in the servers' order. ``optional_metadata``
+    are bytes of an event that was read, whose order, forms and unknown fields are kept.
     """
 
     __slots__ = ("flags", "layout", "table_id")
@@ -143,7 +144,7 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
         self.layout = parse(body[at:], form.flavour)
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         columns = parts(self.columns, None, "columns")
         integer(len(columns), "columns", 0, _MOST_COLUMNS)
         codes, metadata = write_types(columns)
@@ -190,12 +191,12 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
 
     @property
     def primary_key(self) -> tuple[int, ...] | None:
-        """Column indexes of the primary key, None where the log does not say."""
+        """Column indexes of the primary key, None if the log does not say."""
         return self.layout.primary_key
 
     @property
     def primary_key_prefixes(self) -> tuple[int, ...] | None:
-        """Characters of each key column that count, 0 for all."""
+        """For each key column the number of characters in the key, 0 for all."""
         return self.layout.primary_key_prefixes
 
     @property
@@ -204,7 +205,7 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
         return self.layout.optional_metadata
 
     def update(self, context: DecodeContext) -> None:
-        """Rows events may refer to the table now."""
+        """From now on rows events may refer to the table."""
         self.table_id = int.from_bytes(self.body[: self.form.table_map_id_size], "little")
         if len(context.table_maps) >= _MOST_OPEN and self.table_id not in context.table_maps:
             raise EventDecodeError(f"more than {_MOST_OPEN} tables are open in one statement")

@@ -1,4 +1,4 @@
-"""The message that a GTID_TAGGED event is: its fields by number (facts sheet 2.5)."""
+"""The message in a GTID_TAGGED event: its fields by number (facts sheet 2.5)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_message(event: GtidEvent, body: bytes) -> None:
         raise EventDecodeError(f"serialization version {version} is not known")
     size, pos = read_unsigned(body, pos, end)
     if size != end:
-        raise EventDecodeError(f"the message says it has {size} bytes, here are {end}")
+        raise EventDecodeError(f"the message's size is {size} bytes, but {end} are there")
     event.last_needed, pos = read_unsigned(body, pos, end)
     if event.last_needed > _LAST + 1:
         raise EventDecodeError(
@@ -62,7 +62,7 @@ def read_message(event: GtidEvent, body: bytes) -> None:
         if field <= seen:
             raise EventDecodeError(f"field {field} comes after field {seen}")
         if field > _LAST:
-            event.unknown_fields = body[at:]  # what a newer server added, and lets us pass over
+            event.unknown_fields = body[at:]  # a newer server's fields that may be skipped
             break
         seen = field
         numbered |= field == _GNO
@@ -83,7 +83,7 @@ def _read_field(event: GtidEvent, field: int, body: bytes, pos: int) -> int:
             byte, pos = read_unsigned(body, pos, end)
             uuid.append(byte)
         if max(uuid) > 0xFF:
-            raise EventDecodeError("a byte of the UUID is none")
+            raise EventDecodeError("a byte of the UUID is more than 255")
         event.uuid_bytes = bytes(uuid)
         return pos
     if field == _TAG:
@@ -102,7 +102,7 @@ def _read_field(event: GtidEvent, field: int, body: bytes, pos: int) -> int:
 
 
 def _checked_rest(rest: bytes) -> bytes:
-    """Fields that are not known, if the first of them says so. Raises EventEncodeError."""
+    """Check that fields are unknown, by the first of them. Raises EventEncodeError."""
     raw = binary(rest, "unknown_fields")
     try:
         if raw and read_unsigned(raw, 0, len(raw))[0] <= _LAST:
@@ -113,8 +113,8 @@ def _checked_rest(rest: bytes) -> bytes:
 
 
 def write_tagged(event: GtidEvent, uuid: bytes, tag: str, gno: int) -> bytes:
-    """The message that holds the event's slots, which are checked. Originals that are the same as
-    the immediate ones are left out, as the server does. Raises EventEncodeError.
+    """The message with the event's slots, which are checked. Originals that equal the immediate
+    ones are left out, as the server does. Raises EventEncodeError.
     """
     values = {name: getattr(event, name) for name, _ in _FIELDS.values() if name != "gno"}
     for name in ("commit_timestamp", "server_version"):

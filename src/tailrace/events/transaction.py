@@ -69,11 +69,11 @@ class XidEvent(FixedPartEvent, types=(EventType.XID,)):
             self._read_rest(cursor, form)
             body = cursor.rest()
         if len(body) != 8:
-            raise EventDecodeError(f"{len(body)} bytes where 8 are the number")
+            raise EventDecodeError(f"{len(body)} bytes instead of 8 for the number")
         self.xid = int.from_bytes(body, "little")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror; the number is written little-endian."""
+        """The inverse of `read_body`; the number is written little-endian."""
         out = Builder()
         self._write_rest(out, form)
         out.u64(self.xid, "xid")
@@ -105,7 +105,7 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
         cursor.finish("XA_PREPARE")
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u8(made(self.one_phase, bool, "one_phase"), "one_phase")
         made(self.xid, Xid, "xid").write(out, 4, "xid")
@@ -115,7 +115,7 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
 class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEADER,)):
     """LARGE_TRANSACTION_HEADER (43): where a large transaction ends. A hint; always ignorable.
 
-    ``padding`` is what follows, to make room.
+    ``padding`` is the rest, which reserves room.
     """
 
     __slots__ = ("padding", "terminating_offset", "terminating_type", "version")
@@ -142,7 +142,7 @@ class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEAD
         self.padding = cursor.rest()
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         out.u8(self.version, "version")
         out.u64(self.terminating_offset, "terminating_offset")

@@ -1,4 +1,4 @@
-"""Events whose bodies are left as they are: of unknown types, and of types that say nothing."""
+"""Events whose bodies are not decoded: of unknown types, and of types without content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RawEvent(Event):
-    """An event whose body is ``data``, and no more is known of it."""
+    """An event whose body is ``data``; nothing more is known about it."""
 
     __slots__ = ()
 
@@ -37,15 +37,15 @@ class RawEvent(Event):
 
 
 class OpaqueEvent(RawEvent):
-    """An event of a type that has no class: made of ``type`` and ``data``, passed on as it is.
+    """An event of a type without a class: made of ``type`` and ``data``, passed on unchanged.
 
-    A context reads such types only where it is told to (``DecodeContext(unknown="opaque")``).
+    A context decodes such types only on request (``DecodeContext(unknown="opaque")``).
     """
 
     __slots__ = ()
 
 
 class UnknownIgnorableEvent(OpaqueEvent):
-    """One that the format itself lets a reader pass over. Whoever reads on counts it."""
+    """An unknown event that the format allows a reader to skip. The reader counts it."""
 
     __slots__ = ()

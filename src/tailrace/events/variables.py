@@ -1,4 +1,4 @@
-"""INTVAR, RAND, USER_VAR: what the next statement reads from its session (facts sheet 2.1)."""
+"""INTVAR, RAND, USER_VAR: session values that the next statement reads (facts sheet 2.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.events.description import FormatDescription
 
 _UNSIGNED: Final = 1
-_NO_BYTE: Final = -1  # where a byte is usual, there is none
+_NO_BYTE: Final = -1  # the usual byte is missing
 _BINARY: Final = 63
 _F64: Final = Struct("<d")
 
@@ -90,7 +90,7 @@ class IntVarEvent(FixedPartEvent, types=(EventType.INTVAR,)):
         cursor.finish("INTVAR")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         self._write_rest(out, form)
         out.u8(member(IntVarKind, self.kind, "kind"), "kind")
@@ -122,7 +122,7 @@ class RandEvent(FixedPartEvent, types=(EventType.RAND,)):
         cursor.finish("RAND")
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         out = Builder()
         self._write_rest(out, form)
         out.u64(self.seed1, "seed1")
@@ -134,8 +134,8 @@ class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
     """USER_VAR (14): a user variable's value.
 
     ``value_type`` and ``collation`` are None for NULL; ``raw_value`` holds the value's bytes.
-    ``flags_byte`` stands behind numbers of type INT alone; it is kept where it is else (else None).
-    In the making, ``value_type`` follows from the value's Python type, but for DECIMAL.
+    ``flags_byte`` normally follows only numbers of type INT; it is kept if it differs (else None).
+    For `make`, ``value_type`` follows from the value's Python type, except for DECIMAL.
     """
 
     __slots__ = ("collation", "flags_byte", "raw_value", "unsigned", "value_type", "variable")
@@ -184,7 +184,7 @@ class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
         cursor.finish("USER_VAR")
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All; another value has its own type and sign."""
+        """All fields; another value has its own type and sign."""
         fields = super().carried(changes)
         if "value" in changes:
             for name in ("value_type", "unsigned", "flags_byte"):
@@ -194,7 +194,7 @@ class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
         return fields
 
     def write_body(self, form: FormatDescription, /) -> bytes:
-        """`read_body`'s mirror."""
+        """The inverse of `read_body`."""
         variable = utf8(self.variable, "variable")
         value, kind, unsigned = self.value, self.value_type, made(self.unsigned, bool, "unsigned")
         out = Builder()
