@@ -113,7 +113,7 @@ def wire(*raws: bytes) -> Wire:
 def test_a_transport_that_knows_nothing_before() -> None:
     transport = wire(raw_format(created=9), DDL, BEGIN, XID)
     log = tailrace.open(transport)
-    with pytest.raises(UsageError, match="known when that was taken"):
+    with pytest.raises(UsageError, match="known only after its first event was read"):
         print(log.created)
     assert log.position == Position("", 4)
     events = list(log)

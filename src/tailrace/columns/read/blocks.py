@@ -139,7 +139,7 @@ class Blocks(Closing):
                 larger = np.empty(wanted + PADDING, np.uint8)
             except MemoryError:
                 raise OutOfMemory(
-                    f"there is not enough memory to hold {wanted} bytes of the log from here on",
+                    f"there is no memory to hold {wanted} bytes of the log from here on",
                     file=self.name,
                     offset=self.offset + consumed,
                 ) from None

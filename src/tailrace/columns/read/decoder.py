@@ -314,8 +314,7 @@ class LogDecoder(Walker):
                 held.add(piece)
             except MemoryError:
                 raise OutOfMemory(
-                    "there is not enough memory for an event of this payload: give the "
-                    "process more",
+                    "there is no memory for an event of this payload: give the process more",
                     file=self.file,
                     offset=offset,
                 ) from None

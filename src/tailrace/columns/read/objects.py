@@ -153,7 +153,7 @@ def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
     arrow = plan.type
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(
-            "a partial JSON update whose value is unknown, as the document before it is missing: "
+            "a partial JSON update without the document before it, so its value is unknown: "
             "log with binlog_row_image=FULL or without binlog_row_value_options=PARTIAL_JSON, or "
             "leave the column or its table out"
         )

@@ -175,8 +175,7 @@ class TableDecoder:
                 record = batch.finish(frame, file) if rows else None
             except MemoryError:
                 raise OutOfMemory(
-                    f"there is not enough memory for the rows of "
-                    f"{self.table.database}.{self.table.table} "
+                    f"there is no memory for the rows of {self.table.database}.{self.table.table} "
                     "from here on: give the process more, or leave the table out with --exclude",
                     file=file,
                     offset=place,
