@@ -1,1 +1,3 @@
-"""The replication stream of a running server: a connection, a stream on it, one that goes on."""
+"""The replication stream of a running server: a connection, a stream on it, and a feed that
+resumes.
+"""

@@ -1,4 +1,4 @@
-"""Values of a server's answers, looked at with care: what is not as it must be is named."""
+"""Checked values of a server's answers: errors name the question and the invalid value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_NUMBER: Final = 40
 
 
 class ServerAnswer:
-    """The rows that ``server`` gave to the question ``asked``, each of ``width`` columns or more.
+    """The rows of ``server``'s answer to the query ``asked``, each of ``width`` columns or more.
 
     Every method raises MalformedPacket where the value is missing or of another kind.
     """

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tailrace.live.compressed import Socket
 
 SIZE: Final = 4 << 20
-"""Bytes of a buffer; a packet that is larger makes it larger for as long as it needs."""
+"""Bytes of a buffer; it grows for a larger packet, and shrinks when that is consumed."""
 _PARTS: Final = 8
-"""The time without a byte is waited for in so many parts."""
+"""The number of waits into which the time limit for silence is divided."""
 _WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
 
 
@@ -28,8 +28,8 @@ class Arrivals:
     """The bytes that came on a socket and are not consumed: ``data[state[READ]:state[END]]``.
 
     The socket (plain, TLS or compressed) is made non-blocking and belongs to this object's reader.
-    ``wake`` is a socket that is readable when a wait is to end. ``silence`` is after how many
-    seconds without a byte a source is given up (0: never), ``name`` what errors call it.
+    ``wake`` is a socket that becomes readable when a wait has to end. After ``silence`` seconds
+    without a byte the source counts as lost (0: never). ``name`` is the source's name in errors.
     """
 
     def __init__(
@@ -57,30 +57,30 @@ class Arrivals:
             self._selector.register(wake, selectors.EVENT_READ)
 
     heard_at: float
-    """When the last bytes came, by `time.monotonic`; later where we have not listened since."""
+    """When the last bytes came, by `time.monotonic`; later if we have not listened since then."""
 
     def close(self) -> None:
-        """Stop watching the socket; closing it is its owner's."""
+        """Stop watching the socket. Its owner closes it."""
         self._selector.close()
 
     def ready(self) -> bool:
-        """Whether bytes are there to be read, without waiting."""
+        """Whether bytes can be read without waiting."""
         if self._pending is not None and self._pending():
             return True
         return any(key.fileobj is self._socket for key, _ in self._selector.select(0))
 
     def fill(self, need: int, room: int, deadline: float | None) -> bool:
-        """Read on until ``need`` bytes from READ on are there, and then what else is at hand.
+        """Read until ``need`` bytes from READ on have come, and then all that is available.
 
-        The chunk in the buffer is given up. ``room`` is how many bytes the packet at READ says it
-        will take, as far as that is known: the buffer grows towards it as bytes come. False where
+        The chunk in the buffer becomes invalid. ``room`` is the announced size of the packet at
+        READ in bytes, if it is known: the buffer grows towards it as bytes come. Returns False if
         ``deadline`` (`time.monotonic`) has passed or the reader was woken. Raises ConnectionLost,
         HeartbeatTimeout.
         """
         state = self.state
         self._make_room(max(need, min(room, 2 * (state[END] - state[READ]))))
         if monotonic() - self._listened > self.silence / 2:
-            self.heard_at = monotonic()  # it was we who did not listen
+            self.heard_at = monotonic()  # we did not listen, so this was no silence of the source
         try:
             while True:
                 self._read()
@@ -92,7 +92,7 @@ class Arrivals:
             self._listened = monotonic()
 
     def _make_room(self, wanted: int) -> None:
-        """Put what is left at the buffer's front, and see to it that ``wanted`` bytes fit."""
+        """Move the unread bytes to the buffer's front, and make room for ``wanted`` bytes."""
         state = self.state
         read, left = state[READ], state[END] - state[READ]
         if wanted > self._capacity or self._capacity > self._usual >= wanted > left:
@@ -106,7 +106,7 @@ class Arrivals:
         state[END] = left
 
     def _read(self) -> None:
-        """All that is at hand, as far as there is room."""
+        """Read all that is available, up to the free room."""
         state, capacity = self.state, self._capacity
         before = end = state[END]
         lost: OSError | str | None = None
@@ -122,18 +122,18 @@ class Arrivals:
                 lost = "the source closed it"
                 break
             end += count
-        if lost is not None and end == before:  # else what came is used first; it is met again
+        if lost is not None and end == before:  # else use what came first; the error recurs
             raise ConnectionLost(f"{self._name}: the connection is lost: {lost}")
         if end > before:
             state[END] = end
             self.heard_at = monotonic()
 
     def _wait(self, deadline: float | None) -> bool:
-        """Until something comes; False where time is up or the reader is woken.
+        """Wait until something comes; False if time is up or the reader is woken.
 
-        A source was silent for as long as we have listened. What a part of the time takes longer
-        than it should, this process or the machine stood still: that is no silence of the source's,
-        and what came meanwhile is still to be read.
+        Only time in which we listened counts as silence. Where a wait took longer than its timeout,
+        this process or the machine was paused: that time does not count as the source's silence,
+        and bytes that came in it can still be read.
         """
         part = self.silence / _PARTS
         while True:

@@ -30,12 +30,12 @@ _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _NO_DATABASE: Final = 1049
 _NO_TABLE: Final = 1146
 _EVERYWHERE: Final = ("mysql", "db")
-"""A table that who may read it may read any other, in every server."""
+"""A table of every server. A user that may read it may read all other tables, too."""
 
 
 @contextmanager
 def connected(source: Source) -> Iterator[ServerConnection]:
-    """A connection to the first host that answers; errors of statements are of our own tree.
+    """A connection to the first host that answers; errors of statements are Tailrace's own types.
 
     Raises what `connect` raises.
     """
@@ -65,7 +65,7 @@ def _own(error: err.MySQLError, name: str) -> Exception:
 
 
 def tables_of(connection: ServerConnection) -> set[TableName]:
-    """The tables that the user may see, but for the server's own."""
+    """The tables that the user may see, without the server's own."""
     marks = ", ".join(["%s"] * len(_SYSTEM))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -80,9 +80,10 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
 
 @dataclass(frozen=True)
 class Definitions:
-    """What a server said of tables: their definitions, or why there are none.
+    """A server's answers about tables: their definitions, or why there is none.
 
-    All that they have in them is in its log before ``end``. Without ``end`` there are none.
+    Every statement that these definitions reflect is in the server's log before ``end``. Without
+    ``end`` there are no definitions.
     """
 
     tables: Mapping[TableName, TableState]
@@ -91,7 +92,7 @@ class Definitions:
 
 
 def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions:
-    """The definitions that tables have on the first host now. Raises what connecting raises."""
+    """The current definitions of tables on the first host. Raises what connecting raises."""
     found: dict[TableName, TableState] = {}
     reasons: dict[TableName, str] = {}
     with Session.open(source, source.hosts[0], Identity()) as session:
@@ -102,7 +103,7 @@ def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions
             except (ServerError, SchemaError) as error:
                 reasons[table] = printable(first_line(error))
         try:
-            end = session.end()  # after the definitions: a statement that is in one is before it
+            end = session.end()  # after the definitions: so their statements are before it
         except ServerError as error:
             return Definitions({}, dict.fromkeys(tables, printable(first_line(error))))
     return Definitions(found, reasons, end)
@@ -132,9 +133,9 @@ def _quoted(table: TableName) -> str:
 def unlogged_cascades(
     connection: ServerConnection,
 ) -> dict[TableName, list[ForeignKey]] | None:
-    """The foreign keys that change rows without the log saying so, by the table that has them.
+    """The foreign keys whose cascaded changes are not logged, by the table that has them.
 
-    They are those of the tables that the user may see. None: the server logs such changes.
+    Only tables that the user may see are covered. None: the server logs such changes.
     """
     actions = sorted(CASCADING)
     with connection.cursor() as cursor:
@@ -166,7 +167,7 @@ def unlogged_cascades(
         columns.setdefault(tuple(key), []).append((column, database, table, referenced))
     found: dict[TableName, list[ForeignKey]] = {}
     for database, table, name, on_delete, on_update in rules:
-        if known := columns.get((database, table, name)):  # the user may see all of it
+        if known := columns.get((database, table, name)):  # the user may see the whole key
             own, schemas, tables, others = zip(*known, strict=True)
             found.setdefault((database, table), []).append(
                 ForeignKey(own, schemas[0], tables[0], others, on_delete, on_update, name)
@@ -183,7 +184,7 @@ def _answer(connection: ServerConnection, rows: Any, width: int, asked: str) -> 
 def not_to_be_seen(
     connection: ServerConnection, wants: TableFilter, tables: Collection[TableName]
 ) -> bool:
-    """Whether a pattern that fits none of the tables may fit one that the user must not see."""
+    """Whether a pattern that matches none of the tables may match one that the user cannot see."""
     missing = wants.unmatched(tables)
     for pattern in (*missing.names, *missing.wildcards):
         database, _, table = pattern.partition(".")
@@ -194,17 +195,17 @@ def not_to_be_seen(
 
 
 def has_rows(connection: ServerConnection, table: TableName) -> bool:
-    """Whether a table has rows; also where its user must not read it, for it may have."""
+    """Whether a table has rows. True if the user may not read it, since it may have rows."""
     return _selected(connection, table, 1) is not False
 
 
 def _is_known(connection: ServerConnection, table: TableName) -> bool:
-    """Whether it is known if there is such a table: who may not read it is not told."""
+    """Whether the server tells this user if the table exists."""
     return _selected(connection, table, 0) is not None
 
 
 def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool | None:
-    """Whether some rows were got; None where the user must not read the table."""
+    """Whether the query returned rows; None if the user may not read the table."""
     try:
         with connection.cursor() as cursor:
             return bool(cursor.execute(f"SELECT 1 FROM {_quoted(table)} LIMIT {rows}"))  # noqa: S608

@@ -1,4 +1,4 @@
-"""Sockets that keep nobody waiting: dialled, secured, read and written within a time.
+"""Sockets with time limits: for connecting, TLS, reading and writing.
 
 A server decides when its bytes come. Each wait here ends at a deadline, after a silence, or when
 the reader that waits is closed by another thread.
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from tailrace.live.url import Host
 
 _PIECE: Final = 64 << 10
-"""Bytes that are taken from a socket in one go at least."""
+"""The smallest size of one read from a socket, in bytes."""
 _LARGEST_PIECE: Final = 1 << 20
-"""And at most: memory grows with what came, not with what was announced."""
+"""The largest size of one read: memory grows with the bytes received, not with a size announced."""
 
 _LONGEST_POLL: Final = (1 << 31) - 1
-"""Milliseconds that a poll can wait: 24 days."""
+"""The longest time that a poll can wait, in milliseconds: 24 days."""
 
 
 class Patience:
-    """How long a server is waited for.
+    """The time limits for a server's answers.
 
-    ``deadline`` (`time.monotonic`) ends all waiting, ``silence`` is after how many seconds without
-    a byte a wait ends; None is for ever. ``wake`` is a socket that is readable when nobody waits
-    any longer.
+    ``deadline`` (`time.monotonic`) ends all waiting. A wait also ends after ``silence`` seconds
+    without a byte. None is for ever. ``wake`` is a socket that becomes readable when waiting has to
+    end.
     """
 
     def __init__(self, wake: socket.socket | None = None) -> None:
@@ -47,7 +47,7 @@ class Patience:
         self._wake = wake
 
     def allow(self, seconds: float | None) -> None:
-        """Set the deadline, so many seconds from now; None for none."""
+        """Set the deadline to ``seconds`` from now; None for none."""
         self._seconds = seconds or 0.0
         self.deadline = None if seconds is None else monotonic() + seconds
 
@@ -59,13 +59,12 @@ class Patience:
     def check(self) -> None:
         """Raise TimeoutError where the deadline has passed."""
         if self.deadline is not None and monotonic() >= self.deadline:
-            raise TimeoutError(f"it took longer than {self._seconds:g} s in all")
+            raise TimeoutError(f"it took longer than {self._seconds:g} s in total")
 
     def wait(self, sock: Socket, event: int, most: float | None = None) -> None:
         """Wait until a socket is ready for ``event``, ``most`` seconds at most.
 
-        Raises TimeoutError; OSError where the socket is closed, ConnectionLost where the reader
-        was.
+        Raises TimeoutError; OSError if the socket is closed; ConnectionLost if the reader is.
         """
         self.check()
         fd = sock.fileno()
@@ -97,10 +96,10 @@ def _closed() -> ConnectionLost:
 
 
 def dial(host: Host, patience: Patience) -> socket.socket:
-    """A socket that is connected to a host, not blocking.
+    """A non-blocking socket that is connected to a host.
 
-    Of several addresses each has its part of the time. Raises OSError, ConnectionLost where the
-    reader was closed, UnicodeError where the host name is invalid.
+    If the host has several addresses, each gets its part of the time. Raises OSError;
+    ConnectionLost if the reader was closed; UnicodeError if the host name is invalid.
     """
     if host.socket is not None:
         return _connected(socket.AF_UNIX, 0, host.socket, patience, None)
@@ -121,15 +120,15 @@ def dial(host: Host, patience: Patience) -> socket.socket:
 
 
 def _resolved(host: Host, patience: Patience) -> list[tuple[Any, ...]]:
-    """What getaddrinfo knows of a host. It cannot be interrupted, so a thread waits for it.
+    """The addresses of a host. `getaddrinfo` cannot be interrupted, so a thread waits for it.
 
-    One that is given up ends when the resolver does, and keeps no process from its end.
+    An abandoned thread ends when the resolver returns, and does not keep the process alive.
     """
     found: Future[list[tuple[Any, ...]]] = Future()
     ours, theirs = socket.socketpair()
 
     def resolve() -> None:
-        with theirs:  # its end wakes us
+        with theirs:  # closing it wakes us
             try:
                 found.set_result(socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM))
             except Exception as error:  # noqa: BLE001 - raised by the thread that waits
@@ -166,7 +165,7 @@ def _connected(
 def secure(
     sock: socket.socket, context: ssl.SSLContext, hostname: str, patience: Patience
 ) -> ssl.SSLSocket:
-    """TLS on a connected socket, which it takes over. Raises ssl.SSLError, OSError."""
+    """Start TLS on a connected socket, and take the socket over. Raises ssl.SSLError, OSError."""
     sock.setblocking(False)
     secured = context.wrap_socket(sock, server_hostname=hostname, do_handshake_on_connect=False)
     try:
@@ -185,7 +184,7 @@ def secure(
 
 
 def send(sock: Socket, data: bytes, patience: Patience) -> None:
-    """Send all of it, on a socket that is not blocking or has a timeout. Raises OSError."""
+    """Send all bytes, on a socket that is non-blocking or has a timeout. Raises OSError."""
     left = memoryview(data)
     while left:
         try:
@@ -197,14 +196,14 @@ def send(sock: Socket, data: bytes, patience: Patience) -> None:
 
 
 class ByteReader(Protocol):
-    """What bytes of a server are read from: a buffered file, or `Incoming`."""
+    """A reader of a server's bytes: a buffered file, or `Incoming`."""
 
     def read(self, size: int, /) -> bytes:
-        """So many bytes, fewer at the connection's end."""
+        """Read ``size`` bytes, fewer at the connection's end."""
 
 
 def read_exactly(reader: ByteReader, size: int, name: str, timeout: float | None = None) -> bytes:
-    """So many bytes of the server that errors call ``name``.
+    """Read ``size`` bytes from the server ``name`` (for errors).
 
     Raises ConnectionLost, whose cause is the socket's error. ``timeout`` is the connection's read
     timeout in seconds, for the message; None leaves it out.
@@ -221,15 +220,15 @@ def read_exactly(reader: ByteReader, size: int, name: str, timeout: float | None
     except (OSError, ValueError) as error:  # a closed file's reader raises ValueError
         raise ConnectionLost(f"{name}: the connection was lost: {error}") from error
     if len(data) < size:
-        raise ConnectionLost(f"{name} ended the connection without a word")
+        raise ConnectionLost(f"{name} ended the connection without an error message")
     return data
 
 
 class Incoming:
-    """Reads a socket, plain, TLS or compressed, as a buffered file does; it takes the place of one.
+    """Reads a socket (plain, TLS or compressed) as a buffered file does, and replaces one.
 
-    Memory is taken as bytes arrive. A timeout that is set on the socket becomes the silence that
-    is borne; the socket itself is made non-blocking.
+    Memory grows as bytes arrive. A timeout that is set on the socket becomes the limit for silence;
+    the socket itself is made non-blocking.
     """
 
     def __init__(self, sock: Socket, patience: Patience) -> None:
@@ -238,7 +237,7 @@ class Incoming:
         self._held = bytearray()
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer at the connection's end. Raises OSError, ConnectionLost."""
+        """Read ``size`` bytes, fewer at the connection's end. Raises OSError, ConnectionLost."""
         timeout = self._socket.gettimeout()
         if timeout != 0:
             self._patience.silence = timeout
@@ -264,5 +263,5 @@ class Incoming:
                 self._patience.wait(self._socket, select.POLLOUT)
 
     def close(self) -> None:
-        """Forget what came; the socket is its owner's to close."""
+        """Drop the bytes that came; the socket's owner closes it."""
         self._held.clear()

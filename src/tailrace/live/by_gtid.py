@@ -23,7 +23,10 @@ _Server = tuple[str, str | None, int]
 
 
 class FeedByGtid:
-    """What was given, and of which server's files. ``known`` is None: any server will do."""
+    """The GTIDs that were given, and the server whose files they came from.
+
+    ``known`` is None: the feed may continue on any server.
+    """
 
     known = Expected()
     proved = True
@@ -39,32 +42,34 @@ class FeedByGtid:
 
     @property
     def gtids(self) -> GtidSet | GtidList | None:
-        """What was given, and the start; None before the first connection, unless it was given."""
+        """The start and what was given since. None before the first connection, if the start is
+        to be asked for there.
+        """
         if self._whole is not None:
             return self._whole.gtids
         return None if isinstance(self._start, str) else self._start
 
     @property
     def position(self) -> Position:
-        """Behind what was given, in the files of the server that gave it."""
+        """The position after what was given, in the files of the server that gave it."""
         return Position("", 4) if self._whole is None else self._whole.position
 
     def begin(self, session: Session) -> GtidSet | GtidList:
-        """Behind what to ask a session."""
+        """The GTIDs after which a session's dump has to begin."""
         if self._whole is None:
             start = self._start
             if isinstance(start, str):
                 start = session.executed() if start == "now" else session.purged()
             started = session.started(start)
-            assert not isinstance(started, Position)  # noqa: S101 - nor was it
+            assert not isinstance(started, Position)  # noqa: S101 - the start was none, either
             self._whole = WholeTransactions(started)
         return self._whole.gtids
 
     def skip_torn_tail(self, following: Position) -> bool:
-        """A file ends inside an event: the next dump begins with ``following``, by itself.
+        """A file ends inside an event: the next dump begins with ``following`` without our help.
 
-        For a source begins with the last file before which nothing was that is not given, and what
-        is torn was never counted. False where it came to the same place again all the same.
+        A source begins with the last file such that all files before it were given completely, and
+        it never counted the torn transaction. False if the dump came to the same place again.
         """
         again, self._torn_before = self._torn_before == following, following
         return not again
@@ -74,12 +79,12 @@ class FeedByGtid:
         return wanted
 
     def read_from_begin(self) -> None:
-        """There is no start in a file to prove."""
+        """Do nothing: there is no start in a file to verify."""
 
     def goal(self, session: Session) -> GtidSet | None:
-        """What a dump that does not wait has to reach at least; None where that is not known.
+        """What a dump that does not wait has to reach at least; None if that is unknown.
 
-        MariaDB's GTIDs have no order that would tell, where its strict mode is off.
+        It is unknown for MariaDB without strict mode: its GTIDs have no reliable order then.
         """
         executed = session.executed()
         return executed if isinstance(executed, GtidSet) else None
@@ -103,16 +108,16 @@ class FeedByGtid:
             self._whole.restart(same_server=same_server)
 
     def accept(self, item: FileBegin | Chunk, place: Place) -> Iterator[FileBegin | Chunk]:
-        """What an item allows to give."""
+        """The items that can be given after this one."""
         del place
         if isinstance(item, FileBegin):
             entering, self._entering = self._entering, False
             before = self._file
-            if entering and before is not None and before.file == item.file:  # a second look
+            if entering and before is not None and before.file == item.file:  # entered before
                 self._restart(same_server=stamp(before.description) == stamp(item.description))
             self._file = item
         if self._whole is not None:
             yield from self._whole.feed(item)
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing."""

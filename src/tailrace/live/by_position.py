@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class FeedByPosition:
-    """Where reading is, and what the server and the file at hand are.
+    """The current position, and the identity of the server and of the current file.
 
-    ``position`` is behind what was given. ``known`` is what a further connection has to find,
-    ``ends`` where a file may end without ROTATE or STOP.
+    ``position`` is the end of what was given. ``known`` is what a further connection has to find.
+    ``ends`` is where a file may end without ROTATE or STOP.
     """
 
     gtids = None
@@ -39,22 +39,22 @@ class FeedByPosition:
         self.position = start if isinstance(start, Position) else OLDEST
         self.known = expected
         self.ends: Position | None = None
-        self._given = False  # of the file at ``position``, its begin was given
+        self._given = False  # whether the `FileBegin` of the file at ``position`` was given
         self._entering = False
         self._whole_file = False
         self._low: Position | None = None
 
     def read_from_begin(self) -> None:
-        """Ask for the file at hand from its begin: so the start is proved."""
+        """Request the current file from its beginning, which verifies the start."""
         self._whole_file = True
 
     @property
     def proved(self) -> bool:
-        """Whether an event is known to begin, or the file to end, where is read on."""
+        """Whether it is known that an event begins, or the file ends, at ``position``."""
         return self.known.description is not None
 
     def begin(self, session: Session) -> Position:
-        """Where to ask a session from. Raises LogReset where another server answers."""
+        """The position to request from a session. Raises LogReset if another server answers."""
         check_same_server(self.known, session.server_uuid, session.name)
         if self._start == "now":
             self.position = session.end()
@@ -66,10 +66,11 @@ class FeedByPosition:
         return self.position
 
     def asked(self, wanted: Position) -> Position:
-        """What can be asked for: an earlier event's begin in the same file, in three cases.
+        """The position to request: an earlier event of the same file in three cases.
 
-        Past 4 GiB, COM_BINLOG_DUMP cannot say it. Right behind the description, MariaDB decrypts
-        the START_ENCRYPTION that stands there in clear. And where the start is to be proved.
+        Past 4 GiB, COM_BINLOG_DUMP cannot express the position. Right after the description,
+        MariaDB would decrypt the START_ENCRYPTION that is stored there unencrypted. And if the
+        start has yet to be verified.
         """
         if self._whole_file:
             self._whole_file = False
@@ -87,7 +88,7 @@ class FeedByPosition:
         )
 
     def goal(self, session: Session) -> Position | None:
-        """What a dump that does not wait has to reach at least; None where that is not known."""
+        """What a dump that does not wait has to reach at least; None if that is unknown."""
         try:
             return session.end()
         except AccessDenied:
@@ -98,7 +99,7 @@ class FeedByPosition:
         return not isinstance(goal, Position) or self.position >= goal
 
     def skip_torn_tail(self, following: Position) -> bool:
-        """The file at hand ends inside an event: read on from the next one's begin."""
+        """The current file ends inside an event: continue at the beginning of the next file."""
         self.position = following
         self._next_file()
         return True
@@ -109,7 +110,7 @@ class FeedByPosition:
         self.known = replace(self.known, uuid=session.server_uuid or self.known.uuid)
 
     def accept(self, item: FileBegin | Chunk, place: Place) -> Iterator[FileBegin | Chunk]:
-        """What of an item is to be given. Raises LogReset where the file is another."""
+        """The part of an item that has to be given. Raises LogReset if the file is another."""
         if isinstance(item, Chunk):
             self._note_low(item)
             self.position = place.position
@@ -131,16 +132,16 @@ class FeedByPosition:
         yield item
 
     def _next_file(self) -> None:
-        """Its ROTATE was given: reading goes on in a file of which nothing is known."""
+        """The file's ROTATE was given: reading continues in a file of which nothing is known."""
         self._given = False
         self._low = None
         self.known = replace(self.known, description=None)
 
     def _note_low(self, chunk: Chunk) -> None:
-        """Keep the last event's begin that COM_BINLOG_DUMP can say."""
+        """Keep the start of the last event whose offset COM_BINLOG_DUMP can express."""
         if chunk.offset < U32_END <= chunk.end:
             at = bisect_left(chunk.starts, U32_END - chunk.offset) - 1
             self._low = Position(chunk.file, chunk.offset + chunk.starts[at])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

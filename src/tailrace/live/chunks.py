@@ -1,4 +1,4 @@
-"""What a feed gives: where a file begins, the events that follow in it, and the end."""
+"""The items of a feed: the beginning of a file, the events that follow in it, and the end."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from tailrace.log_name import LogName
 
 PADDING: Final = 64
-"""Bytes behind a chunk's data that may be read, at least; they are not the consumer's to write."""
+"""Bytes after a chunk's data that may be read, at least; the consumer must not write them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileBegin:
-    """What follows is of this file, from ``offset`` on.
+    """The items after this one are of this file, from ``offset`` on.
 
-    ``description`` is the raw FORMAT_DESCRIPTION event in force. Not ``artificial``: it stands in
-    the file at 4 (but for the IN_USE flag; in GTID mode ``created`` may be zeroed, too), ``offset``
-    is behind it, and chunks do not hold it. Artificial, where the file is entered behind its begin:
-    it is the server's copy, with ``log_pos`` and ``created`` zeroed.
+    ``description`` is the raw FORMAT_DESCRIPTION event in force. If it is not ``artificial``, it is
+    the file's event at 4 (except for the IN_USE flag; in GTID mode ``created`` may be zeroed, too),
+    ``offset`` is its end, and chunks do not hold it. It is artificial if the file is entered after
+    its beginning: then it is the server's copy, with ``log_pos`` and ``created`` zeroed.
     """
 
     file: LogName
@@ -33,10 +33,11 @@ class FileBegin:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole events, contiguous, just as they stand in the file from ``offset`` on (own count).
+    """Whole, contiguous events, exactly as in the file from ``offset`` on (own count).
 
-    ``starts`` says where each begins in ``data``, which ends where the last one does. Both are the
-    feed's memory and hold until its next `take`; `PADDING` bytes behind ``data`` may be read.
+    ``starts`` has the offset of each event in ``data``, which ends where the last event does. Both
+    are the feed's memory and valid until its next `take`; `PADDING` bytes after ``data`` may be
+    read.
     """
 
     file: str
@@ -46,7 +47,7 @@ class Chunk:
 
     @property
     def end(self) -> int:
-        """The offset in the file behind the last event."""
+        """The offset in the file after the last event."""
         return self.offset + len(self.data)
 
 
@@ -67,10 +68,10 @@ Item: TypeAlias = FileBegin | Chunk | EndOfDump
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the source and the file at hand were when they were read before; None: not known.
+    """The source and the file as they were when they were read before; None: unknown.
 
-    ``uuid`` is the server's, ``description`` the raw format description event of the file that
-    reading goes on in (as `FileBegin` gave it).
+    ``uuid`` is the server's, ``description`` the raw format description event of the file in which
+    reading resumes (as `FileBegin` gave it).
     """
 
     uuid: str | None = None

@@ -1,4 +1,4 @@
-"""Compression as a layer of a connection: a socket on a socket, plain or TLS."""
+"""Compression as a layer of a connection: a socket on top of a plain or TLS socket."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from tailrace.wire.compressed import ConnectionCompression
 
 _PIECE: Final = 64 << 10
-"""Bytes that are taken from the socket below in one go at least."""
+"""The smallest size of one read from the socket below, in bytes."""
 _LARGEST_PIECE: Final = 1 << 20
-"""And at most: memory grows with what came, not with what was announced."""
+"""The largest size of one read: memory grows with the bytes received, not with a size announced."""
 
 
 class CompressedSocket:
-    """What a connection calls of its socket, with compressed packets on the socket ``below``.
+    """The socket methods that a connection uses, with compressed packets on the socket ``below``.
 
-    `recv`, `recv_into` and `send` raise what those of ``below`` do where they would block, and are
-    called again then, `send` with the same bytes. What is sent in one call are whole packets.
-    Receiving raises MalformedPacket.
+    Where `recv`, `recv_into` and `send` would block, they raise what those of ``below`` raise. The
+    caller then calls them again, `send` with the same bytes. Each call of `send` takes whole
+    packets. Receiving raises MalformedPacket.
     """
 
     def __init__(self, below: socket.socket, compression: ConnectionCompression, name: str) -> None:
@@ -42,7 +42,7 @@ class CompressedSocket:
         return bytes(piece)
 
     def recv_into(self, memory: memoryview) -> int:
-        """As `recv`, into memory that is there; gives how many bytes."""
+        """As `recv`, into the given memory; returns the number of bytes."""
         if not self._fill():
             return 0
         size = min(len(memory), len(self._plain))
@@ -51,7 +51,7 @@ class CompressedSocket:
         return size
 
     def _fill(self) -> bool:
-        """See to it that something is there to be given; False at the connection's end."""
+        """Make bytes available; False at the connection's end."""
         incoming = self._incoming
         while not self._plain:
             plain = incoming.take()
@@ -65,7 +65,7 @@ class CompressedSocket:
         return True
 
     def pending(self) -> int:
-        """Bytes that have come and would be given without reading the socket below; 0 if none."""
+        """The number of bytes that are available without reading the socket below."""
         if self._plain:
             return len(self._plain)
         if not self._incoming.wanted:
@@ -76,7 +76,7 @@ class CompressedSocket:
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, packets: memoryview) -> int:
-        """Send whole packets; all of them have gone when it returns."""
+        """Send whole packets; all of them have been sent when it returns."""
         if not self._outgoing:
             self._outgoing = memoryview(compressed(packets, self._compression))
         while self._outgoing:
@@ -111,4 +111,4 @@ class CompressedSocket:
 
 
 Socket: TypeAlias = "socket.socket | CompressedSocket"
-"""What a connection's bytes come and go through; of TLS, an `ssl.SSLSocket`."""
+"""The socket of a connection; with TLS, an `ssl.SSLSocket`."""

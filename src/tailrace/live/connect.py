@@ -1,8 +1,7 @@
-"""A connection to a server, by PyMySQL: how it is made, and what it may cost.
+"""A connection to a server by PyMySQL: how it is made, and its limits of time and memory.
 
-PyMySQL parses what a server sends as if it came from a friend. So bytes come to it through a fence:
-`ServerConnection` counts them, waits for them no longer than was allowed, and makes a typed error
-of whatever the parsing raises.
+PyMySQL trusts what a server sends. So `ServerConnection` guards it: it counts the bytes, limits the
+time that it waits for them, and turns whatever the parsing raises into a typed error.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Host, Source
 
     class _Base(Connection[Cursor]):
-        """The private parts of PyMySQL that are used here; a test tells when they change."""
+        """The private parts of PyMySQL that are used here; a test fails when they change."""
 
         ctx: Any
         protocol_version: int
@@ -67,17 +66,17 @@ else:
     _Base = Connection
 
 _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "tailrace"}
-"""What the server's performance schema says of us, as of any replica."""
+"""The connection attributes that the server's performance schema shows, as for any replica."""
 _PROTOCOL: Final = 10
 _LOGIN: Final = 256 << 10
-"""Bytes that a server may send before it has let us in; it needs some hundreds."""
+"""Bytes that a server may send before the login has succeeded; it needs some hundreds."""
 _ANSWER: Final = 4 << 20
 """Bytes of an answer that is held in memory: names and sizes of 100,000 logs. A set of GTIDs takes
 thirty times its text.
 """
 _ROW: Final = (1 << 30) + (64 << 10)
-"""Bytes of a row of an answer that is read row by row: what servers put into a packet (their
-max_allowed_packet has 1 GiB at most), and the headers of its parts.
+"""Bytes of a row of an answer that is read row by row: the largest packet of a server
+(max_allowed_packet is 1 GiB at most), and the headers of its parts.
 """
 _COLUMNS: Final = 4096
 """Columns of an answer: as many as a table may have."""
@@ -88,17 +87,17 @@ _OFFERS: Final = {Algorithm.ZLIB: CLIENT.COMPRESS, Algorithm.ZSTD: 1 << 26}
 _TLS_REQUEST_SIZE: Final = 32
 """Bytes of the packet that asks for TLS, the login's first part."""
 _SAID: Final = 200
-"""Characters of what is wrong with an answer that a message has."""
+"""Characters of an error's cause that are put into a message."""
 
 
 def connect(source: Source, host: Host, *, wake: socket.socket | None = None) -> ServerConnection:
     """A connection to one of a source's hosts, authenticated, to be closed by the caller.
 
-    utf8mb4, autocommit, TLS as the source says; it is made within ``source.connect_timeout``, and
-    then the server has ``source.answer_timeout`` seconds for each answer. ``wake`` is readable when
-    nobody waits any longer. Raises ConnectionLost where the host is not known, not there or says
-    nothing in time, and where it was woken; AccessDenied; TlsError; ProtocolError where it is no
-    such server; UsageError for files of certificates and keys.
+    It has utf8mb4, autocommit, and TLS as the source says. It is made within
+    ``source.connect_timeout``; then the server has ``source.answer_timeout`` seconds for each
+    answer. ``wake`` becomes readable when waiting has to end. Raises ConnectionLost if the host is
+    unknown, unreachable or does not answer in time, and if the wait was woken; AccessDenied;
+    TlsError; ProtocolError if it is no such server; UsageError for files of certificates and keys.
     """
     connection = ServerConnection(source, host, source.tls.mode_for(local=host.is_local), wake)
     connection.connect()
@@ -106,7 +105,7 @@ def connect(source: Source, host: Host, *, wake: socket.socket | None = None) ->
 
 
 class _Tls:
-    """What PyMySQL takes for an SSL context: TLS within the time of the connection."""
+    """Stands in for PyMySQL's SSL context: TLS within the time limit of the connection."""
 
     def __init__(self, context: ssl.SSLContext, patience: Patience) -> None:
         self._context = context
@@ -117,12 +116,12 @@ class _Tls:
 
 
 class ServerConnection(_Base):
-    """PyMySQL's connection, behind a fence.
+    """PyMySQL's connection, with limits of time and memory.
 
-    Until the server has let us in, all that it sends is bounded together, in time and in bytes;
-    then each answer is. Of answers that are read row by row (`SSCursor`) what is before the rows is
-    bounded like that, then each row by itself, in bytes (1 GiB) and by silence.
-    Whatever the parsing of an answer raises is a MalformedPacket.
+    Until the login has succeeded, one limit of time and bytes holds for everything that the server
+    sends; after that, one holds for each answer. For answers that are read row by row (`SSCursor`),
+    such a limit holds for the part before the rows; then each row is limited separately, in bytes
+    (1 GiB) and by silence. Whatever the parsing of an answer raises is a MalformedPacket.
 
     ``name`` is what errors call the server.
     """
@@ -133,7 +132,7 @@ class ServerConnection(_Base):
         self.name = source.name_at(host)
         self._source = source
         self.public_key: RSAPublicKey | None = None
-        """The server's, by which a password may go to it without TLS."""
+        """The server's public key, with which a password may be sent to it without TLS."""
         if source.server_public_key_path is not None:
             self.public_key = read_public_key(source.server_public_key_path)
         self._host = host
@@ -171,7 +170,7 @@ class ServerConnection(_Base):
             self.ctx = _Tls(self._context, self._patience)
 
     def __copy__(self) -> Self:
-        """Another like it, not connected; nothing wakes it."""
+        """A connection with the same settings, not connected; nothing wakes it."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._sock = other._rfile = None
@@ -192,7 +191,7 @@ class ServerConnection(_Base):
     # --- entering --------------------------------------------------------------------------------
 
     def connect(self, sock: Any = None) -> None:
-        """As `connect` of this module, once more where the connection was closed."""
+        """As `connect` of this module; connects again if the connection was closed."""
         try:
             self._enter(sock)
         except (TailraceError, err.MySQLError) as error:
@@ -203,10 +202,10 @@ class ServerConnection(_Base):
             raise _unreached(error, self.name) from error
         except UnicodeError as error:
             raise UsageError(f"{self.name}: the host name is invalid") from error
-        except RuntimeError as error:  # a package that PyMySQL wants for a way of authentication
+        except RuntimeError as error:  # PyMySQL lacks a package for an authentication method
             raise AccessDenied(
-                f"{self.name}: the account's way of authentication needs a package that is not"
-                f" there: {error}: pip install 'tailrace[live]'"
+                f"{self.name}: the account's authentication method needs a package that is not"
+                f" installed: {error}: pip install 'tailrace[live]'"
             ) from error
 
     def _refusal(self, error: TailraceError | err.MySQLError) -> TailraceError:
@@ -225,7 +224,7 @@ class ServerConnection(_Base):
         if isinstance(code, int) and code:
             return refusal(code, None, str(text), self.name)
         text = one_line(" ".join(map(str, error.args)), _SAID)
-        return MalformedPacket(f"{self.name}: what the server sent is no login: {text}")
+        return MalformedPacket(f"{self.name}: the server's part of the login is invalid: {text}")
 
     def _enter(self, sock: Any) -> None:
         self._patience.allow(self.connect_timeout)
@@ -240,7 +239,7 @@ class ServerConnection(_Base):
         self._rest()
 
     def exchange(self, answer: bytes | None) -> Any:
-        """Answer the server during the login, where there is something to say; its next packet."""
+        """Send ``answer`` during the login, if there is one, and return the next packet."""
         if answer is not None:
             self.write_packet(answer)
         packet = self._read_packet()
@@ -257,8 +256,7 @@ class ServerConnection(_Base):
         except Exception as error:
             self._force_close()
             raise MalformedPacket(
-                f"{self.name}: no MySQL or MariaDB server answers there:"
-                f" {one_line(str(error), _SAID)}"
+                f"{self.name}: this is no MySQL or MariaDB server: {one_line(str(error), _SAID)}"
             ) from error
         self._agree_on_compression()
         if self._mode is TlsMode.DISABLED or self._offers_tls:
@@ -303,7 +301,7 @@ class ServerConnection(_Base):
             self._rfile = Incoming(self._sock, self._patience)
 
     def write_packet(self, payload: bytes) -> None:
-        """As PyMySQL's, whose login packet lacks its last byte, the level of zstd."""
+        """As PyMySQL's, and adds the last byte that its login packet lacks: the level of zstd."""
         if self._names_level and len(payload) > _TLS_REQUEST_SIZE and self._compression:
             self._names_level = False
             payload += bytes((self._compression.level,))
@@ -324,7 +322,7 @@ class ServerConnection(_Base):
 
     def next_result(self, unbuffered: bool = False) -> Any:
         del unbuffered
-        raise self._malformed("one statement was asked, and it has several results")
+        raise self._malformed("one statement was sent, and the answer has several results")
 
     def _read_ok_packet(self) -> Any:
         with self._parsed():
@@ -342,7 +340,7 @@ class ServerConnection(_Base):
             self._patience.allow(self._read_timeout)
 
     def _rest(self) -> None:
-        """Nothing is asked: what comes next is bounded by itself."""
+        """No answer is expected: a new limit holds for what comes next."""
         self._patience.allow(None)
         self._bound(_ANSWER)
         self._columns = self._values = 0
@@ -355,21 +353,21 @@ class ServerConnection(_Base):
 
     @contextmanager
     def _parsed(self) -> Iterator[None]:
-        """Whatever is raised inside by bytes that are no answer is a MalformedPacket."""
+        """Raise MalformedPacket for every error that invalid bytes cause inside."""
         try:
             yield
         except (TailraceError, err.MySQLError, OSError, EOFError):
             raise
         except Exception as error:
-            if self._entering and isinstance(error, RuntimeError):  # a package is not there
+            if self._entering and isinstance(error, RuntimeError):  # a package is missing
                 raise
             raise self._malformed(_cause(error)) from error
 
     def parsed_rows(self, cursor: SSCursor, count: int, size: int) -> list[tuple[Any, ...]]:
-        """The next rows of a cursor that reads row by row; none at its end.
+        """The next rows of a cursor that reads row by row; an empty list at its end.
 
-        At most ``count``, and no more once they have ``size`` bytes: memory is bounded by this and
-        the largest row.
+        It reads at most ``count`` rows, and stops when they have ``size`` bytes: this and the
+        largest row limit the memory.
         """
         rows: list[tuple[Any, ...]] = []
         with self._parsed():
@@ -385,13 +383,13 @@ class ServerConnection(_Base):
         return rows
 
     def _force_close(self) -> None:
-        """Close the connection; of rows that were still to come none is waited for."""
+        """Close the connection, without waiting for rows that have yet to come."""
         super()._force_close()
         if self._result is not None:
             self._result.unbuffered_active = False
 
     def _malformed(self, what: str) -> MalformedPacket:
-        """The error for what is no answer; the connection is closed, for nothing follows on it."""
+        """Close the connection, which is of no further use, and return the error for it."""
         self._force_close()
         return MalformedPacket(f"{self.name}: unexpected answer: {one_line(what, _SAID)}")
 
@@ -440,9 +438,9 @@ class ServerConnection(_Base):
         return self._numbered(data) if isinstance(self._sock, CompressedSocket) else data
 
     def _numbered(self, data: bytes) -> bytes:
-        """A packet's header with the number that PyMySQL expects; and what follows it as it is.
+        """A packet's header with the number that PyMySQL expects; other bytes unchanged.
 
-        Inside compressed packets servers number as they like, and no client looks at it.
+        Inside compressed packets servers number freely, and no client checks the numbers.
         """
         if not self._in_header:
             self._in_header = True
@@ -464,14 +462,14 @@ class ServerConnection(_Base):
 
 
 def _cause(error: Exception) -> str:
-    """What to say of an error of the parsing."""
+    """The text for an error of the parsing."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"
     return str(error) or type(error).__name__
 
 
 def check_version(version: str, name: str) -> None:
-    """Raise MalformedPacket for what is no server's version."""
+    """Raise MalformedPacket if the text is no server's version."""
     if not (version.isascii() and version.isprintable() and version[:1].isdigit()):
         raise MalformedPacket(f"{name}: the server's version is {version[:40]!r}")
 
@@ -483,11 +481,11 @@ def _no_tls(cause: ssl.SSLError, name: str, mode: TlsMode, source: Source) -> Ta
             f" {_certificate_advice(cause, mode, source)}"
         )
     if isinstance(cause, ssl.SSLEOFError):
-        doubt = "; it may not believe the certificate of ssl-cert" if source.tls.cert else ""
-        return ConnectionLost(f"{name}: the server ended the connection in the midst of TLS{doubt}")
+        doubt = "; it may not accept the certificate of ssl-cert" if source.tls.cert else ""
+        return ConnectionLost(f"{name}: the server ended the connection during TLS{doubt}")
     reason = (cause.reason or str(cause)).replace("_", " ").lower()
     return TlsError(
-        f"{name}: no TLS with this server: {reason}: look at tls-version, ssl-cert and ssl-key"
+        f"{name}: no TLS with this server: {reason}: check tls-version, ssl-cert and ssl-key"
     )
 
 
@@ -500,16 +498,16 @@ def _unreached(error: OSError | EOFError, name: str) -> ConnectionLost:
 def _certificate_advice(cause: ssl.SSLCertVerificationError, mode: TlsMode, source: Source) -> str:
     if cause.verify_code in {62, 64}:  # X509_V_ERR_HOSTNAME_MISMATCH, ..._IP_ADDRESS_MISMATCH
         return (
-            "it is not made out to this host; name the host as the certificate does, or"
-            " ssl-mode=VERIFY_CA does without its name"
+            "it was not issued for this host; use the host name of the certificate, or"
+            " ssl-mode=VERIFY_CA, which does not check the name"
         )
     told = (
-        f"{source.tls.ca or source.tls.capath} does not vouch for it"
+        f"no authority in {source.tls.ca or source.tls.capath} signed it"
         if (source.tls.ca or source.tls.capath)
-        else "no authority that this system knows vouches for it"
+        else "no authority that this system trusts signed it"
     )
     return (
-        f"{told}; ssl-ca=FILE names the authority that does (MySQL's own is ca.pem in its data"
-        f" folder, with ssl-mode=VERIFY_CA), or ssl-mode=REQUIRED turns {mode} down to encryption"
-        " alone"
+        f"{told}; name its authority by ssl-ca=FILE (MySQL's own is ca.pem in its data"
+        f" folder, with ssl-mode=VERIFY_CA), or use ssl-mode=REQUIRED, not {mode}: encryption"
+        " without verification"
     )

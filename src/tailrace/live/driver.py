@@ -1,4 +1,4 @@
-"""What is used of PyMySQL: imported here, so that one place says what to install without it."""
+"""The parts of PyMySQL in use: imported in one place, with a helpful error if it is missing."""
 
 from tailrace.extras import importing
 

@@ -1,4 +1,4 @@
-"""One dump on one connection: what comes on its socket, as file begins and chunks."""
+"""One dump on one connection: the bytes of its socket as `FileBegin` and `Chunk` items."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ if TYPE_CHECKING:
 
 _TYPE_AT: Final = 4
 EVENTS: Final = 1 << 16
-"""Events of a chunk at most."""
+"""The most events of a chunk."""
 QUIET: Final = 2
-"""Heartbeats in a row after which a source is looked at: one that was reset goes on sending them,
-with the same file and offset as before."""
+"""Heartbeats in a row after which a source is checked: one that was reset continues to send them,
+with the same file and offset as before.
+"""
 
 
 def _framed(size: int) -> int:
-    """Bytes of an event's packets at most, with what semi-synchronous sources put before it."""
+    """The most bytes of an event's packets, with the prefix of semi-synchronous sources."""
     return size + (size // LARGEST + 2) * FRAME + 3
 
 
@@ -60,12 +61,12 @@ _LONGEST: Final = _framed(MAX_EVENT_SIZE)
 
 
 class Dump:
-    """Reads a dump that was requested. ``place`` follows it; ``source`` is what errors call it.
+    """Reads a dump that was requested. ``place`` tracks it; ``source`` is its name in errors.
 
     ``endless``: the dump waits for more at the log's end, so that it ends only when the source is
     shut down. With observers (``delegate``) each packet is shown to them first, one by one, in
-    Python. What lies before the offset ``behind`` in the file that is entered is left out: it was
-    given before.
+    Python. Events before the offset ``behind`` of the first file are left out: they were given
+    before.
     """
 
     def __init__(
@@ -95,11 +96,11 @@ class Dump:
         self._entered = self._over = False
 
     def take(self, deadline: float | None) -> Item | None:
-        """The next item; None where the time is up (`time.monotonic`), the reader was woken, or
-        `QUIET` heartbeats came and nothing else.
+        """The next item; None if the deadline (`time.monotonic`) has passed, the reader was woken,
+        or only `QUIET` heartbeats came.
 
-        Raises ConnectionLost, what a server refuses (`tailrace.live.refusals`), and ProtocolError
-        for what is no dump.
+        Raises ConnectionLost, the server's errors (`tailrace.live.refusals`), and ProtocolError for
+        bytes that are no dump.
         """
         while not self._over:
             item = self._next()
@@ -114,7 +115,7 @@ class Dump:
         return END
 
     def pending(self) -> bool:
-        """Whether bytes have come that the next `take` would look at."""
+        """Whether bytes have come that the next `take` would process."""
         state, data = self._state, self._arrivals.data
         read, left = state[READ], state[ARRIVED] - state[READ]
         if left >= FRAME and left >= FRAME + int.from_bytes(data[read : read + 3], "little"):
@@ -125,14 +126,14 @@ class Dump:
         return self._arrivals.fill(self._state[NEED], self._room(), deadline)
 
     def _room(self) -> int:
-        """What the packets of the event at READ take, as far as its header is there."""
+        """The bytes of the packets of the event at READ; 0 before its header has come."""
         said = self._said()
         return 0 if said is None else min(_framed(said), _LONGEST)
 
     def _said(self) -> int | None:
-        """The length that the event at READ says it has; None where that is not known.
+        """The length in the header of the event at READ; None if it is unknown.
 
-        Observers may take off what a source puts before an event.
+        It is unknown with observers, which may remove a prefix that a source puts before an event.
         """
         state, data = self._state, self._arrivals.data
         at = state[READ] + FRAME + 1
@@ -145,7 +146,7 @@ class Dump:
     # --- chunks ----------------------------------------------------------------------------------
 
     def _next(self) -> Item | None:
-        """What is there already: a chunk, or what the packet at READ or the event ahead means."""
+        """The item in the bytes that have come: a chunk, or the one of the next single packet."""
         state = self._state
         state[BEGIN] = state[WRITE] = state[READ]
         state[COUNT] = 0
@@ -171,7 +172,7 @@ class Dump:
         return None if reason in {MORE, FULL} else self._packet(reason)
 
     def _trimmed(self, chunk: Chunk) -> Chunk | None:
-        """What of a chunk was not given before."""
+        """The part of a chunk that was not given before."""
         if chunk.offset >= self._behind:
             return chunk
         if chunk.end <= self._behind:
@@ -191,7 +192,7 @@ class Dump:
     # --- single packets --------------------------------------------------------------------------
 
     def _packet(self, reason: int) -> Item | None:
-        """The packet at READ, which is no plain event; or more of it has to come."""
+        """The item of the packet at READ, which is no plain event; None if it is incomplete."""
         packet = self._whole()
         if packet is None:
             self._reason = MORE
@@ -202,8 +203,8 @@ class Dump:
         return self._event(packet[1:])
 
     def _whole(self) -> memoryview | None:
-        """The payload at READ, its packets joined in place, and READ behind it; None where some of
-        it has yet to come (NEED is set).
+        """Join the packets of the payload at READ in place, and move READ after it; None if the
+        payload is incomplete (then NEED is set).
         """
         state, data = self._state, self._arrivals.data
         at, sizes, size = state[READ], list[int](), LARGEST
@@ -230,7 +231,7 @@ class Dump:
         return data[start:end]
 
     def _check_longest(self, size: int) -> None:
-        """Raise MalformedPacket where an event's packets have more bytes than it may have."""
+        """Raise MalformedPacket if an event's packets have more bytes than is allowed."""
         said = self._said()
         most = MAX_EVENT_SIZE if said is None else said
         if most > MAX_EVENT_SIZE or size > _framed(most):
@@ -287,7 +288,7 @@ class Dump:
         return self._alone(event)
 
     def _alone(self, event: memoryview) -> Chunk:
-        """A chunk of one event, in memory that is not overwritten before the next take."""
+        """A chunk of one event, in memory that stays unchanged until the next take."""
         place, data = self.place, self._arrivals.data
         if event.obj is not data.obj:
             event = memoryview(bytearray(bytes(event) + bytes(PADDING)))[: len(event)]
@@ -298,7 +299,7 @@ class Dump:
     # --- observers -------------------------------------------------------------------------------
 
     def _observe(self) -> int:
-        """`unframe`, with each packet shown to the observers. What is no plain event goes ahead."""
+        """`unframe`, with each packet shown to the observers. Any but a plain event goes ahead."""
         state, data = self._state, self._arrivals.data
         starts = self._starts
         assert self._delegate is not None  # noqa: S101 - `_next` has seen it

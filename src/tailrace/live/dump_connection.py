@@ -1,8 +1,8 @@
-"""A PyMySQL connection that a dump has taken: the one place that knows PyMySQL's inside.
+"""A PyMySQL connection that a dump has taken over, with the private parts of PyMySQL it needs.
 
-Whatever sends a command or reads an answer goes through a few methods of the connection; these
-refuse from `DumpConnection.take` on, so that nothing else writes into a dump or eats its packets.
-``connection.close()`` stays what it was.
+All commands and answers go through a few methods of the connection. From `DumpConnection.take` on
+these raise an error, so that nothing else writes into a dump or reads its packets.
+``connection.close()`` works as before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.live.compressed import Socket
 
 _LONGEST: Final = MAX_EVENT_SIZE + 16
-"""Bytes of a record at most: an event, and what a server puts before it."""
+"""The most bytes of a record: an event, and what a server puts before it."""
 _GUARDED: Final = (
     "_execute_command",
     "_read_packet",
@@ -32,7 +32,7 @@ _GUARDED: Final = (
 
 
 class _Guard:
-    """What stands in the place of the guarded methods; it knows nothing of the connection."""
+    """Replaces the guarded methods; it holds no reference to the connection."""
 
     def __init__(self) -> None:
         self.reason = "a binary log dump runs on this connection: it takes no other command"
@@ -42,10 +42,10 @@ class _Guard:
 
 
 class DumpConnection:
-    """What a dump needs of a connection: to send its command, and to read packets.
+    """A connection as a dump needs it: it sends the command and reads packets.
 
-    Raises LocalProtocolError where the connection is not in the state for a dump; UsageError where
-    it is none of PyMySQL's.
+    Raises LocalProtocolError if the connection is not in the state for a dump; UsageError if it is
+    not a connection of PyMySQL.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
@@ -53,10 +53,10 @@ class DumpConnection:
             raise UsageError(
                 f"a dump needs a connection of PyMySQL, not a {type(connection).__name__}"
             )
-        self.connection: Any = connection  # its typing leaves out what is used here
+        self.connection: Any = connection  # its type hints lack what is used here
         host = f"{connection.host}:{connection.port}"
         self.name = str(self.connection.unix_socket or host)
-        """What errors call the other side: host and port, or the socket's path."""
+        """The server's name in errors: host and port, or the socket's path."""
         self._guard = _Guard()
         self._reader: Any = None
 
@@ -90,7 +90,7 @@ class DumpConnection:
             )
 
     def take(self, payload: bytes) -> None:
-        """Refuse all other use of the connection from now on, and send this command.
+        """Send this command, and block all other use of the connection from now on.
 
         Raises ConnectionLost.
         """
@@ -101,16 +101,16 @@ class DumpConnection:
             self.connection._write_bytes(frame(payload))  # noqa: SLF001
         except self.connection.OperationalError as error:
             raise ConnectionLost(
-                f"{self.name}: the dump was not asked for: {error.args[-1]}"
+                f"{self.name}: the request for the dump was not sent: {error.args[-1]}"
             ) from error
 
     def release(self, reason: str) -> None:
-        """Say ``reason`` from now on where the connection is asked for anything but its close."""
+        """Set the error text for any later use of the connection but closing it."""
         self._guard.reason = reason
 
     @property
     def socket(self) -> Socket:
-        """The connection's socket or what is on it: TLS, compression. The reader's timeout is set.
+        """The connection's outermost socket layer (TLS, compression), with the reader's timeout.
 
         Raises LocalProtocolError where the connection was closed.
         """
@@ -120,11 +120,11 @@ class DumpConnection:
         timeout = self.connection._read_timeout  # noqa: SLF001
         if found.gettimeout() != timeout:
             found.settimeout(timeout)
-            self.connection._current_timeout = timeout  # noqa: SLF001 - newer ones keep it
+            self.connection._current_timeout = timeout  # noqa: SLF001 - newer versions keep it
         return found
 
     def read(self) -> bytes | bytearray:
-        """The next payload, of as many packets as it came in.
+        """The next payload, joined from its packets.
 
         Raises ConnectionLost, after which the connection has no socket any more; MalformedPacket;
         LocalProtocolError where the connection was closed.
@@ -163,7 +163,7 @@ class DumpConnection:
             self.drop()
             raise
         except BaseException:
-            self.drop()  # in mid-packet: what follows has no beginning
+            self.drop()  # inside a packet: what follows cannot be parsed
             raise
 
     def shut_down(self) -> None:
@@ -172,7 +172,7 @@ class DumpConnection:
         if found is not None:
             with suppress(OSError):  # the other side was first, or the socket is closed
                 below = getattr(found, "below", found)
-                socket.socket.shutdown(below, socket.SHUT_RDWR)  # of TLS, what is below it
+                socket.socket.shutdown(below, socket.SHUT_RDWR)  # with TLS, the socket below it
 
     def drop(self) -> None:
         """Close the socket; the connection itself can still be closed."""

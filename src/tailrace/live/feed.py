@@ -1,4 +1,4 @@
-"""The log of a running server as it comes, over breaks of the connection: `Feed`."""
+"""The log of a running server as it comes, across breaks of the connection: `Feed`."""
 
 from __future__ import annotations
 
@@ -48,43 +48,46 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("tailrace.live")
 _LOOK_SECONDS: Final = 2.0
-"""A quiet source is asked where its log ends no more often than so, however fast its heartbeats."""
+"""The least seconds between two queries for the end of a quiet source's log."""
 
 
 class Feed(Closing):
-    """What a server's log holds and what comes, as `FileBegin` and `Chunk`; breaks are mended.
+    """A server's log, past and new events, as `FileBegin` and `Chunk`; it reconnects after breaks.
 
-    ``start`` (None: the source's, and where that is not said ``oldest``) chooses between two modes.
+    ``start`` (None: the source's start, ``oldest`` by default) chooses between two modes.
 
-    By position (``oldest``, ``now``, a Position, a Time): what is given are the files' bytes, each
-    once. A break is mended on the same server, with the very next event, also inside a transaction.
-    It is the same server and file where its UUID (MySQL has one) and the format description of the
-    file, which tells the server id and the second of its begin, are those of before; ``expected``
-    says what these were when ``start`` was reached, so that the first connection is checked, too.
+    By position (``oldest``, ``now``, a Position, a Time): the feed gives all bytes of the files,
+    each once. After a break it resumes on the same server, with the very next event, also inside a
+    transaction. It takes a server and a file for the same if the server's UUID (MySQL has one) and
+    the file's format description, which has the server id and the second of its creation, are the
+    same as before. ``expected`` says what these were when ``start`` was reached, so that the first
+    connection is checked, too.
 
-    By GTID (a GtidSet or GtidList; several hosts in the source): whole transactions are given, and
-    a break is mended on any of the hosts, with all that is not in ``gtids``. An unfinished
-    transaction is held up to 16 MiB; a larger one is given as it comes. Where its connection breaks
-    and another server continues, it is void: a `FileBegin` comes before its end, and then all of it
-    again (`tailrace.live.whole_transactions`). Files and offsets are those of the
-    host that is read; what it leaves out because we have it is left out of its files, too.
+    By GTID (a GtidSet or GtidList; several hosts in the source): the feed gives whole transactions.
+    After a break it resumes on any of the hosts, with all transactions that are not in ``gtids``.
+    An unfinished transaction is held up to 16 MiB; a larger one is given as it comes. If the
+    connection breaks inside a larger one and another server continues, the part is void: a
+    `FileBegin` comes before its end, and then the whole transaction comes again
+    (`tailrace.live.whole_transactions`). Files and offsets are those of the host that is read; the
+    files lack the transactions that it leaves out because we have them.
 
     The first connection's failure is raised at once, unless ``source.retry_first``. Later, a lost
     connection is tried again with growing pauses for ``source.retry`` seconds, and then
-    ConnectionLost is raised. Where the source no longer finds its own file, or its log ends before
-    the place that is read, it is connected to anew, which tells whether it was reset. Everything
-    else is raised at once (by GTID, when no host of a round was but lost): LogPurged, LogReset,
-    GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError, what observers raise. An error is
-    raised again by each further `take`; behind it and at the end the connection is closed. With
-    observers it is open until `close`: what they queue after the end may still be acknowledged.
+    ConnectionLost is raised. If the source no longer finds its own file, or its log ends before the
+    position that is read, the feed reconnects, which shows whether the log was reset. Every other
+    error is raised at once (by GTID, only if every host of a round gave such an error and none was
+    merely lost): LogPurged, LogReset, GtidsAhead, DuplicateServerId, AccessDenied, ProtocolError,
+    errors of observers. Each further `take` raises the same error again. After an error and at the
+    end the connection is closed. With observers it stays open until `close`: events that they queue
+    after the end may still be acknowledged.
 
-    Where a file of the source ends inside an event, the source says so, and that is an error; with
-    ``source.skip_torn_tail`` reading goes on in its next file, if it has one. A warning names what
-    was left out, and ``torn`` lists it.
+    If a file of the source ends inside an event, the source says so, and that is an error. With
+    ``source.skip_torn_tail`` reading continues in its next file, if it has one. A warning names
+    what was left out, and ``torn`` lists it.
 
-    ``follow`` false ends at the log's end. ``delegate`` has the observers: told of ``io``.
-    ``unframe`` is `tailrace.wire.unframe.unframe` or what does the same. ``identity`` is who we are
-    to the source. One thread takes; `close` may be called from any.
+    With ``follow`` false the feed ends at the log's end. ``delegate`` calls the observers with
+    ``io``. ``unframe`` is `tailrace.wire.unframe.unframe` or an equivalent. ``identity`` is our
+    server id and UUID for the source. Only one thread may call `take`; any may call `close`.
     """
 
     def __init__(
@@ -137,10 +140,10 @@ class Feed(Closing):
         if len(self.source.hosts) == 1:
             return FeedByPosition(start, expected)
         if isinstance(start, Position | Time):
-            what = "a position" if isinstance(start, Position) else "the place of a time"
+            what = "a position" if isinstance(start, Position) else "the position of a time"
             raise UsageError(
-                f"{self.source.name}: {what} is of one server: with several hosts, begin"
-                " behind GTIDs, or with oldest or now"
+                f"{self.source.name}: {what} belongs to one server: with several hosts, begin"
+                " after GTIDs, or with oldest or now"
             )
         return FeedByGtid(start)
 
@@ -148,17 +151,17 @@ class Feed(Closing):
 
     @property
     def position(self) -> Position:
-        """Behind what was given; by GTID in the files of the host that gave it."""
+        """The position after what was given; by GTID in the files of the host that gave it."""
         return self._mode.position
 
     @property
     def gtids(self) -> GtidSet | GtidList | None:
-        """By GTID, what was given, with the start; None by position, and before it is known."""
+        """By GTID, the start and what was given; None by position, and as long as it is unknown."""
         return self._mode.gtids
 
     @property
     def _from(self) -> str:
-        """From where it reads on, in words."""
+        """Where reading resumes, in words."""
         if self.position.file:
             return f"after {self.position}"
         gtids = self.gtids
@@ -168,17 +171,17 @@ class Feed(Closing):
 
     @property
     def session(self) -> Session | None:
-        """The session of the connection there is, or that was last; None before the first."""
+        """The session of the current or last connection; None before the first."""
         return self._session
 
     @property
     def expected(self) -> Expected:
-        """What the source and the file at hand are, for a feed that is to go on from here."""
+        """The identity of the source and the current file, for a feed that resumes from here."""
         return self._mode.known
 
     @property
     def heard(self) -> Position | None:
-        """Where the source stands, from the last heartbeat or event that came."""
+        """The source's own position, from the last heartbeat or event that came."""
         link = self._link
         return self._heard[0] if link is None else link.dump.place.heard or self._heard[0]
 
@@ -190,24 +193,24 @@ class Feed(Closing):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection with a dump on it; else it is made, or none yet."""
+        """Whether there is a connection with a dump on it."""
         return self._link is not None
 
     def pending(self) -> bool:
-        """Whether bytes have come that the next take would look at.
+        """Whether bytes have come that the next take would process.
 
-        They may be a heartbeat, or a part of an event: take with a timeout where waiting matters.
+        They may be a heartbeat or a part of an event: give `take` a timeout if it must not wait.
         """
         return self._link is not None and self._link.dump.pending()
 
     # --- taking ----------------------------------------------------------------------------------
 
     def take(self, timeout: float | None = None) -> Item | None:
-        """What comes next; None where nothing came in ``timeout`` seconds; END at the end.
+        """The next item; None if nothing came in ``timeout`` seconds; END at the end.
 
-        Connects, and mends breaks. An attempt to connect may outlast the timeout, by the source's
-        ``connect_timeout`` and what its questions take; `close` ends it. What was taken before is
-        no longer valid.
+        Connects, and reconnects after breaks. An attempt to connect may outlast the timeout by the
+        source's ``connect_timeout`` and the time of its queries; `close` ends it. The item of the
+        previous call becomes invalid.
         """
         deadline = None if timeout is None else monotonic() + timeout
         with self._lock:
@@ -221,10 +224,10 @@ class Feed(Closing):
                 self._failure = error
                 self._stop()
                 raise
-            except BaseException:  # an interrupt: what was about to be given is lost
+            except BaseException:  # an interrupt: the item that was about to be given is lost
                 self._failure = LocalProtocolError(
-                    f"{self.source.name}: the feed was interrupted inside take: make another, to go"
-                    " on behind what was taken"
+                    f"{self.source.name}: the feed was interrupted inside take: make another feed"
+                    " that starts after what was taken"
                 )
                 self._stop()
                 raise
@@ -255,12 +258,12 @@ class Feed(Closing):
                 self._lost(error, link)
                 continue
             except LeftOff:
-                _log.info("%s: the file ends unannounced; looking again", self.position)
+                _log.info("%s: the file ends without ROTATE or STOP; reconnecting", self.position)
                 self._drop()
                 self._mode.ends = self.position
                 continue
             except Unproved:
-                _log.info("%s: read from its file's begin, to prove the start", self.position)
+                _log.info("%s: reading the file from its beginning to verify it", self.position)
                 self._drop()
                 self._mode.read_from_begin()
                 continue
@@ -292,21 +295,21 @@ class Feed(Closing):
         place = self._from
         self._drop()
         self._attempts.lost(error, monotonic(), proved=link.proved)
-        _log.warning("%s; going on %s", error, place)
+        _log.warning("%s; resuming %s", error, place)
 
     def _look_again(self, error: ServerError) -> None:
-        """Connect anew where the file that is read is gone from under the source: what that meets
-        tells why. Raises the error where it is another, or comes at the same place again.
+        """Reconnect if the source no longer has the file that is read: the new dump's error shows
+        why. Raises ``error`` if it has another cause, or comes at the same position again.
         """
         if not is_vanished(error) or self._vanished_at == self.position:
             raise error
         self._vanished_at = self.position
-        _log.info("%s; looking again", error)
+        _log.info("%s; reconnecting", error)
         self._drop()
 
     def _skip_torn_tail(self, error: ServerError, link: OpenDump) -> None:
-        """Read on after a file that ends inside an event. Raises the error where that is not
-        wanted, or the source has no file after it.
+        """Continue after a file that ends inside an event. Raises the error if that is not wanted,
+        or if the source has no file after it.
         """
         if not self.source.skip_torn_tail:
             raise error
@@ -314,7 +317,7 @@ class Feed(Closing):
         tail = torn_tail(self._request, link.session.host, place)
         if tail is None or not self._mode.skip_torn_tail(Position(tail.next, len(MAGIC))):
             raise type(error)(
-                f"{error.message}; it has no other file with which reading could go on",
+                f"{error.message}; it has no next file in which reading could resume",
                 code=error.code,
                 sqlstate=error.sqlstate,
             )
@@ -324,8 +327,8 @@ class Feed(Closing):
             _log.warning("%s: %s", link.session.name, tail)
 
     def _look_at_end(self, link: OpenDump) -> None:
-        """Connect anew where the source's log ends before the place that is read: it was reset, and
-        its dump waits at the end of a file that is no longer there.
+        """Reconnect if the source's log ends before the position that is read: the log was reset,
+        and the dump waits at the end of a file that no longer exists.
         """
         place = link.dump.place
         place.quiet = 0
@@ -340,14 +343,14 @@ class Feed(Closing):
         except AccessDenied:
             self._may_ask = False
         except TailraceError as error:
-            _log.info("where the source's log ends is not known: %s", error)
+            _log.info("the end of the source's log could not be determined: %s", error)
         else:
             if end < place.position:
-                _log.info("%s: its log ends at %s; looking again", link.session.name, end)
+                _log.info("%s: its log ends at %s; reconnecting", link.session.name, end)
                 self._drop()
 
     def _connect(self, deadline: float | None) -> OpenDump | None:
-        """A connection with a dump on it; None where the time is up, or on closing."""
+        """A connection with a dump on it; None if the time is up or the feed is being closed."""
         attempts = self._attempts
         while self._wait_until(attempts.due, deadline):
             host = attempts.host
@@ -371,7 +374,7 @@ class Feed(Closing):
         return None
 
     def _wait_until(self, due: float, deadline: float | None) -> bool:
-        """Wait; False where ``deadline`` comes first, or the feed is closed."""
+        """Wait until ``due``; False if ``deadline`` comes first, or the feed is closed."""
         until = due if deadline is None else min(due, deadline)
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ)
@@ -381,7 +384,7 @@ class Feed(Closing):
     # --- the end ---------------------------------------------------------------------------------
 
     def _drop(self) -> None:
-        """Close the connection, and forget what came and was not given."""
+        """Close the connection, and drop bytes that were not given yet."""
         self._out = iter(())
         link, self._link = self._link, None
         if link is not None:
@@ -389,7 +392,7 @@ class Feed(Closing):
             link.close()
 
     def _stop(self) -> None:
-        """Nothing more is read."""
+        """End reading."""
         self._drop()
         self._mode.close()
 
@@ -406,10 +409,10 @@ class Feed(Closing):
             self._failure.add_note(f"and then: {second}")
 
     def close(self) -> None:
-        """Close the connection; a take that waits gives END, and so does each later one.
+        """Close the connection. A `take` that waits returns END, and so does each later one.
 
-        From any thread. A connection that is being made is given up. Observers are told here that
-        the reader ended: what was taken may have been queued until now.
+        It may be called from any thread. An attempt to connect is abandoned. Observers are told
+        here that the reader ended: events that were taken may have been queued until now.
         """
         self._closing = True
         with suppress(OSError):

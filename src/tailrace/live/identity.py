@@ -1,4 +1,4 @@
-"""Who we are to a source: server id and UUID, kept over reconnections."""
+"""Our identity for a source: server id and UUID, the same after each reconnection."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 _UPPER: Final = 1 << 31
-"""Server ids from here on are ours to choose: people and tools take small ones."""
+"""The lowest server id that we choose: people and tools use small ones."""
 _LAST: Final = (1 << 32) - 1
 
 
 @dataclass(slots=True)
 class Identity:
-    """``server_id`` None: the first session chooses one that is free, or takes the one given.
+    """Server id and UUID of this reader. ``server_id`` None: the first session sets it.
 
-    One that is there is ours from before: a session does not ask who else may have it.
+    It takes the id that the source's options give, else a free one. An id that is set is ours
+    already: a session does not check whether another replica has it.
     """
 
     server_id: int | None = None
@@ -32,16 +33,16 @@ class Identity:
 
 
 def reported_host() -> str:
-    """What this process registers as its host: ``tailrace-PLACE-PID``.
+    """The host name that this process registers: ``tailrace-PLACE-PID``.
 
-    A source keeps it as long as it takes the connection for one that lives, and so says to a
-    process that is started again that the one before it was ours (`is_left_over`).
+    A source lists it as long as it takes the connection to be alive. From it, a restarted process
+    knows that the connection was its predecessor's (`is_left_over`).
     """
     return f"tailrace-{_place()}-{os.getpid()}"
 
 
 def is_left_over(host: str) -> bool:
-    """Whether a replica of this host is a process of this machine and user that has ended."""
+    """Whether this host name is of a process of this machine and user that has ended."""
     name, _, rest = host.partition("-")
     place, _, number = rest.partition("-")
     if name != "tailrace" or place != _place() or not (number.isascii() and number.isdigit()):
@@ -56,7 +57,7 @@ def is_left_over(host: str) -> bool:
 
 
 def _place() -> str:
-    """Machine, user and the space in which process ids mean something, as 16 hex digits."""
+    """A hash of machine, user and the namespace of process ids, as 16 hex digits."""
     parts = [socket.gethostname(), str(getattr(os, "getuid", lambda: "")())]
     with suppress(OSError):
         parts.append(Path("/etc/machine-id").read_text("ascii", "replace"))

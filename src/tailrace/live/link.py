@@ -35,9 +35,10 @@ _NO_SUCH_LOG: Final = "Could not find first log file name"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How dumps are asked for, the same at each connection.
+    """How dumps are requested, the same for each connection.
 
-    ``mode`` says where from, once the session is there; ``wake`` is readable when waits are to end.
+    ``mode`` gives the start once there is a session; ``wake`` becomes readable when waits have to
+    end.
     """
 
     source: Source
@@ -54,8 +55,8 @@ class Request:
 class OpenDump:
     """A session and the dump on it.
 
-    ``goal`` is what a dump that does not wait has to reach: a server that is shut down ends it
-    early, and says so in the same way. None where that is not known, or it waits.
+    ``goal`` is what a dump that does not wait has to reach: a server that shuts down ends it early,
+    with the same packet as at the log's end. None if the goal is unknown, or the dump waits.
     """
 
     session: Session
@@ -64,11 +65,11 @@ class OpenDump:
     goal: Asked | None
     since: float
     given: bool = False
-    """Whether a chunk of it was given."""
+    """Whether the dump has given a chunk."""
 
     @property
     def proved(self) -> bool:
-        """Whether the connection was of use: a break of it is one by itself."""
+        """Whether the connection was of use: then a break of it starts a new round of attempts."""
         lived = monotonic() - self.since
         return self.given or (self.dump.place.reading and lived > self.arrivals.silence)
 
@@ -120,7 +121,7 @@ def open_link(request: Request, host: Host) -> OpenDump:
 
 
 def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
-    """Show observers the connection that a dump is to be requested on; the flags they want."""
+    """Show observers the connection before the dump is requested; the flags that they want."""
     io, delegate = request.io, request.delegate
     io.server_id, io.user = request.identity.server_id or 0, request.source.user
     io.host, io.port = (host.name, host.port) if host.socket is None else (host.socket, 0)
@@ -134,16 +135,16 @@ def _tell(request: Request, session: Session, host: Host, wanted: Asked) -> int:
 
 
 def explained(request: Request, host: Host, error: ServerError) -> ServerError:
-    """A refusal, with the place that was asked for, and told more exactly.
+    """A server's error with the position that was requested, and with its exact cause.
 
-    The servers say the same of a log that was purged and of one that never was: asks the server for
-    its oldest log, on a connection of its own.
+    Servers give the same error for a log that was purged and for one that never existed. So this
+    asks the server for its oldest log, on a separate connection.
     """
     asked = request.mode.position
     if not isinstance(error, LogReset) or not asked.file:
         return error
     error = LogReset(
-        f"{asked} was asked for. {error.message}", code=error.code, sqlstate=error.sqlstate
+        f"{asked} was requested. {error.message}", code=error.code, sqlstate=error.sqlstate
     )
     if _NO_SUCH_LOG not in error.message or asked.number is None:
         return error
@@ -155,8 +156,8 @@ def explained(request: Request, host: Host, error: ServerError) -> ServerError:
     if (file_number(oldest) or 0) <= asked.number:
         return error
     return LogPurged(
-        f"{request.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, is no"
-        f" longer there: the oldest log is {oldest}. Copy the data anew and begin after the copy",
+        f"{request.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, no"
+        f" longer exists: the oldest log is {oldest}. Copy the data again and begin after the copy",
         code=error.code,
         sqlstate=error.sqlstate,
     )

@@ -1,21 +1,21 @@
-"""How a password is shown to a server: never so that one who is not that server learns it.
+"""How a password is sent to a server: never so that another party can learn it.
 
-What each way of authentication sends, besides `mysql_native_password` and `client_ed25519`,
-which send a proof, and are PyMySQL's:
+The table has what each authentication method sends. It leaves out `mysql_native_password` and
+`client_ed25519`, which send a proof, and are PyMySQL's:
 
 ==========================  ======================================================================
-way                         the password goes
+method                      how the password is sent
 ==========================  ======================================================================
-caching_sha2_password       as a proof; in full only where the server has it not in its cache: then
-                            through TLS or a socket, else encrypted by the public key of
+caching_sha2_password       as a proof; in full only if the server has not cached it: then
+                            through TLS or a socket, else encrypted with the public key of
                             ``server-public-key-path``, else not at all
-sha256_password             in full: through TLS, else as above, on a socket, too
-mysql_clear_password,       in full, through TLS whose certificate was verified, else not at all
+sha256_password             in full: through TLS, else as above, also on a socket
+mysql_clear_password,       in full, through TLS with a verified certificate, else not at all
 dialog
-mysql_old_password          not at all: its proof is broken in no time
+mysql_old_password          not at all: its proof is easily broken
 ==========================  ======================================================================
 
-A key that the server sends is not used: whoever answers in its place would send one of his own.
+A key that the server sends is not used: an impostor would send a key of its own.
 Source: MySQL ``sql-common/client_authentication.cc`` and ``sql/auth/sha2_password.cc``.
 """
 
@@ -54,7 +54,7 @@ def read_public_key(path: str) -> rsa.RSAPublicKey:
         key = serialization.load_pem_public_key(raw)
     except ValueError as error:
         raise UsageError(
-            f"server-public-key-path {path}: no public key in PEM form is in it"
+            f"server-public-key-path {path}: it holds no public key in PEM form"
         ) from error
     if not isinstance(key, rsa.RSAPublicKey):
         raise UsageError(f"server-public-key-path {path}: the key in it is not an RSA key")
@@ -62,7 +62,7 @@ def read_public_key(path: str) -> rsa.RSAPublicKey:
 
 
 class _Way:
-    """A way of authentication, as PyMySQL calls it: made for a connection, `authenticate`."""
+    """An authentication method, as PyMySQL calls it: created for a connection, `authenticate`."""
 
     name = ""
     _trusts_sockets = True
@@ -72,11 +72,11 @@ class _Way:
         self._password: bytes = connection.password
 
     def authenticate(self, packet: Any) -> Any:
-        """Answer a packet of the server's, until one of its final ones, which is given."""
+        """Answer the server's packets up to its final one, and return that one."""
         raise NotImplementedError
 
     def _in_full(self) -> bytes:
-        """The password, as it is sent on this connection. Raises AccessDenied."""
+        """The password in the form in which this connection may send it. Raises AccessDenied."""
         connection = self._connection
         terminated = self._password + b"\0"
         if connection.is_tls or (connection.is_socket and self._trusts_sockets):
@@ -84,10 +84,10 @@ class _Way:
         key = connection.public_key
         if key is None:
             raise AccessDenied(
-                f"{connection.name}: the password was not sent: {self.name} wants it in full, and"
-                " without TLS others could learn it: turn TLS on (ssl-mode=REQUIRED or"
-                " more), or name the server's public key (server-public-key-path, public_key.pem"
-                " in its data folder)"
+                f"{connection.name}: the password was not sent: {self.name} needs it in full, and"
+                " without TLS others could read it: turn TLS on (ssl-mode=REQUIRED or stricter),"
+                " or give the server's public key (server-public-key-path, public_key.pem in its"
+                " data folder)"
             )
         nonce = connection.salt[:_NONCE]
         if len(nonce) < _NONCE:
@@ -135,7 +135,7 @@ class _CachingSha2(_Way):
 
 class _Sha256(_Way):
     name = "sha256_password"
-    _trusts_sockets = False  # its server wants it encrypted there, too
+    _trusts_sockets = False  # its server expects it encrypted there, too
 
     def authenticate(self, packet: Any) -> Any:
         if packet.get_all_data()[0] == _SWITCH:
@@ -144,13 +144,13 @@ class _Sha256(_Way):
 
 
 class _InClear(_Way):
-    """`mysql_clear_password` and ``dialog`` where nobody verified who asks."""
+    """`mysql_clear_password` and ``dialog`` if the server's identity was not verified."""
 
     def authenticate(self, packet: Any) -> Any:
         del packet
         raise AccessDenied(
             f"{self._connection.name}: the password was not sent: the server asks for it in clear"
-            f" ({self.name}), and its certificate was not verified: ssl-mode=VERIFY_CA or"
+            f" ({self.name}), and its certificate was not verified: use ssl-mode=VERIFY_CA or"
             " VERIFY_IDENTITY, with ssl-ca"
         )
 
@@ -170,15 +170,15 @@ class _Old(_Way):
         del packet
         raise AccessDenied(
             f"{self._connection.name}: the password was not sent: the server asks for a proof by"
-            " mysql_old_password, which gives the password away: give the account another way of"
-            " authentication"
+            " mysql_old_password, which reveals the password: give the account another"
+            " authentication method"
         )
 
 
 def ways(*, verified: bool) -> dict[str, type[_Way]]:
-    """PyMySQL's ``auth_plugin_map``; ``verified``: TLS shows who the server is.
+    """PyMySQL's ``auth_plugin_map``; ``verified``: TLS verified the server's identity.
 
-    `mysql_clear_password` and ``dialog`` are PyMySQL's own then.
+    If it did, `mysql_clear_password` and ``dialog`` are PyMySQL's own.
     """
     own: list[type[_Way]] = [_CachingSha2, _Sha256, _Old]
     if not verified:

@@ -1,4 +1,4 @@
-"""The connection service of observers over a PyMySQL connection, also while a stream reads it."""
+"""The connection service of observers on a PyMySQL connection, also while a stream reads it."""
 
 from __future__ import annotations
 
@@ -20,36 +20,35 @@ if TYPE_CHECKING:
     from tailrace.live.driver import Connection
 
 _BUFFER: Final = 16 << 10
-"""Bytes that are held before a flush sends them."""
+"""Bytes that are buffered before a flush sends them."""
 _PATIENCE: Final = 30.0
-"""Seconds that a source may leave without reading what was sent to it."""
+"""Seconds for which a source may leave the bytes that were sent to it unread."""
 _NO_SUCH_THREAD: Final = 1094
 
 
 class NetService:
-    """`tailrace.observers.ConnectionService`, made before a dump is requested on the connection.
+    """`tailrace.observers.ConnectionService`, created before the connection's dump is requested.
 
-    ``name`` is what errors call the source. The socket may be blocking, with its own timeout, or
-    not: then it is waited for, ``patience`` seconds in all for a flush. Nobody else may write to it
-    meanwhile, and nobody may read from it in another thread while it is written to
-    (OpenSSL's rule). A connection that cannot be written to is shut down, so that whoever reads
-    from it meets its end.
+    ``name`` is the source's name in errors. The socket may be blocking, with its own timeout, or
+    non-blocking: then a flush waits ``patience`` seconds in total. Nothing else may write to it
+    meanwhile, and no other thread may read from it during a write (OpenSSL's rule). A connection
+    that cannot be written to is shut down, so that its reader gets to its end.
     """
 
     def __init__(
         self, connection: Connection[Any], name: str, *, patience: float = _PATIENCE
     ) -> None:
-        self._connection = cast("Any", connection)  # its typing leaves out what is used here
+        self._connection = cast("Any", connection)  # its type hints lack what is used here
         if not self._connection.open:
             raise LocalProtocolError(f"the connection to {name} is closed")
-        self._socket: Socket = self._connection._sock  # noqa: SLF001 - it has no other way
+        self._socket: Socket = self._connection._sock  # noqa: SLF001 - there is no other way
         self._name = name
         self._patience = patience
         self._buffer = bytearray()
         self._thread = int(self._connection.thread_id())
         self._other = copy.copy(self._connection)
-        """What another connection like this one is made of; a stream changes the first."""
-        self._other._sock = self._other._rfile = None  # noqa: SLF001 - they are the first's
+        """A copy to connect again with the same settings; a stream changes the original."""
+        self._other._sock = self._other._rfile = None  # noqa: SLF001 - they are the original's
 
     def read(self) -> bytes:
         """One packet's payload. Raises ServerError for one that is an error."""
@@ -64,7 +63,7 @@ class NetService:
         self._buffer += frame(packet, sequence)
 
     def flush(self) -> None:
-        """Send the buffer. Raises ConnectionLost where the source is gone, or takes nothing."""
+        """Send the buffer. Raises ConnectionLost if the source is gone, or reads nothing."""
         data = bytes(self._buffer)
         self._buffer.clear()
         try:
@@ -127,7 +126,7 @@ def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """What PyMySQL raises inside as an error of the tree."""
+    """Raise PyMySQL's errors inside as Tailrace's own."""
     try:
         yield
     except err.MySQLError as error:

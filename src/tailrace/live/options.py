@@ -28,7 +28,7 @@ _SWITCHES: Final = frozenset({"ssl", "skip-ssl", "ssl-verify-server-cert"})
 
 
 def filed_options(path: Path | None) -> dict[str, Any]:
-    """What an option file says for us, by plain name: ``user``, ``host``, ``port``, ``socket``, and
+    """The options of an option file, by plain name: ``user``, ``host``, ``port``, ``socket``, and
     options of the URL; not the password. Raises UsageError.
     """
     found: dict[str, Any] = {}
@@ -43,12 +43,12 @@ def filed_options(path: Path | None) -> dict[str, Any]:
                 raise UsageError(f"{path}: the option {name} has no value")
             found[plain] = value
         elif group == "tailrace" and name != "password":
-            raise UsageError(f"{path}: [tailrace] knows no {name}; {_known()}")
+            raise UsageError(f"{path}: [tailrace] has no option {name}; {_known()}")
     return found
 
 
 def option_name(name: str) -> str:
-    """An option's name as it is kept: lower case, underscores."""
+    """An option's name in its plain form: lower case, underscores."""
     return name.strip().lower().replace("-", "_")
 
 
@@ -64,7 +64,7 @@ def _known() -> str:
 
 
 def without_rivals(options: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The URL's options, without the start where another is given."""
+    """The URL's options, without the start if another start is given."""
     if given.keys() & _STARTS:
         return {name: value for name, value in options.items() if name not in _STARTS}
     return options
@@ -74,11 +74,11 @@ def check_starts(said: Iterable[str]) -> None:
     """Raise UsageError where two options say where to begin."""
     starts = sorted(_STARTS.intersection(said))
     if len(starts) > 1:
-        raise UsageError(f"one of {' and '.join(starts)} says where to begin, not both")
+        raise UsageError(f"{' and '.join(starts)} both say where to begin: give one of them")
 
 
 def check_tls(said: dict[str, Any]) -> None:
-    """Raise UsageError where options of TLS that were given together do not go together."""
+    """Raise UsageError if the given TLS options contradict each other."""
     text = said.get("ssl_mode")
     mode = None if text is None else mode_named(str(text))
     if mode is None or mode.verifies:
@@ -86,12 +86,12 @@ def check_tls(said: dict[str, Any]) -> None:
     for name in ("ssl_ca", "ssl_capath"):
         if name in said:
             raise UsageError(
-                f"{name} is for verifying, and ssl_mode={mode} does not: say VERIFY_CA or"
+                f"{name} is for verifying, and ssl_mode={mode} does not verify: use VERIFY_CA or"
                 " VERIFY_IDENTITY, or leave one of the two out"
             )
     for name in ("ssl_cert", "ssl_key", "tls_version"):
         if name in said and mode == "DISABLED":
-            raise UsageError(f"{name} is for TLS, and ssl_mode=DISABLED has none")
+            raise UsageError(f"{name} is for TLS, and ssl_mode=DISABLED turns TLS off")
 
 
 def settings(said: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "tls_version": ("versions", lambda _, value: versions_named(str(value))),
     "server_public_key_path": ("server_public_key_path", _file),
 }
-"""An option's field of `Source` or `Tls`, and what reads its text."""
+"""An option's field of `Source` or `Tls`, and the parser of its text."""
 _FILED: Final = {
     "user",
     "host",

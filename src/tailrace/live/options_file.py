@@ -1,6 +1,6 @@
 """Option files (``~/.my.cnf``), read as MySQL's programs read them.
 
-Source: MySQL ``mysys/my_default.cc``; the tests hold it equal to ``my_print_defaults``.
+Source: MySQL ``mysys/my_default.cc``; tests compare it with ``my_print_defaults``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 GROUPS: Final = ("client", "client-server", "client-mariadb", "tailrace")
-"""The groups that are ours to read; of options given twice the last in the file holds."""
+"""The groups that we read; if an option is given twice, the last one in the file holds."""
 
 _ESCAPES: Final = {
     "n": "\n",
@@ -35,10 +35,10 @@ Option = tuple[str, str, str | None]
 
 
 def read_options(path: str | Path, groups: Iterable[str] = GROUPS) -> list[Option]:
-    """The options of these groups, in order, files that it includes among them.
+    """The options of these groups, in order, with those of included files.
 
     Raises UsageError for a file that cannot be read, that others may write, or that is no option
-    file. Messages name the line by its number and quote nothing: it may hold a password.
+    file. Messages give the line's number and do not quote the line: it may hold a password.
     """
     return list(_options(Path(path), frozenset(groups), 0))
 
@@ -57,7 +57,7 @@ def _options(path: Path, groups: frozenset[str], depth: int) -> Iterator[Option]
                 raise UsageError(f"{path}, line {number}: a group is [name]")
             group = name.strip(_SPACES)
         elif group is None:
-            raise UsageError(f"{path}, line {number}: the option stands in no [group]")
+            raise UsageError(f"{path}, line {number}: the option is in no [group]")
         elif group in groups:
             yield (group, *_option(text))
 
@@ -66,7 +66,7 @@ def _lines(path: Path) -> list[str]:
     try:
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH and path.is_file():
             raise UsageError(
-                f"{path}: everybody may write this option file, so it is not believed"
+                f"{path}: everybody may write this option file, so it is not trusted"
                 f" (chmod o-w {path})"
             )
         raw = path.read_bytes()
@@ -99,7 +99,7 @@ def _option(text: str) -> tuple[str, str | None]:
 
 
 def _without_comment(text: str) -> str:
-    """The line up to a ``#`` that stands in no quotes."""
+    """The line up to a ``#`` outside quotes."""
     quote = ""
     escaped = False
     for at, letter in enumerate(text):
@@ -112,7 +112,7 @@ def _without_comment(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """A value without the quotes around it, its escapes resolved."""
+    """A value without its quotes and with its escapes decoded."""
     if len(text) > 1 and text[0] in "'\"" and text[0] == text[-1]:
         text = text[1:-1]
     letters = iter(text)

@@ -1,4 +1,4 @@
-"""The password of a connection: where it is found, and that nothing ever shows it."""
+"""The password of a connection: where it is looked up, and a type that never shows it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VARIABLES: Final = ("TAILRACE_PASSWORD", "MYSQL_PWD")
-"""Where the environment has it: ours goes before an option file, the servers' own behind it."""
+"""Its environment variables: ours comes before an option file, the servers' own after it."""
 
 
 class Secret:
-    """A text that no repr, message or pickle gives away; `reveal` does."""
+    """A text that no repr, message or pickle shows; `reveal` returns it."""
 
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
         if "\0" in text:
-            raise UsageError("a password holds no NUL character")
+            raise UsageError("a password cannot hold a NUL character")
         self._text = text
 
     def reveal(self) -> str:
@@ -43,15 +43,15 @@ class Secret:
     def __reduce__(self) -> NoReturn:
         raise UsageError(
             "a password that was given with the URL is not sent to another process: leave it out"
-            f" there, and set {VARIABLES[0]} or write it into an option file, in that process too"
+            f" of the URL, and set {VARIABLES[0]} or an option file, in that process too"
         )
 
 
 def find_password(option_file: Path | None) -> str | None:
-    """The password that this process finds outside the URL; None where there is none.
+    """The password that this process has outside the URL; None if there is none.
 
-    In TAILRACE_PASSWORD, in the option file, in MYSQL_PWD, in this order. Raises UsageError for an
-    option file that cannot be read.
+    It looks in TAILRACE_PASSWORD, in the option file and in MYSQL_PWD, in this order. Raises
+    UsageError for an option file that cannot be read.
     """
     ours, servers = (os.environ.get(name) for name in VARIABLES)
     if ours is not None:
@@ -64,7 +64,7 @@ def find_password(option_file: Path | None) -> str | None:
 
 
 def ask_password(what: str) -> str | None:
-    """Ask at the terminal, without echo; None where standard input is none."""
+    """Ask at the terminal, without echo; None if standard input is no terminal."""
     if not sys.stdin.isatty():
         return None
     return getpass(f"Password of {what}: ")

@@ -1,7 +1,7 @@
-"""Where a stream stands in the source's files, and what the events about the stream say of it.
+"""The stream's position in the source's files, and the control events that change it.
 
-The machine, a line a state (facts sheet 4.7, 6.1; NAME is the artificial ROTATE that comes before
-each file, LIST MariaDB's artificial GTID_LIST):
+The state machine (facts sheet 4.7, 6.1; NAME is the artificial ROTATE before each file, LIST is
+MariaDB's artificial GTID_LIST):
 
     ASKED    the dump was requested            NAME → NAMED
     NAMED    a file's name came                DESCRIPTION → READING    HEARTBEAT, LIST → NAMED
@@ -11,13 +11,13 @@ each file, LIST MariaDB's artificial GTID_LIST):
     TURNED   its ROTATE came                   NAME → NAMED: of the file that the ROTATE named
                                                HEARTBEAT, LIST → TURNED
 
-Plain events come in READING only. In position mode all bytes of a file come: what leaves some out
-is an error. By GTID the source leaves out what we have, and says where it goes on.
+Plain events come in READING only. In position mode all bytes of a file come: a gap is an error. By
+GTID the source leaves out the transactions that we have, and says where it continues.
 
-Sources do not check that an event begins where they are asked from, and send what they take for
-one. So the first event that comes from inside a file has to prove itself: by its checksum, where
-the file has checksums, else by its ``log_pos``, which is where it ends. Without either (MariaDB
-inside of groups, from 11.4 on) it cannot be told: `Unproved`.
+A source does not check that an event begins at the requested offset: it sends whatever bytes are
+there as an event. So the first event from inside a file is verified: by its checksum, if the file
+has checksums, else by its ``log_pos``, which is its end. Without either (MariaDB inside of groups,
+from 11.4 on) it cannot be verified: `Unproved`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 _HEADER: Final = Struct("<IBIIIH").unpack_from
 _WRAP: Final = 1 << 32
 _FARTHEST: Final = 1 << 62
-"""An offset up to which a file may go: as far as file systems do; counting on from it is safe."""
+"""The largest offset of a file, as in file systems; adding an event to it does not overflow."""
 _U64: Final = Struct("<Q").unpack_from
 _LONGEST: Final = 1000
-"""Characters of what a source says that a message has."""
+"""Characters of a source's text that are put into a message."""
 _V2_NAME: Final = 1
 _V2_POSITION: Final = 2
 
@@ -63,7 +63,7 @@ class _State(Enum):
     ASKED = "before the name of a file"
     NAMED = "before the file's description"
     READING = "inside a file"
-    TURNED = "behind a ROTATE"
+    TURNED = "after a ROTATE"
 
 
 class _Token(Enum):
@@ -76,17 +76,17 @@ class _Token(Enum):
 
 
 class Unproved(Exception):
-    """One event alone does not tell whether an event begins where the dump was asked from."""
+    """The first event alone does not show whether an event begins at the requested position."""
 
 
 class LeftOff(Exception):
-    """A file's end came, unannounced: its source crashed there, or was reset."""
+    """A file ended without ROTATE or STOP: its source crashed there, or was reset."""
 
 
 class Verdict(Enum):
-    """What becomes of a control event."""
+    """What happens to a control event."""
 
-    KEPT = "it stands in the file, and is given as one of its events"
+    KEPT = "it is part of the file, and is given as one of its events"
     DROPPED = "it is about the stream"
 
 
@@ -114,16 +114,16 @@ _TOKENS: Final[dict[int, _Token]] = {
 
 
 class Place:
-    """The place of the next event: ``file`` and ``offset`` (own 64-bit count).
+    """The position of the next event: ``file`` and ``offset`` (own 64-bit count).
 
-    ``asked`` is what the dump was requested from; None by GTID. ``source`` is what errors call the
-    server. ``heard`` is where it stands itself, as far as it said; ``quiet`` how many heartbeats
-    came since the last event.
+    ``asked`` is the position that was requested; None by GTID. ``source`` is the server's name in
+    errors. ``heard`` is the server's own position, if it sent one; ``quiet`` is the number of
+    heartbeats since the last event.
 
-    ``proved`` says that an event is known to begin there. Where not, and before one has come that
-    proves it, errors are LogReset. ``ends`` is where a file is known to end without ROTATE or STOP:
-    elsewhere such an end is `LeftOff`, since a source that was reset goes on in its new files as if
-    they followed on the one that it was sending.
+    ``proved`` says that an event is known to begin there. If not, errors are LogReset until an
+    event has verified it. ``ends`` is where a file is known to end without ROTATE or STOP:
+    elsewhere such an end is `LeftOff`, since a source that was reset continues in its new files as
+    if they followed the one that it was sending.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Place:
 
     @property
     def by_gtid(self) -> bool:
-        """Whether the source leaves out what we have."""
+        """Whether the source leaves out the transactions that we have."""
         return self._asked is None
 
     @property
@@ -161,16 +161,16 @@ class Place:
 
     @property
     def position(self) -> Position:
-        """Where reading goes on: behind a ROTATE, the next file's begin."""
+        """Where reading continues: after a ROTATE, the next file's beginning."""
         return self._next or Position(self.file, self.offset)
 
     @property
     def proved(self) -> bool:
-        """Whether an event is known to begin where the dump was asked from."""
+        """Whether an event is known to begin where the dump was requested."""
         return self._unproved is None
 
     def prove(self, event: memoryview) -> None:
-        """Look at an event that stands in the file, before `moved`. Raises LogReset, Unproved."""
+        """Verify the first event of the file, before `moved`. Raises LogReset, Unproved."""
         if self._unproved is None:
             return
         length, log_pos = _HEADER(event)[3:5]
@@ -185,12 +185,12 @@ class Place:
         self._unproved = None
 
     def no_event(self, said: str) -> TailraceError | None:
-        """The error where a source finds none, and says so; None where the start was proved.
+        """The error if a source says that it found no event; None if the start was verified.
 
-        Raises Unproved where only the file's description proved it: a log that was reset within a
-        second has the same. And where the source says that its file ends inside an event, which may
-        begin here, if torn tails are skipped; else both are said, as another dump would only tell
-        which it is.
+        Raises Unproved if only the file's description verified it: a log that was reset within a
+        second has the same. Also raises Unproved if the source says that its file ends inside an
+        event, which may begin here, and torn tails are skipped. Without skipping, the error names
+        both causes, since another dump would only show which one it is.
         """
         if self._state is not _S.READING or not is_garbage(said):
             return None
@@ -206,14 +206,14 @@ class Place:
         return self.error(f"{said} (if one does, {TORN_FILE})")
 
     def moved(self, offset: int, last: int) -> None:
-        """Plain events came, up to this offset; the type of the last."""
+        """Plain events came up to ``offset``; ``last`` is the type of the last one."""
         self._last = last
         self.offset = offset
         self.quiet = 0
         self._hear()
 
     def control(self, event: memoryview) -> FileBegin | Verdict:
-        """What a control event says. Raises ProtocolError, LogReset."""
+        """Process a control event. Raises ProtocolError, LogReset."""
         code = event[4]
         token = self._token(event)
         step = _TABLE.get((self._state, token)) if token is not None else None
@@ -243,7 +243,7 @@ class Place:
         return _TOKENS.get(code)
 
     def hole(self, event: memoryview) -> None:
-        """An event whose header gives it another end than our count does: by GTID, go there."""
+        """An event whose header has another end than our count: by GTID, skip to there."""
         length, log_pos = _HEADER(event)[3:5]
         start = self._wide(log_pos - length)
         if not self.by_gtid:
@@ -255,7 +255,7 @@ class Place:
         self.offset = start
 
     def error(self, text: str) -> TailraceError:
-        """What the stream cannot be."""
+        """The error for an invalid stream."""
         if self._unproved is not None and self._state is _S.READING:
             return LogReset(
                 f"{self.source}: no event begins at {self._unproved}: {text}; {NOT_THAT_LOG}"
@@ -266,13 +266,13 @@ class Place:
         )
 
     def _offset(self, said: int) -> int:
-        """An offset that an event says."""
+        """An offset from an event, checked."""
         if said > _FARTHEST:
             raise self.error(f"no file has an offset of {said}")
         return said
 
     def _wide(self, low: int) -> int:
-        """The 64-bit offset, at or behind ours, whose low 32 bits these are."""
+        """The first 64-bit offset from ours on with these low 32 bits."""
         return self.offset + (low - self.offset) % _WRAP
 
     def _name(self, event: memoryview) -> None:
@@ -288,16 +288,16 @@ class Place:
             if asked and (asked.file not in {"", file} or asked.offset != offset):
                 raise self.error(f"{asked} was asked for, {Position(file, offset)} comes")
         elif self._next is None and (file_number(file) or 0) <= (file_number(self.file) or 0):
-            raise LogReset(f"{self.source}: {file} comes behind {self.file}: the logs were reset")
+            raise LogReset(f"{self.source}: {file} comes after {self.file}: the logs were reset")
         elif self._next is None and not self.by_gtid and self._last != EventType.STOP:
             self._check_end()
         if self._state is not _S.ASKED:
-            self._unproved = None  # it was asked from the end of the file before
+            self._unproved = None  # the requested position was the end of the file before
         self.file, self.offset, self._next = file, offset, None
         self._hear()
 
     def _check_end(self) -> None:
-        """Raise LeftOff where the file may not have ended."""
+        """Raise LeftOff if the file may not have ended here."""
         if self.position != self._ends:
             raise LeftOff
 
@@ -359,7 +359,7 @@ class Place:
         return file, offset
 
     def _stands_at(self, file: str, offset: int, what: str) -> None:
-        """The source says where it is: by position just where we are, by GTID there or behind."""
+        """Check the source's own position: by position it equals ours, by GTID it is not before."""
         if self._state is _S.TURNED:
             self.heard = Position(file, offset)
             return
@@ -372,7 +372,7 @@ class Place:
         self._hear()
 
     def _encryption(self, event: memoryview) -> Verdict:
-        """MariaDB's START_ENCRYPTION stands in its file, and is sent again where one is entered."""
+        """START_ENCRYPTION (MariaDB) is part of its file; it is sent again if a dump starts inside."""
         length, log_pos = _HEADER(event)[3:5]
         if log_pos != (self.offset + length) % _WRAP:
             return Verdict.DROPPED

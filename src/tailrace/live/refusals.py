@@ -1,6 +1,6 @@
-"""What a server's error means to a reader of its log: the type of the tree, and what to do.
+"""The meaning of a server's error for a reader of its log: its exception type, and what to do.
 
-Source: facts sheet 4.8; each text was had from MySQL 9.7, MariaDB 10.11 and 11.8 by the tests.
+Source: facts sheet 4.8; the tests produce each text with MySQL 9.7, MariaDB 10.11 and 11.8.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.errors import TailraceError
 
 FATAL: Final = 1236
-"""ER_MASTER_FATAL_ERROR_READING_BINLOG: the text says what it is."""
+"""ER_MASTER_FATAL_ERROR_READING_BINLOG: the text has the cause."""
 UNKNOWN_VARIABLE: Final = 1193
 """ER_UNKNOWN_SYSTEM_VARIABLE."""
 
@@ -46,39 +46,39 @@ _DENIED: Final = frozenset({
 })  # fmt: skip
 _TLS: Final = frozenset({2026, 3159})
 _DUPLICATE: Final = 4052
-"""MariaDB's ER_SLAVE_SAME_ID; MySQL says it by text."""
+"""MariaDB's ER_SLAVE_SAME_ID; for MySQL the text has it."""
 
 _NO_SUCH_WAY: Final = (
-    "the account's way of authentication is not known here: give the user another"
+    "the account's authentication method is not supported: give the user another"
     " (caching_sha2_password, mysql_native_password)"
 )
 _ADVICE: Final = {
     1129: "the server blocks this machine after too many errors: FLUSH HOSTS there",
     1130: "the server has no account for this machine's address",
     1227: "GRANT it to the user",
-    1820: "log in by a client and give the account a new password",
-    1862: "log in by a client and give the account a new password",
+    1820: "log in with a client and give the account a new password",
+    1862: "log in with a client and give the account a new password",
     3118: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
     4151: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
-    3159: "the server takes no connection without TLS: ssl-mode=REQUIRED or more",
+    3159: "the server accepts no connection without TLS: use ssl-mode=REQUIRED or stricter",
     1251: _NO_SUCH_WAY,
     2059: _NO_SUCH_WAY,
     2061: _NO_SUCH_WAY,
-    2026: "ssl-mode says how much TLS there has to be",
+    2026: "ssl-mode sets what is required of TLS",
 }
 _LOGIN: Final = (
     "the user, its password (TAILRACE_PASSWORD, an option file, MYSQL_PWD), this machine's address"
     " or the account's demand for TLS is not as the server has it"
 )
 
-_COPY_ANEW: Final = "what was read last is gone there: copy the data anew and begin after the copy"
+_COPY_ANEW: Final = "the source purged what follows: copy the data again and begin after the copy"
 NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
-    " or another server answers; make sure which, then begin anew from oldest"
+    " or another server answers; find out which, then begin again from oldest"
 )
 TORN_FILE: Final = (
     "the source's file ends inside an event, which it was writing when it crashed or its disk was"
-    " full; to leave that out, and read on in the source's next file: --skip-torn-tail, or"
+    " full; to leave that out and continue in the source's next file: --skip-torn-tail, or"
     " ?skip_torn_tail=1 in the URL"
 )
 _ONE_EACH: Final = (
@@ -94,7 +94,7 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
             r"Could not find first log file name",
             LogReset,
             ("the source has no log of that name: it was purged, or the logs were reset, or another"
-            " server answers; copy the data anew, or begin from oldest"),
+            " server answers; copy the data again, or begin from oldest"),
         ),
         (r"start replication from position > file size", LogReset, NOT_THAT_LOG),
         (r"start replication from impossible position", LogReset, NOT_THAT_LOG),
@@ -102,14 +102,14 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
         (
             r"(has|have) more GTIDs than the (source|master) has",
             GtidsAhead,
-            ("the source lost transactions that were read before, or another server answers: make"
-            " sure which, then copy the data anew"),
+            ("the source lost transactions that were read before, or another server answers: find"
+            " out which, then copy the data again"),
         ),
         (
             r"requested to start from GTID .* which is not in the (master|source)'s binlog",
             GtidsAhead,
             ("the source never had it, or lost it: make sure that it is the right server, then copy"
-            " the data anew or begin after GTIDs that it has"),
+            " the data again or begin after GTIDs that it has"),
         ),
         (
             r"binlog on the (master|source) is missing the GTID",
@@ -124,13 +124,13 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
         (
             r"AUTO_POSITION mode: this server has GTID_MODE",
             ServerError,
-            "the source does not read by GTID: set gtid_mode=ON there, or begin by position",
+            "the source has no start by GTID: set gtid_mode=ON there, or begin by position",
         ),
         (
             r"can not handle replication events with the checksum",
             ServerError,
             (
-                "the session has to say before its dump that it knows checksums:"
+                "the session has to announce before its dump that it supports checksums:"
                 " SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'"
             ),
         ),
@@ -138,8 +138,8 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
             r"Cannot replicate GTID-transaction when",
             ServerError,
             (
-                "the source's log holds GTIDs, and it was told to have none: set gtid_mode there to"
-                " OFF_PERMISSIVE or more"
+                "the source's log holds GTIDs, and its gtid_mode is OFF: set gtid_mode there to"
+                " OFF_PERMISSIVE or higher"
             ),
         ),
         (
@@ -155,14 +155,14 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
     )
 )  # fmt: skip
 _LONGEST: Final = 1000
-"""Characters of a server's text: real ones have 512 bytes, and `_TEXTS` takes time squared."""
+"""Characters of a server's text: real ones have 512 bytes, and `_TEXTS` takes quadratic time."""
 _READ: Final = re.compile(
     r"the first event '(?P<file>[^']*)' at (?P<start>\d+),"
     r" the last event read from '(?P<last_file>[^']*)' at (?P<last>\d+),"
     r" the last byte read from '[^']*' at (?P<byte>\d+)"
 )
 _SHORTEST_FIRST: Final = 100
-"""A log's first event goes on beyond this offset."""
+"""A log's first event ends after this offset."""
 _VANISHED: Final = re.compile(r"could not find next log|I/O error reading log event")
 _TORN: Final = re.compile(r"truncated in the middle of event")
 _GARBAGE: Final = re.compile(
@@ -180,15 +180,15 @@ def refusal(
     asked: str = "",
     proved: bool = False,
 ) -> TailraceError:
-    """The error of a server as one of the tree, to be raised.
+    """The Tailrace error for a server's error, to be raised.
 
-    ``source_name`` is what errors call the source, ``needs`` the privileges that what was asked
-    needs, where a denial does not name them; ``asked`` is what was asked for, where the text is to
-    tell it. ``proved``: an event is known to begin where the dump was asked from, so that what is
-    no event is damage. ConnectionLost is worth a retry, nothing else. Of the server's text the
-    first 1,000 characters are taken.
+    ``source_name`` is the source's name in errors. ``needs`` names the privileges that the request
+    needs, for denials that do not name them. ``asked`` is the request, if the text has to name it.
+    ``proved``: an event is known to begin at the requested position, so that bytes which are no
+    event are damage. Only ConnectionLost is worth a retry. Of the server's text the first 1,000
+    characters are taken.
     """
-    code &= 0xFFFF  # PyMySQL takes it as signed
+    code &= 0xFFFF  # PyMySQL reads it as signed
     message = one_line(message, _LONGEST)
     text = f"{source_name}: {message}"
     if asked:
@@ -216,14 +216,14 @@ def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type
 
 
 def is_vanished(error: ServerError) -> bool:
-    """Whether a source no longer finds the file that it was sending, or the one after it: it was
-    reset, in most cases, and another connection tells.
+    """Whether a source no longer finds the file that it was sending, or the one after it. In most
+    cases it was reset, which another connection shows.
     """
     return error.code == FATAL and _VANISHED.search(error.message) is not None
 
 
 def is_torn(message: str) -> bool:
-    """Whether a source says that its file ends inside an event: it crashed as it wrote it."""
+    """Whether a source says that its file ends inside an event: it crashed while writing it."""
     return _TORN.search(message[:_LONGEST]) is not None
 
 
@@ -233,8 +233,8 @@ def is_garbage(message: str) -> bool:
 
 
 def _damage(message: str, *, proved: bool) -> tuple[type[ServerError], str]:
-    """What is no event: where no event was read before it, the start is none's beginning, unless
-    it is ``proved``.
+    """The error for bytes that are no event: if none was read before, and the start is not
+    ``proved``, no event begins at the start.
     """
     read = None if proved else _READ.search(message)
     if read and read["file"] == read["last_file"].rpartition("/")[2]:

@@ -1,4 +1,4 @@
-"""What going on after a break needs: pauses, and whether it is the same log still. No I/O."""
+"""Resuming after a break: the pauses, and checks that it is still the same log. No I/O."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 LONGEST_PAUSE: Final = 30.0
 _FIRST_PAUSE: Final = 0.2
 U32_END: Final = 1 << 32
-"""The offsets that a dump can be requested from are below this."""
+"""A dump can be requested only from offsets below this."""
 
 
 class Pauses:
-    """How long to wait before each attempt to connect: not at all, then longer each time.
+    """How long to wait before each attempt to connect: first not at all, then longer each time.
 
-    Each pause is twice that before, up to `LONGEST_PAUSE`, less up to a half by chance, so that
-    many readers of a server that comes back do not come at once. `reset` when data has come.
+    Each pause is twice the one before, up to `LONGEST_PAUSE`, less a random part of up to a half,
+    so that many readers of a restarted server do not reconnect at once. Call `reset` when data has
+    come.
     """
 
     def __init__(self) -> None:
@@ -38,10 +39,10 @@ class Pauses:
 
 
 def stamp(description: bytes) -> bytes:
-    """What of a format description event is the same however it is sent.
+    """The part of a format description event that does not depend on how it is sent.
 
-    That is all but ``log_pos``, flags, ``created`` and the checksum, which senders change
-    (facts sheet 4.7): the second in which the file was begun, the server, its version.
+    It is all but ``log_pos``, flags, ``created`` and the checksum, which senders change (facts
+    sheet 4.7): the second in which the file was created, the server, its version.
     """
     return description[:13] + description[19:71] + description[75:-4]
 
@@ -51,7 +52,7 @@ def check_same_file(before: bytes, now: bytes, file: str, source: str) -> None:
     if stamp(before) != stamp(now):
         raise LogReset(
             f"{source}: {file} is not the file that was read before: its logs were reset or"
-            " replaced. Copy the data anew"
+            " replaced. Copy the data again"
         )
 
 
@@ -59,7 +60,7 @@ def check_same_server(expected: Expected, uuid: str | None, source: str) -> None
     """Raise LogReset where another server answers."""
     if expected.uuid is not None and uuid is not None and expected.uuid != uuid:
         raise LogReset(
-            f"{source} has the server UUID {uuid}, its logs were read from {expected.uuid} before:"
-            " another server answers, and its positions are others. Go on by GTID, or copy the"
-            " data anew"
+            f"{source} has the server UUID {uuid}, but its logs were read from {expected.uuid}"
+            " before: another server answers, and its positions differ. Resume by GTID, or copy the"
+            " data again"
         )

@@ -1,4 +1,4 @@
-"""Which host is tried when, and when that ends. No I/O and no clock: the caller says the time."""
+"""Which host is tried, when, and for how long. No I/O and no clock: the caller gives the time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class Attempts:
-    """The attempts to connect. A round tries each host once; a pause lies between rounds.
+    """The attempts to connect. A round tries each host once; rounds are separated by a pause.
 
         state      lost, a connection that was of use   failed, or lost at once
-        at first   -                                    the next host; behind the last: the error,
+        at first   -                                    the next host; after the last: the error,
                                                         or with ``retry_first`` as connected
-        connected  a new round, this host first         the next host; behind the last: a pause, or
-                                                        the error where no host of the round was but
-                                                        lost, or time is up
+        connected  a new round, this host first         the next host; after the last: a pause, or
+                                                        the error if no host of the round was merely
+                                                        lost, or if time is up
 
-    ``host`` is where the next attempt is made, ``due`` when. With one host, only a lost connection
-    leads to another attempt; with several, what one of them refuses does not end it.
+    The next attempt is made at ``host``, at the time ``due``. With one host, only a lost connection
+    leads to another attempt; with several, an error of one of them does not end the attempts.
     """
 
     def __init__(self, source: Source) -> None:
@@ -46,7 +46,7 @@ class Attempts:
         self._goes_on = True
 
     def lost(self, error: ConnectionLost, now: float, *, proved: bool) -> None:
-        """The connection broke; ``proved``: it was of use. Raises where that is the end."""
+        """The connection broke; ``proved``: it was of use. Raises if that ends the attempts."""
         if not proved:
             self.failed(error, now)
             return
@@ -56,7 +56,7 @@ class Attempts:
         self._later(error, now)
 
     def failed(self, error: TailraceError, now: float) -> None:
-        """A host was not reached, or refused. Raises the error where that is the end."""
+        """A host was not reached, or gave an error. Raises it if that ends the attempts."""
         is_lost = isinstance(error, ConnectionLost)
         if not is_lost and not (len(self._hosts) > 1 and isinstance(error, ServerError)):
             raise error
@@ -71,7 +71,7 @@ class Attempts:
         self._later(error, now)
 
     def _later(self, error: TailraceError, now: float) -> None:
-        """The next round, behind a pause. Raises ConnectionLost where no time is left for it."""
+        """Start a round after a pause. Raises ConnectionLost if no time is left for it."""
         since = self._lost_at = now if self._lost_at is None else self._lost_at
         self.due = now + self._pauses.next()
         if self._patience is None:

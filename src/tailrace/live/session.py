@@ -1,6 +1,6 @@
-"""A connection that is prepared as a replica's: who the source is, who we are, and the dump.
+"""A connection that is set up as a replica's: the source's identity, ours, and the dump.
 
-Source: facts sheet 4.6, 6.1 and 6.2; statements stand in the order of real replicas.
+Source: facts sheet 4.6, 6.1 and 6.2; statements are in the order of real replicas.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OLDEST: Final = Position("", len(MAGIC))
 """The beginning of the first log that the source still has, whatever its name."""
 
 _CAPABILITY: Final = 4
-"""MariaDB: GTIDs are understood; with less its events are rewritten."""
+"""MariaDB: GTIDs are supported; with a lower value the server rewrites its events."""
 _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG MONITOR"}
 _OWNED: Final = re.compile(r"#\d+")
 _VERSION: Final = re.compile(r"(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?")
@@ -56,13 +56,13 @@ Gtids = GtidSet | GtidList
 class Session(Closing):
     """One authenticated connection to a source.
 
-    Made by `open`; `prepare` and `request` lead to its one dump, everything else comes before.
+    `open` creates it; `prepare` and `request` lead to its one dump, everything else comes before.
     Every method raises AccessDenied, naming the privilege, ConnectionLost and other ServerErrors.
 
-    ``checksum`` is what is announced to the source, "CRC32" or "NONE": what the first artificial
-    event has. ``server_uuid`` is None where the source has none; MariaDB's ``server_uid`` is made
-    of its port and network card, and says nothing of its logs. ``clock_ahead`` is by how much the
-    source's clock goes before ours, in seconds.
+    ``checksum`` is the algorithm that is announced to the source, "CRC32" or "NONE"; the first
+    artificial event has it. ``server_uuid`` is None if the source has none; MariaDB's
+    ``server_uid`` is derived from its port and network card, and does not identify its logs.
+    ``clock_ahead`` is by how many seconds the source's clock is ahead of ours.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Session(Closing):
         *,
         wake: socket.socket | None = None,
     ) -> Self:
-        """Connect, and find out who answers. Raises what `connect` raises.
+        """Connect, and identify the server. Raises what `connect` raises.
 
-        Where ``wake`` becomes readable, this and what is asked later is given up: ConnectionLost.
+        When ``wake`` becomes readable, this call and later queries end with ConnectionLost.
         """
         session = cls(source, host, identity, connect(source, host, wake=wake))
         try:
@@ -103,14 +103,14 @@ class Session(Closing):
         return session
 
     def close(self) -> None:
-        """Close the connection, also behind a dump; closing again does nothing."""
+        """Close the connection, also after a dump; closing again does nothing."""
         if self.connection.open:
             self.connection.close()
 
     # --- asking ----------------------------------------------------------------------------------
 
     def query(self, sql: str, *, needs: str = "") -> list[tuple[Any, ...]]:
-        """A statement's rows. ``needs`` names the privilege that a denial is to name."""
+        """A statement's rows. ``needs`` is the privilege that the error of a denial names."""
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(sql)
@@ -119,7 +119,7 @@ class Session(Closing):
             raise self._refusal(error, needs) from error
 
     def ask(self, sql: str, width: int = 1, *, needs: str = "") -> ServerAnswer:
-        """The same, each row with so many columns at least. Raises MalformedPacket."""
+        """As `query`; each row has at least ``width`` columns. Raises MalformedPacket."""
         return ServerAnswer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
 
     def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
@@ -130,7 +130,7 @@ class Session(Closing):
         return refusal(code, None, str(text), self.name, needs=advice)
 
     def _variable(self, name: str) -> str | None:
-        """A global variable, None where the server has none of that name."""
+        """A global variable; None if the server has none of that name."""
         try:
             return self.ask(f"SELECT @@GLOBAL.{name}").text_or_none()
         except ServerError as error:
@@ -181,7 +181,7 @@ class Session(Closing):
         return Position(LogName.given_by(self.name, found.text(0)), found.whole(1))
 
     def executed(self) -> Gtids:
-        """The GTIDs that the source's log holds, or held."""
+        """All GTIDs that the source's log holds or held."""
         if self.flavour is Flavour.MARIADB:
             return GtidList.parse(self.ask("SELECT @@GLOBAL.gtid_binlog_state").text())
         return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_executed").text())
@@ -198,9 +198,9 @@ class Session(Closing):
         return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_purged").text())
 
     def lacking(self, gtids: Gtids) -> Gtids:
-        """Those of the GTIDs that the source never had, nor is about to commit.
+        """Those of the GTIDs that the source neither had nor is about to commit.
 
-        For MariaDB the domains that it never had; of others the source finds out itself.
+        For MariaDB only GTIDs of domains that it never had: it checks the other domains itself.
         """
         if isinstance(gtids, GtidList):
             known = self.executed()
@@ -213,9 +213,9 @@ class Session(Closing):
     # --- the dump --------------------------------------------------------------------------------
 
     def started(self, start: Position | Gtids) -> Position | Gtids:
-        """A start as this source takes it: an empty set is of either flavour.
+        """A start in the source's flavour: an empty set is of either flavour.
 
-        Raises UsageError where GTIDs are not of its flavour, or it has none.
+        Raises UsageError if GTIDs are not of its flavour, or the source has none.
         """
         if isinstance(start, Position):
             return start
@@ -236,10 +236,10 @@ class Session(Closing):
         return kind()
 
     def prepare(self, start: Position | Gtids) -> None:
-        """All that comes before the dump: server id, session variables, registration.
+        """Prepare the dump: claim a server id, set session variables, register as a replica.
 
-        Raises DuplicateServerId where another replica has the server id that was given, GtidsAhead
-        where the source lacks GTIDs of the start, UsageError where they are not of its kind.
+        Raises DuplicateServerId if another replica has the given server id, GtidsAhead if the
+        source lacks GTIDs of the start, UsageError if they are not of its flavour.
         """
         wanted = self.started(start)
         self._claim_server_id()
@@ -260,15 +260,15 @@ class Session(Closing):
         self._register()
 
     def request(self, start: Position | Gtids, *, block: bool, flags: int = 0) -> BinlogStream:
-        """Ask for the dump, behind `prepare` with the same start; the connection is the stream's.
+        """Request the dump, after `prepare` with the same start; the stream takes the connection.
 
-        ``flags`` are added to those that the flavour and ``block`` make. Raises UsageError for a
-        position that COM_BINLOG_DUMP cannot say (4 GiB and more).
+        ``flags`` are added to those that follow from the flavour and ``block``. Raises UsageError
+        for a position that COM_BINLOG_DUMP cannot express (4 GiB and more).
         """
         wanted = self.started(start)
         server_id = self.identity.server_id
         if server_id is None:
-            raise UsageError("a dump is requested behind prepare")
+            raise UsageError("call prepare before request")
         flags |= dump_flags(self.flavour, self.version, block=block)
         if isinstance(wanted, Position):
             return BinlogStream.open(
@@ -287,21 +287,19 @@ class Session(Closing):
         )
 
     def oldest_log(self) -> LogName:
-        """The name of the oldest log, as a dump from there says it; the session is used up.
+        """The name of the oldest log, as a dump from there gives it. It uses the session up.
 
         Needs REPLICATION SLAVE alone, where `logs` needs more. Raises BadLogName.
         """
         self.prepare(OLDEST)
         record = self.request(OLDEST, block=False).fetch()
         if record is None or len(record) <= _ROTATE_NAME:
-            raise ProtocolError(f"{self.name}: a dump that does not begin with a log's name")
+            raise ProtocolError(f"{self.name}: the dump does not begin with a log's name")
         end = len(record) - (CHECKSUM_SIZE if self.checksum == "CRC32" else 0)
         return LogName.given_by(self.name, bytes(record[_ROTATE_NAME:end]))
 
     def _replicas(self) -> dict[int, tuple[str, str | None]]:
-        """The replicas that the source knows: server id, the host that it reports, and its UUID, as
-        far as it has one and we may see them.
-        """
+        """The registered replicas that we may see: server id, reported host, and UUID if any."""
         new = self.flavour is Flavour.MYSQL and self.version >= (8, 0, 22)
         try:
             found = self.ask("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", 2)
@@ -325,8 +323,8 @@ class Session(Closing):
             if uuid != identity.uuid and not is_left_over(host):
                 raise DuplicateServerId(
                     f"{self.name}: another replica reads with the server id {wanted}: give another,"
-                    " or leave it out for one that is free (a connection that was just broken off"
-                    " by another machine is known to the source for another heartbeat period)"
+                    " or leave it out for one that is free (the source keeps a connection that"
+                    " another machine has just broken off for one more heartbeat period)"
                 )
             identity.server_id = wanted or free_server_id({*taken, self.server_id})
         if identity.server_id == self.server_id:
@@ -339,7 +337,7 @@ class Session(Closing):
         lacking = self.lacking(gtids)
         if len(lacking):
             raise GtidsAhead(
-                f"{self.name}: the source does not hold GTIDs to begin after:"
+                f"{self.name}: the source lacks GTIDs of the start:"
                 f" {lacking.text()[:200]}: it lags behind, lost them, or is another's replica; make"
                 " sure that it is the right server, or begin after GTIDs that it has"
             )
@@ -360,7 +358,7 @@ class Session(Closing):
         except ServerError as error:
             if error.code != UNKNOWN_VARIABLE:
                 raise
-            return  # a server from before checksums
+            return  # the server is older than checksums
         self.checksum = self.ask("SELECT @master_binlog_checksum").text()
 
     def _register(self) -> None:
@@ -375,7 +373,7 @@ class Session(Closing):
 
 
 def dump_flags(flavour: Flavour, version: tuple[int, int, int], *, block: bool) -> DumpFlag:
-    """The flags of a dump that a server of this version understands."""
+    """The flags of a dump that a server of this version supports."""
     flags = DumpFlag(0) if block else DumpFlag.NON_BLOCK
     if flavour is Flavour.MARIADB:
         return flags | DumpFlag.ANNOTATE_ROWS
@@ -387,5 +385,5 @@ def dump_flags(flavour: Flavour, version: tuple[int, int, int], *, block: bool) 
 
 
 def untagged(gtids: GtidSet) -> GtidSet:
-    """The set without tagged GTIDs, for a server that knows of none and so has none."""
+    """The set without tagged GTIDs, for a server that does not support them and so has none."""
     return GtidSet({tsid: runs for tsid, runs in gtids.sources.items() if not tsid[1]})

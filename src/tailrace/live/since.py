@@ -1,4 +1,4 @@
-"""Where in a running server's log a time is: its files are entered, and one of them is read."""
+"""Finds a time in a running server's log: it reads the files' beginnings, and one file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def find_time(session: Session, time: int) -> Position:
-    """Where the first transaction begins that was committed at a time (microseconds UTC) or later.
+    """The start of the first transaction that was committed at ``time`` (microseconds UTC) or
+    later.
 
-    As `tailrace.storage.search.find_time`, on connections of its own to the session's server; the
-    session is asked for the names of the logs. Raises AccessDenied where that needs a privilege.
+    As `tailrace.storage.search.find_time`, on separate connections to the session's server. The
+    session is asked for the names of the logs. Raises AccessDenied if that needs a privilege.
     """
     names = [name for name, _ in session.logs()]
-    # a server id of one's own: the session's own dump has the one that was asked for
+    # a separate server id: the session's own dump has the given one
     source = replace(session.source, hosts=(session.host,), start=None, server_id=None)
     number = file_of_time(names, time, lambda name: _begun(source, name))
     begin = Position(names[number], len(MAGIC))

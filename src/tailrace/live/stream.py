@@ -1,8 +1,8 @@
 """A dump on a connection that the user authenticated: WL#7672 in Python.
 
 The worklog's ``MYSQL_RPL`` is a `BinlogStream`; ``mysql_binlog_open``, ``mysql_binlog_fetch`` and
-``mysql_binlog_close`` are its `open`, `fetch` and `close`, ``MYSQL_RPL_GTID`` is `RPL_GTID`. What
-the worklog calls unpredictable is refused here with LocalProtocolError, before a byte is sent.
+``mysql_binlog_close`` are its `open`, `fetch` and `close`, ``MYSQL_RPL_GTID`` is `RPL_GTID`. Calls
+whose effect the worklog calls unpredictable raise LocalProtocolError here, before a byte is sent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _U64: Final = 0xFFFFFFFFFFFFFFFF
 
 
 class _State(Enum):
-    """Where a stream stands.
+    """The state of a stream.
 
     =========  ==================================================  ===============  ========
     state      fetch                                               detach           close
@@ -51,8 +51,8 @@ class _State(Enum):
     CLOSED     refused                                             refused          CLOSED
     =========  ==================================================  ===============  ========
 
-    `open` leads from NEW to OPEN; where the server cannot be reached, to FAILED. A fetch that runs
-    when another thread closes the stream gives None.
+    `open` leads from NEW to OPEN, or to FAILED if the server cannot be reached. "refused" is a
+    LocalProtocolError. A fetch that is running when another thread closes the stream returns None.
     """
 
     NEW = "was not opened"
@@ -67,11 +67,11 @@ class _State(Enum):
 class BinlogStream(Closing):
     """Records of a binary log, one by one, as the server sends them.
 
-    What was asked for stands in ``filename``, ``position``, ``server_id``, ``flags``, ``gtid_set``;
-    the last record in ``buffer`` and ``size``. Before the first and behind the last one these are
+    ``filename``, ``position``, ``server_id``, ``flags`` and ``gtid_set`` are those of the request;
+    ``buffer`` and ``size`` have the last record. Before the first and after the last one these are
     None and 0, after an error None and -1.
 
-    One thread fetches; `close` may be called from any.
+    Only one thread may call `fetch`; any may call `close`.
     """
 
     def __init__(
@@ -107,22 +107,22 @@ class BinlogStream(Closing):
         flags: int = 0,
         gtid_set: GtidSet | None = None,
     ) -> Self:
-        """Ask the server for its log, on a connection that is authenticated and at rest.
+        """Request the server's log, on a connection that is authenticated and idle.
 
         Without `RPL_GTID` in ``flags``: the log ``filename`` (empty: the oldest) from ``position``
         on, an event's beginning, 4 to 2**32 - 1. With it, MySQL's alone: all transactions that are
         not in ``gtid_set`` (None: none is left out), from the oldest log that has one of them, or
-        from ``filename`` where that is given. ``server_id`` is what the server is to know this
-        replica by; one of 0 does not wait for more, whatever the flags say. The lower half of
-        ``flags`` goes to the server (`tailrace.wire.commands.DumpFlag`). What the server demands of
-        a replica's session is the caller's to set, above all its checksum:
-        ``SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'``.
+        from ``filename`` where that is given. ``server_id`` identifies this replica to the server;
+        with 0 the dump does not wait for more, whatever the flags say. The lower half of ``flags``
+        goes to the server (`tailrace.wire.commands.DumpFlag`). The caller sets what the server
+        requires of a replica's session, above all its checksum: ``SET @source_binlog_checksum =
+        'CRC32', @master_binlog_checksum = 'CRC32'``.
 
-        The server's answer is the first `fetch`, its refusal as well. From now on the connection
-        takes no other command, and after `close` it can only be closed.
+        The first `fetch` returns the server's answer, or raises its error. From now on the
+        connection accepts no other command, and after `close` it can only be closed.
 
         Raises UsageError and LocalProtocolError: nothing was sent, and the connection is as it was.
-        ConnectionLost: it is gone.
+        ConnectionLost: the connection is gone.
         """
         stream = cls(
             connection,
@@ -143,13 +143,13 @@ class BinlogStream(Closing):
         self._state = _State.OPEN
 
     def _command(self) -> bytes:
-        """What is sent. Raises UsageError."""
+        """The bytes of the command. Raises UsageError."""
         checked(self.flags, "flags", 0, _U32)
         checked(self.server_id, "server_id", 0, _U32)
         name(self.filename, "filename", LONGEST_NAME)
         if unknown := self.flags & _OURS & ~RPL_GTID:
             raise UsageError(
-                f"the upper half of flags knows RPL_GTID (0x10000) only, not {unknown:#x}"
+                f"the upper half of flags may hold RPL_GTID (0x10000) only, not {unknown:#x}"
             )
         passed_on = self.flags & ~_OURS
         if not self.flags & RPL_GTID:
@@ -164,7 +164,7 @@ class BinlogStream(Closing):
         if self._hold.is_mariadb:
             raise UsageError(
                 f"{self._hold.name} is a MariaDB server ({self._hold.version}), which has no "
-                "COM_BINLOG_DUMP_GTID: leave RPL_GTID out, and name the GTIDs before: "
+                "COM_BINLOG_DUMP_GTID: leave RPL_GTID out, and set the GTIDs before: "
                 "SET @mariadb_slave_capability = 4, @slave_connect_state = '0-1-100'"
             )
         checked(self.position, "position", _FIRST, _U64)
@@ -181,13 +181,13 @@ class BinlogStream(Closing):
             )
 
     def fetch(self) -> memoryview | None:
-        """The next record as the server sent it, or None at the end of a dump that does not wait,
-        and where another thread closed the stream while this waited.
+        """The next record as the server sent it. None at the end of a dump that does not wait, and
+        if another thread closed the stream during the wait.
 
-        A record is an event; what a server puts before it (semi-synchronous replication: two
-        bytes) is in it, the protocol's OK byte is not. It is the caller's to keep.
+        A record is an event, with what a server puts before it (two bytes of semi-synchronous
+        replication), but without the protocol's OK byte. The caller may keep it.
 
-        Raises what `tailrace.live.refusals.refusal` makes of the server's error; ConnectionLost;
+        Raises the result of `tailrace.live.refusals.refusal` for a server's error; ConnectionLost;
         MalformedPacket; LocalProtocolError where the stream is not open.
         """
         with self._lock:
@@ -201,7 +201,7 @@ class BinlogStream(Closing):
         except BaseException:
             if self._becomes(_State.FAILED):
                 raise
-            record = None  # what a close does to a read
+            record = None  # a close interrupted the read
         else:
             if not self._becomes(_State.ENDED if record is None else _State.FETCHING):
                 record = None
@@ -226,7 +226,7 @@ class BinlogStream(Closing):
         return None
 
     def _failure(self, payload: bytes | bytearray) -> TailraceError:
-        """What a payload means that is neither an event nor an end."""
+        """The error for a payload that is neither an event nor an end."""
         if is_error(payload):
             with suppress(MalformedPacket):
                 error = ErrorPacket.decode(payload)
@@ -238,14 +238,14 @@ class BinlogStream(Closing):
         )
 
     def _check_end(self) -> None:
-        """Raise ConnectionLost where the dump was to wait: MySQL shuts down with these words.
+        """Raise ConnectionLost if the dump should wait: a MySQL that shuts down sends this packet.
 
-        MariaDB says nothing then, but ends so where the session's ``@slave_until_gtid`` is reached.
+        MariaDB sends no packet then, but sends this one when ``@slave_until_gtid`` is reached.
         """
         waits = self.server_id and not self.flags & DumpFlag.NON_BLOCK
         if waits and not self._hold.is_mariadb:
             self._hold.drop()
-            raise ConnectionLost(f"{self._hold.name} ended a dump that waits: it shuts down")
+            raise ConnectionLost(f"{self._hold.name} ended a dump that waits: it is shutting down")
 
     def __iter__(self) -> Iterator[memoryview]:
         """The records, to the end of a dump that does not wait, or until the stream is closed."""
@@ -257,11 +257,11 @@ class BinlogStream(Closing):
                 raise
 
     def detach(self) -> Socket:
-        """Give the socket to one who reads the dump himself, from its beginning.
+        """Hand over the socket to a caller that reads the dump itself, from its beginning.
 
-        What is on it is given: TLS, compression.
-        Before the first `fetch` only; from then on there is none. The connection still owns it:
-        whoever is done closes the connection. Raises LocalProtocolError.
+        The socket includes its layers: TLS, compression. It may be called before the first `fetch`
+        only, and there is no `fetch` after it. The connection still owns the socket: close the
+        connection when done. Raises LocalProtocolError.
         """
         if self._state is not _State.OPEN:
             raise self._refused("detach")
@@ -270,12 +270,11 @@ class BinlogStream(Closing):
         return found
 
     def close(self) -> None:
-        """End the stream, wherever it stands, from any thread; the connection can only be closed
-        then.
+        """End the stream in any state, from any thread; then the connection can only be closed.
 
         The socket is shut down, unless it was handed over by `detach`: a `fetch` that waits in
-        another thread gives None, and the server ends its dump. Closing twice does nothing more.
-        Raises LocalProtocolError where the stream was never opened.
+        another thread returns None, and the server ends its dump. Closing again does nothing.
+        Raises LocalProtocolError if the stream was never opened.
         """
         with self._lock:
             before, self._state = self._state, _State.CLOSED

@@ -1,4 +1,4 @@
-"""TLS towards a server, by the names that the ``mysql`` client has for it."""
+"""TLS with a server, with the option names of the ``mysql`` client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailrace.errors import UsageError
 
 
 class TlsMode(StrEnum):
-    """``ssl-mode``: what is asked of TLS, the least first."""
+    """``ssl-mode``: what is required of TLS, the least first."""
 
     DISABLED = "DISABLED"
     PREFERRED = "PREFERRED"
@@ -22,7 +22,7 @@ class TlsMode(StrEnum):
 
     @property
     def verifies(self) -> bool:
-        """Whether the server's certificate is looked at."""
+        """Whether the server's certificate is verified."""
         return self in {TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY}
 
 
@@ -36,10 +36,10 @@ _FALSE: Final = frozenset({"0", "off", "false", "no"})
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What is wanted of TLS. ``mode`` None is the default of each host, see `mode_for`.
+    """The settings of TLS. ``mode`` None is the default of each host, see `mode_for`.
 
-    ``ca`` and ``capath`` are the file and the folder of the authorities that are believed (none:
-    those of the system); ``cert`` and ``key`` our own certificate, for accounts that ask for one.
+    ``ca`` and ``capath`` are the file and the folder of the trusted authorities (none: those of the
+    system). ``cert`` and ``key`` are our own certificate, for accounts that require one.
     """
 
     mode: TlsMode | None = None
@@ -52,8 +52,8 @@ class Tls:
     def mode_for(self, *, local: bool) -> TlsMode:
         """The mode towards a host that is, or is not, this machine.
 
-        By default the certificate and the host's name are verified, but for the loopback and
-        sockets, where TLS is taken if there is any, and the certificate if a CA is given.
+        By default the certificate and the host's name are verified. For the loopback and sockets,
+        TLS is used if the server offers it, and the certificate is verified if a CA is given.
         """
         if self.mode is not None:
             return self.mode
@@ -62,16 +62,16 @@ class Tls:
         return TlsMode.VERIFY_CA if self.ca or self.capath else TlsMode.PREFERRED
 
     def context(self, mode: TlsMode) -> ssl.SSLContext | None:
-        """The context of a connection in a mode, None where it takes no TLS.
+        """The context of a connection in this mode; None if it uses no TLS.
 
-        Raises UsageError for files that are not there or are not what they ought to be.
+        Raises UsageError for files that are missing or invalid.
         """
         if mode is TlsMode.DISABLED:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = mode is TlsMode.VERIFY_IDENTITY
         context.verify_mode = ssl.CERT_REQUIRED if mode.verifies else ssl.CERT_NONE
-        # The certificates that servers make for themselves lack what RFC 5280 wants in them.
+        # The certificates that servers create for themselves lack fields that RFC 5280 requires.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if mode.verifies:
             self._believe(context)
@@ -92,7 +92,7 @@ class Tls:
             context.load_verify_locations(self.ca, self.capath)
         except OSError as error:
             raise UsageError(
-                f"ssl-ca {self.ca or self.capath}: no certificates in PEM form are in it"
+                f"ssl-ca {self.ca or self.capath}: it holds no certificates in PEM form"
             ) from error
 
     def _present(self, context: ssl.SSLContext, cert: str) -> None:
@@ -108,7 +108,7 @@ class Tls:
 
 
 def _no_passphrase() -> str:
-    """What OpenSSL is given for a key's passphrase, so that it asks nobody at the terminal."""
+    """The passphrase callback for OpenSSL, so that it does not ask at the terminal."""
     return ""
 
 
@@ -140,7 +140,7 @@ def mode_named(text: str) -> TlsMode:
 
 
 def mode_of_switch(name: str, value: str) -> TlsMode | None:
-    """What an option file's older switch says: ``ssl``, ``skip-ssl``, ``ssl-verify-server-cert``.
+    """The mode of an option file's older switch: ``ssl``, ``skip-ssl``, ``ssl-verify-server-cert``.
 
     None where it leaves the mode to the default. Raises UsageError.
     """

@@ -1,7 +1,7 @@
-"""A source's file that ends inside an event: what lies there, and which file follows.
+"""A source's file that ends inside an event: the torn part, and the next file.
 
-MariaDB keeps such an end after a crash and begins a new file; MySQL cuts its file back. The source
-sends what is whole and then an error, at every attempt: the torn event never comes.
+After a crash, MariaDB keeps such an end and starts a new file; MySQL truncates its file. At every
+attempt the source sends the whole events and then an error: the torn event never comes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The end of a source's file, from ``offset`` on, which is no whole event and is left out.
+    """The end of a source's file, from ``offset`` on: an incomplete event, which is left out.
 
-    ``size`` is its bytes, None where the source does not say how long the file is. Reading goes on
-    in the file ``next``.
+    ``size`` is its bytes, None if the source does not give the file's size. Reading continues in
+    the file ``next``.
     """
 
     file: str
@@ -37,15 +37,16 @@ class TornTail:
         size = "what follows it" if self.size is None else f"{self.size} bytes"
         return (
             f"{self.file} ends inside an event at {self.offset}: {size} left out, with the"
-            f" transaction that they were to be part of; going on in {self.next}"
+            f" transaction that they belong to; continuing in {self.next}"
         )
 
 
 def torn_tail(request: Request, host: Host, place: Position) -> TornTail | None:
-    """What is torn in the file of a place, where its last whole event ends, by a host's own list of
-    its logs; None where that has no file after it.
+    """The torn end of a file whose last whole event ends at ``place``, by the host's list of its
+    logs; None if the list has no file after it.
 
-    Without the privilege for the list the next number is taken. Raises what `Session.open` raises.
+    Without the privilege for the list, the next file is the one with the next number. Raises what
+    `Session.open` raises.
     """
     with Session.open(request.source, host, request.identity, wake=request.wake) as session:
         try:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ServerTransport:
-    """Reads a server's log; each reading is a connection of its own, made when it begins.
+    """Reads a server's log; each reading has its own connection, made when it begins.
 
-    ``start`` is what the source's URL says of it. A start of None is where that says, else the
-    server's oldest log. By a position, events come as they come from the server, and a connection
-    that broke is mended within a transaction. By GTIDs whole transactions come, and reading goes on
-    at the next host of several; in the midst of one that is larger than 16 MiB a file begins then,
-    which makes it void. It pickles; no password goes with it.
+    ``start`` is the one in the source's URL. A start of None means that one, else the server's
+    oldest log. By position, events come as the server sends them, and reading resumes after a break
+    also inside a transaction. By GTIDs, whole transactions come, and after a break reading resumes
+    on any of the hosts. If a break was inside a transaction larger than 16 MiB, a file begins in
+    the midst of it, which makes that part void. It pickles, without the password.
     """
 
     def __init__(self, source: Source) -> None:
@@ -41,12 +41,12 @@ class ServerTransport:
         return None
 
     def locate(self, start: Start | None) -> Position | None:
-        """The position of a start; None where only the server can tell it."""
+        """The position of a start; None if only the server knows it."""
         place = self.source.start if start is None else start
         return place if isinstance(place, Position) else None
 
     def read(self, start: Start | None, *, follow: bool) -> ServerStream:
-        """Begin to read; the server is connected to when the first event is asked for."""
+        """Begin to read; the connection is made when the first event is requested."""
         return ServerStream(self.source, start, follow=follow)
 
     def __repr__(self) -> str:
@@ -56,8 +56,9 @@ class ServerTransport:
 class ServerStream:
     """The events of a server's log, from a start on.
 
-    ``taken`` counts what the consumer feeds to it. Iterated once. Raises ConnectionLost where the
-    server is not reached, ServerError and its kinds for what it refuses.
+    ``taken`` counts the events that the consumer feeds to it. It can be iterated once. Raises
+    ConnectionLost if the server is not reached, ServerError and its subclasses for the server's
+    errors.
     """
 
     def __init__(self, source: Source, start: Start | None, *, follow: bool) -> None:
@@ -85,12 +86,12 @@ class ServerStream:
             feed.close()
 
     def close(self) -> None:
-        """End the reading, also one that waits; from any thread."""
+        """End the reading, also during a wait; from any thread."""
         self._feed.close()
 
 
 def _records(chunk: Chunk) -> Iterator[Record]:
-    """The events of a chunk: copies, for the chunk's memory is used again."""
+    """The events of a chunk: copies, since the chunk's memory is reused."""
     data = bytes(chunk.data)
     file, offset = chunk.file, chunk.offset
     ends = [*chunk.starts[1:], len(data)]

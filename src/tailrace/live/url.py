@@ -1,4 +1,4 @@
-"""The URL of a server, and all that it says: `Source`."""
+"""The URL of a server, and its settings: `Source`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Host:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is this machine by its name: the loopback, or a socket."""
+        """Whether the name is of this machine: the loopback, or a socket."""
         if self.socket is not None or self.name.lower().rstrip(".") == "localhost":
             return True
         try:
@@ -63,18 +63,18 @@ class Host:
 class Source:
     """A server to read from, and how.
 
-    ``start`` None is not said. ``heartbeat``, ``connect_timeout`` and ``retry`` are in seconds;
-    ``retry`` is how long a connection that broke is tried again, None for ever; with
-    ``retry_first`` (``retry`` was said) also one that was never made. ``server_id`` None
-    is one that is free. ``compress`` is how the connection's packets are compressed, None not at
-    all; a server that does not offer it is a UsageError. ``skip_torn_tail``: where a file of the
-    server ends inside an event, reading goes on in its next. ``defaults_file`` is the option file,
-    None for ``~/.my.cnf``, "" for none.
-    ``server_public_key_path`` is the file of the server's RSA public key, by which a password goes
-    to it without TLS; a key that the server sends is not believed.
+    ``start`` None: no start was given. ``heartbeat``, ``connect_timeout`` and ``retry`` are in
+    seconds. ``retry`` is how long a broken connection is tried again, None for ever; with
+    ``retry_first`` (``retry`` was given) the first connection is tried again, too. ``server_id``
+    None means a free one. ``compress`` is the compression of the connection's packets, None for
+    none; if the server does not offer it, a UsageError is raised. ``skip_torn_tail``: if a file of
+    the server ends inside an event, reading continues in its next file. ``defaults_file`` is the
+    option file, None for ``~/.my.cnf``, "" for none. ``server_public_key_path`` is the file of the
+    server's RSA public key, which encrypts a password without TLS; a key that the server sends is
+    not trusted.
 
-    No repr, name or message holds the password. Pickled, a source looks for its password where it
-    is unpickled; one that was given with the URL is not pickled (UsageError).
+    No repr, name or message holds the password. An unpickled source looks up its password in its
+    own process; one that was given with the URL is not pickled (UsageError).
     """
 
     hosts: tuple[Host, ...]
@@ -102,9 +102,9 @@ class Source:
         ``heartbeat``, ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``,
         ``zstd:LEVEL``, ``none``), ``skip_torn_tail`` (``1``), ``socket``, ``defaults_file``;
         ``ssl_mode``, ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
-        ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same by name,
-        and ``user``, ``password``; they win, and are text or what the text means. What neither says
-        is looked up in the option file.
+        ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same options
+        by name, and ``user``, ``password``. They take precedence, and are text or parsed values.
+        Options that neither gives are looked up in the option file.
 
         Raises UsageError. No message quotes what may be part of a password.
         """
@@ -127,7 +127,7 @@ class Source:
         user = user or filed.pop("user", None) or _login_name()
         filed.pop("user", None)
         if "\0" in user:
-            raise UsageError("a user's name holds no NUL character")
+            raise UsageError("a user's name cannot hold a NUL character")
         return cls(
             hosts=_hosts(hosts, said.pop("socket", None), place),
             user=user,
@@ -140,11 +140,11 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What errors call it: the URL without password and options."""
+        """Its name in errors: the URL without password and options."""
         return self.name_at(*self.hosts)
 
     def name_at(self, *hosts: Host) -> str:
-        """Its name with these hosts only."""
+        """Its name in errors with these hosts only."""
         return f"{self.scheme}://{quote(self.user)}@{','.join(map(str, hosts))}"
 
     @property
@@ -154,28 +154,28 @@ class Source:
 
     @property
     def option_file(self) -> Path | None:
-        """The option file that holds, None where there is none."""
+        """The option file in effect, None if there is none."""
         return _option_file(self.defaults_file)
 
     def password(self) -> str:
-        """The password, looked for now: the one given, else `find_password`'s, else empty."""
+        """The password, looked up now: the given one, else `find_password`'s, else empty."""
         if self.given_password is not None:
             return self.given_password.reveal()
         return find_password(self.option_file) or ""
 
     @property
     def has_password(self) -> bool:
-        """Whether a password was given or is found, be it the empty one."""
+        """Whether a password was given or is found, even an empty one."""
         return self.given_password is not None or find_password(self.option_file) is not None
 
     def with_password(self, password: str) -> Self:
-        """The same with this password, for this process."""
+        """The same source with this password, for this process."""
         return replace(self, given_password=Secret(password))
 
     def asking(self) -> Self:
-        """The same; where no password is found and standard input is a terminal, asked for there.
+        """The same source; if no password is found, it asks for one at the terminal, if any.
 
-        Only for commands: a library asks nobody.
+        Only for commands: a library does not ask.
         """
         if self.has_password:
             return self
@@ -200,9 +200,9 @@ def _split(url: str) -> tuple[str, str, dict[str, Any]]:
     scheme, authority, tail = match[1].lower(), match[2], match[3]
     if "@" in tail or "#" in tail or authority.count("@") > 1:
         raise UsageError(
-            "a server's URL: a character has another meaning where it stands. In a user's name or"
-            " a password @ : / ? # , % are written %40 %3A %2F %3F %23 %2C %25; so are @ and # in"
-            " an option's value"
+            "a server's URL: a special character is in a wrong place. In a user's name or a"
+            " password write @ : / ? # , % as %40 %3A %2F %3F %23 %2C %25; also @ and # in an"
+            " option's value"
         )
     path, _, query = tail.partition("?")
     if path not in {"", "/"}:
@@ -224,11 +224,11 @@ def _decode(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
-        raise UsageError("a server's URL: what its percent signs stand for is no UTF-8") from None
+        raise UsageError("a server's URL: its percent-encoded bytes are no UTF-8") from None
 
 
 def _authority(text: str) -> tuple[str | None, str | None, list[Host]]:
-    """User, password, hosts; the last may be none."""
+    """User, password, hosts; there may be no hosts."""
     login, at, places = text.rpartition("@")
     user, colon, password = login.partition(":")
     hosts = [_host(place) for place in places.split(",")] if places else []
@@ -253,9 +253,9 @@ def _host(text: str) -> Host:
         try:
             ipaddress.IPv6Address(name)
         except ValueError:
-            raise UsageError("a server's URL: what stands in brackets is no IPv6 address") from None
+            raise UsageError("a server's URL: the text in brackets is no IPv6 address") from None
     elif not _NAME.fullmatch(name):
-        raise UsageError("a server's URL: a host has no name, or one that no host has")
+        raise UsageError("a server's URL: a host's name is missing or invalid")
     if not 0 < port < 1 << 16:
         raise UsageError(f"a server's URL: {port} is no port (1 to 65535)")
     return Host(name, port)

@@ -1,9 +1,9 @@
-"""A dump's items cut at the ends of transactions, so that any server can go on with them.
+"""A dump's items cut at the ends of transactions, so that any server can continue after them.
 
 A transaction is held until its end has come, since another server may have to send it after a
-break. One that is larger than `HELD` is not: its events are given as they come, and after a break
-on the same server what was given of it already is left out. On another server it begins again,
-after a file's begin, which makes an unfinished transaction void, as after a crash in a file.
+break. One that is larger than `HELD` is not held: its events are given as they come. After a break,
+the same server continues it, and the events that were given are left out. Another server begins it
+again, after a `FileBegin`, which makes the unfinished transaction void, as after a crash in a file.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ _INSIDE: Final = frozenset(
         *(_T.WRITE_ROWS_COMPRESSED, _T.UPDATE_ROWS_COMPRESSED, _T.DELETE_ROWS_COMPRESSED),
     }
 )
-"""What neither begins nor ends a transaction that ends with a commit: it need not be decoded."""
+"""Events that neither begin nor end a transaction with a commit: they need not be decoded."""
 
 
 @dataclass(slots=True)
 class _Early:
-    """A transaction of which some was given before its end: up to the offset ``end``."""
+    """A transaction that was given in part before its end: up to the offset ``end``."""
 
     gtid: Gtid | MariadbGtid | None
     start: Position
     end: int
     description: bytes
     resumed: bool = True
-    """Whether a new dump has come to where it begins."""
+    """Whether a new dump has reached its beginning."""
 
 
 class WholeTransactions:
     """Cuts a dump's items so that each transaction comes whole, and counts their GTIDs.
 
-    ``gtids`` is what was given: it grows by a transaction when its end is given. Events between
-    transactions are given in their place. `restart` drops what is held: after a break the source
-    sends it again.
+    ``gtids`` is what was given: a transaction is added when its end is given. Events between
+    transactions are given in order. `restart` drops the held events: after a break the source sends
+    them again.
     """
 
     def __init__(self, gtids: GtidState) -> None:
@@ -75,7 +75,7 @@ class WholeTransactions:
         self.restart()
 
     def restart(self, *, same_server: bool = True) -> None:
-        """A new dump begins; of the same server, what stands in files up to here was given."""
+        """Prepare for a new dump; on the same server, what is in its files up to here was given."""
         self._parser = BoundaryParser()
         self._context = DecodeContext()
         self._held, self._held_starts = bytearray(), array("q")
@@ -94,14 +94,14 @@ class WholeTransactions:
         return self._given
 
     def feed(self, item: FileBegin | Chunk) -> Iterator[FileBegin | Chunk]:
-        """What an item allows to give. Each is valid until the next is asked for."""
+        """The items that can be given after this one; each is valid until the next is requested."""
         if isinstance(item, FileBegin):
             yield from self._begin(item)
         else:
             yield from self._chunk(item)
 
     def _begin(self, item: FileBegin) -> Iterator[FileBegin]:
-        if not self._is_resumable(item):  # consumers learn of it by the file's begin
+        if not self._is_resumable(item):  # the `FileBegin` tells consumers
             self.restart(same_server=False)
         self._description = item.description
         event = self._context.decode(item.description, file=item.file, verify_checksum=False)
@@ -112,7 +112,7 @@ class WholeTransactions:
             self._simple = False
         is_new = Position(item.file, 0) > Position(self._given.file, 0)
         self._given = max(self._given, Position(item.file, item.offset))
-        if is_new:  # else it was begun before the break
+        if is_new:  # else it began before the break
             yield item
 
     def _is_resumable(self, item: FileBegin) -> bool:
@@ -120,7 +120,7 @@ class WholeTransactions:
         early = self._early
         if early is None or early.resumed:
             return True
-        if item.file != early.start.file:  # past its file, the server has lost it in a crash
+        if item.file != early.start.file:  # after its file: the server lost it in a crash
             return Position(item.file, 0) < Position(early.start.file, 0)
         return stamp(item.description) == stamp(early.description)
 
@@ -154,7 +154,7 @@ class WholeTransactions:
             yield from self._unfinished(chunk, last, cut)
 
     def _unfinished(self, chunk: Chunk, first: int, cut: int) -> Iterator[Chunk]:
-        """Hold what a chunk has of a transaction without end, from ``cut`` on, or give it."""
+        """Hold or give the unfinished transaction in a chunk, from ``cut`` on."""
         early = self._early
         if early is None:
             if not self._held:
@@ -174,7 +174,7 @@ class WholeTransactions:
 
     @staticmethod
     def _behind(chunk: Chunk, early: _Early, cut: int, first: int) -> tuple[int, int]:
-        """Where what was not given before the break begins in a chunk, from ``cut`` on."""
+        """The first byte and event in a chunk that were not given before the break."""
         given = early.end - chunk.offset
         if given <= cut:
             return cut, first
@@ -190,7 +190,7 @@ class WholeTransactions:
         return Position(event.file or "", event.end_offset or 0) <= self._given
 
     def _note(self, event: Event, boundary: Boundary) -> None:
-        """What an event says of GTIDs, and whether rows need no look until the transaction ends."""
+        """Note an event's GTID, and whether rows can be skipped until the transaction ends."""
         if isinstance(event, (GtidEvent, MariadbGtidEvent)):
             self._gtid = event.gtid
             self._simple = isinstance(event, MariadbGtidEvent) and not event.standalone
@@ -220,7 +220,7 @@ class WholeTransactions:
         elif event.type != _T.INCIDENT:
             raise _broken(
                 event,
-                "a transaction without GTID: a break behind it cannot be mended by GTID; read by"
+                "a transaction without GTID: reading by GTID cannot resume after it; read by"
                 " position",
             )
 
@@ -232,14 +232,14 @@ class WholeTransactions:
         yield _part(chunk, first, last, kept, cut)
 
     def _count(self, end: Position) -> None:
-        """What ends here is given."""
+        """Count the transaction that ends here as given."""
         self._given = max(self._given, end)
         for gtid in self._pending:
             self.gtids = advanced(self.gtids, gtid)
         self._pending.clear()
 
     def _release(self, file: str) -> Iterator[Chunk]:
-        """What was held of a transaction; nothing is held then."""
+        """Give the held part of a transaction, and hold it no longer."""
         if not self._held:
             return
         data, starts = self._held, self._held_starts
@@ -265,6 +265,6 @@ def _broken(event: Event, text: str) -> ProtocolError:
 def _replaced(early: _Early) -> LogReset:
     return LogReset(
         f"the transaction {early.gtid} at {early.start} was given up to {early.end} before the"
-        " connection broke, and something else stands there now: the server's logs were replaced."
+        " connection broke, and its bytes are different now: the server's logs were replaced."
         " Begin again after the GTIDs that were read"
     )
