@@ -197,7 +197,7 @@ def test_packets_without_the_two_bytes_are_an_error(source):
         error = wait_for(lambda: reader.error, "an error")
     assert isinstance(error, SemisyncError)
     assert f"root@127.0.0.1:{source.port}" in str(error)
-    assert "broken off by the source" in str(error)
+    assert "the source ended semi-synchronous" in str(error)
     assert "EF 00 or EF 01" in str(error)
 
 
@@ -223,6 +223,6 @@ def test_without_the_plugin_it_is_asynchronous_and_said_once(mysql97, caplog):
     (message,) = caplog.messages
     assert message == (
         f"root@127.0.0.1:{mysql97.port} has no semi-synchronous replication: it is read"
-        " asynchronously, its commits do not wait for us"
+        " asynchronously, its commits do not wait for this replica"
     )
     assert observer.acknowledgements == 0

@@ -372,7 +372,7 @@ class Place:
         self._hear()
 
     def _encryption(self, event: memoryview) -> Verdict:
-        """START_ENCRYPTION (MariaDB) is part of its file; it is sent again if a dump starts inside."""
+        """START_ENCRYPTION (MariaDB) is part of its file; a dump from inside repeats it."""
         length, log_pos = _HEADER(event)[3:5]
         if log_pos != (self.offset + length) % _WRAP:
             return Verdict.DROPPED

@@ -1,1 +1,1 @@
-"""What runs beside a server for long: the receiver, and the plugins on it."""
+"""Long-running readers of a server: the receiver and its plugins."""

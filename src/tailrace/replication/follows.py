@@ -1,4 +1,4 @@
-"""Whether a file of a source follows on a copy, where the source no longer has what is in that."""
+"""Whether a source's file continues a copy whose files the source no longer has."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LISTS: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.GTID_LIST})
 
 @dataclass(slots=True)
 class Follows:
-    """The file behind a copy that ends with a whole one which its source has purged.
+    """The file after a copy whose last file is complete and was purged by its source.
 
-    The source cannot be asked whether that was the same log: it is where the next file begins
-    with the list of all GTIDs that the copy holds.
+    The source cannot tell whether it is the same log. It is the same if the next file begins with
+    the list of all GTIDs that the copy holds.
     """
 
     start: Position
@@ -39,7 +39,7 @@ class Follows:
 
     @classmethod
     def of(cls, folder: CopyFolder, last: CopiedFile, refused: ServerError) -> Follows:
-        """What follows on the copy's last file; raises the refusal where nothing tells."""
+        """The file after the copy's last file; raises ``refused`` if the copy has no GTIDs."""
         name = LogName.parse(last.name)
         if name is None:
             raise refused
@@ -52,7 +52,7 @@ class Follows:
         return cls(Position(name.next, len(MAGIC)), found.gtids, found.form)
 
     def check(self, chunk: Chunk) -> None:
-        """Look at the first chunk of that file, before it is written. Raises LogReset."""
+        """Check the first chunk of that file, before it is written. Raises LogReset."""
         self.checked = True
         context = DecodeContext(self.form, unknown="opaque")
         if self.form is not None:
@@ -69,6 +69,6 @@ class Follows:
                     return
                 break
         raise LogReset(
-            f"{chunk.file} does not follow on the copy: the GTIDs before it are not those in the"
+            f"{chunk.file} does not continue the copy: the GTIDs before it are not those in the"
             " copy"
         )

@@ -1,4 +1,4 @@
-"""What a receiver reports of itself, so often as it is asked for."""
+"""A receiver's progress reports, at regular intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Calls ``report`` every so many seconds: `tick` it often. Without a report it only sums up."""
+    """Calls ``report`` at a fixed interval: call `tick` often. Without it, only counts."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Meter:
         self._reconnects = 0
         self._behind: int | None = None
         self._even: float | None = None
-        """When the copy last had all that the source had."""
+        """When the copy last had everything that the source had."""
 
     def tick(self, feed: Feed) -> None:
         """Report if it is time."""
@@ -65,7 +65,7 @@ class Meter:
         self._report(made)
 
     def done(self, feed: Feed | None = None) -> Progress:
-        """The sum of it all, reported too."""
+        """The final progress, which is also reported."""
         made = self._progress(time.monotonic(), self._begun, 0, None, None, feed, done=True)
         if self._report is not None:
             self._report(made)
@@ -73,12 +73,12 @@ class Meter:
 
     @staticmethod
     def _hears(feed: Feed, now: float) -> bool:
-        """Whether the source has said something in two heartbeat periods."""
+        """Whether the source has sent anything in two heartbeat periods."""
         return feed.session is not None and now - feed.heard_at < 2 * feed.source.heartbeat
 
     def _age(self, now: float) -> float | None:
-        """How old what is missing is, at most: younger than the last event that is there, and than
-        the time at which nothing was missing (a source that was idle has an old last event).
+        """The greatest age of the missing events: they are younger than the last event in the copy,
+        and than the time at which nothing was missing (the last event of an idle source is old).
         """
         since_even = None if self._even is None else now - self._even
         second = self._writer.second

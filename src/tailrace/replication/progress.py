@@ -1,4 +1,4 @@
-"""How far a receiver is."""
+"""A receiver's progress."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 class Progress:
     """``position`` is where the copy ends, ``gtid`` the last transaction in it.
 
-    ``received`` counts bytes since the receiver began, ``seconds`` the time since; ``rate`` is in
-    bytes a second since the last report, of the last (``done``) over all the time.
-    ``lag_bytes`` and ``lag_seconds`` say how far the source is ahead, None where that is not known.
+    ``received`` counts bytes since the receiver started, ``seconds`` is the time since then.
+    ``rate`` is in bytes a second since the last report; in the final report (``done``), over the
+    whole time. ``lag_bytes`` and ``lag_seconds`` say how far the source is ahead, None if that is
+    unknown.
     """
 
     name: str

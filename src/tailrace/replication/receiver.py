@@ -1,4 +1,4 @@
-"""A receiver: keeps a byte-identical copy of a source's logs, acknowledged when it is on disk."""
+"""A receiver: keeps a byte-identical copy of a source's logs, and acknowledges what is on disk."""
 
 from __future__ import annotations
 
@@ -44,29 +44,28 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.receiver")
 _INDEX: Final = ".index"
 _LOOK_SECONDS: Final = 0.1
-"""So often a receiver looks, while nothing comes, whether it is to stop."""
+"""Seconds between checks for `stop` while nothing arrives."""
 _PATIENCE: Final = 10.0
-"""How long a receiver that is to stop waits for the end of a transaction while nothing comes."""
+"""Seconds that `stop` waits for the end of a transaction while nothing arrives."""
 _MARK_BYTES: Final = 64 << 20
-"""So often it is noted how far the copy is synced and need not be walked through."""
+"""Seconds between saves of the synced position, from which a restart scans the copy."""
 _AGE_SECONDS: Final = 600.0
-"""So often files are purged by their age."""
+"""Seconds between purges of files by age."""
 
 
 class Receiver:
     """Copies a source's logs into a folder: `run` it, in any thread, and `stop` it from any.
 
     ``into`` is a folder on disk, ``memory:name``, or an object store's URL. The copy has the
-    source's file names and bytes, and its index. A folder that holds a copy is gone on with, at
-    exactly the byte at which it ends, also inside a transaction; then what the URL says of a
-    start does not count. A new copy begins where the URL says, at the begin of that file:
-    ``oldest`` (if it says nothing) with the first that the source has, ``now`` with the current.
+    source's file names and bytes, and its index. If the folder holds a copy, the receiver resumes
+    it at exactly the byte at which it ends, also inside a transaction; then the URL's start is
+    ignored. A new copy begins where the URL says, at the beginning of that file: ``oldest`` (the
+    default) is the first file that the source has, ``now`` the current one.
 
-    ``sync`` says when what was written is synced (`SyncPolicy`), and so acknowledged by
-    ``observers``. With ``encrypt`` new files are encrypted by a key of the ``keyring``, as MySQL
+    ``sync`` says when written events are synced (`SyncPolicy`), and so acknowledged by
+    ``observers``. With ``encrypt`` new files are encrypted with a key of the ``keyring``, as MySQL
     does it. ``retain`` purges old files (`Retention`). Without ``follow`` the receiver ends at the
-    source's present end. ``on_progress`` is called every so many seconds (``every``), and at the
-    end.
+    source's current end. ``on_progress`` is called every ``every`` seconds, and at the end.
 
     Raises UsageError.
     """
@@ -89,8 +88,8 @@ class Receiver:
         self.source = source if isinstance(source, Source) else Source.parse(source)
         if len(self.source.hosts) > 1:
             raise UsageError(
-                f"{self.source.name}: a byte copy is of one server's files: give one host, or each"
-                " server a receiver and a folder of its own"
+                f"{self.source.name}: a byte copy holds one server's files: give one host, or use a"
+                " separate receiver and folder for each server"
             )
         self.into = into
         self._policy = SyncPolicy.of(sync)
@@ -114,15 +113,15 @@ class Receiver:
         """The files that were purged."""
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End at the next end of a transaction, or ``at_once``; `run` returns then, and for good.
+        """End at the next end of a transaction, or ``at_once``; then `run` returns, finally.
 
-        A source that says nothing for ten seconds in mid-transaction is not waited for any longer,
-        nor one that is not connected: the copy goes on there when it is started again.
+        If the source sends nothing for ten seconds inside a transaction, or is not connected, the
+        receiver ends there: a restart resumes the copy at that byte.
         """
         self._stop.set()
         feed, asking = self._feed, self._asking
         if asking is not None:
-            with suppress(OSError):  # it has its answer just now
+            with suppress(OSError):  # it has just been answered
                 asking.send(b"\0")
         if at_once:
             self._at_once.set()
@@ -130,13 +129,13 @@ class Receiver:
             feed.close()
 
     def run(self) -> Progress:
-        """Receive until `stop`, or the source's present end; gives how far it came.
+        """Receive until `stop`, or the source's current end; returns the progress.
 
-        Raises what the source, the store and observers raise; the copy is whole then, as far as
-        it goes, and another run goes on with it.
+        Raises the errors of the source, the store and observers. The copy is intact then, up to its
+        end, and another run resumes it.
         """
         if self.state == "running":
-            raise UsageError("this receiver runs already")
+            raise UsageError("this receiver is running already")
         self.state = "running"
         try:
             folder = self._open()
@@ -152,13 +151,13 @@ class Receiver:
         return done
 
     def reset(self) -> None:
-        """Forget the source: remove the copy, its index, and whose it was, as RESET REPLICA does.
+        """Remove the copy, its index, and the state about its source, as RESET REPLICA does.
 
         The next run begins a new copy. Observers are told (``after_reset_replica``). Raises
-        UsageError where this receiver runs, StorageError where another does.
+        UsageError if this receiver is running, StorageError if another is.
         """
         if self.state == "running":
-            raise UsageError("this receiver runs: stop it before its copy is removed")
+            raise UsageError("this receiver is running: stop it before its copy is removed")
         folder = self._open()
         unlock = folder.lock()
         try:
@@ -201,7 +200,7 @@ class Receiver:
         state: ReceiverState,
         identity: Identity,
     ) -> None:
-        """One feed; a second where the file is purged that was copied to its end."""
+        """Run a feed, and a second one if the source purged the file that was copied completely."""
         follows: Follows | None = None
         while True:
             try:
@@ -247,7 +246,7 @@ class Receiver:
         return self._feed
 
     def _begin(self, identity: Identity) -> Position | Literal["oldest"]:
-        """Where a new copy begins; `stop` ends the question."""
+        """Where a new copy begins; `stop` interrupts the query."""
         woken, wake = socket.socketpair()
         with woken, wake:
             self._asking = wake
@@ -270,7 +269,7 @@ class Receiver:
                 self._asking = None
 
     def _end(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
-        """Sync, acknowledge as long as there is a connection, and let go of both."""
+        """Sync, acknowledge as long as there is a connection, and close feed and copy."""
         try:
             writer.sync()
         finally:
@@ -281,7 +280,7 @@ class Receiver:
                 copy.close()
 
     def _let_go(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
-        """The same, where an error says more than any that comes of it."""
+        """Do the same after an error, without raising further errors."""
         with suppress(TailraceError):
             self._end(feed, copy, writer)
 
@@ -327,7 +326,7 @@ class Receiver:
 
     @staticmethod
     def _items(feed: Feed, writer: CopyWriter, follows: Follows | None) -> Iterator[Item | None]:
-        """What comes; a file that may not follow on the copy waits for its first events."""
+        """The feed's items; a file of unknown continuity is held until its first events."""
         begin: FileBegin | None = None
         while True:
             item = feed.take(writer.patience(_LOOK_SECONDS))
@@ -343,7 +342,7 @@ class Receiver:
     def _remember(
         self, feed: Feed, folder: CopyFolder, state: ReceiverState, file: LogName
     ) -> ReceiverState:
-        """Write down whose copy it is, before its first file is made."""
+        """Save the source's identity before the copy's first file is created."""
         session = feed.session
         if session is None:
             return state
@@ -363,7 +362,7 @@ class Receiver:
 
     @staticmethod
     def _marked(writer: CopyWriter, state: ReceiverState) -> ReceiverState:
-        """Note now and then how far the copy need not be looked at when it is gone on with."""
+        """Save from time to time the position from which a resumed copy has to be scanned."""
         before, position = state.mark, writer.copy.position
         if position is None or not writer.copy.synced:
             return state
@@ -388,12 +387,12 @@ class Receiver:
             _log.info("%s: purged %s", copy.folder.path(""), ", ".join(gone))
 
     def _explained(self, error: LogReset | LogPurged, copy: Copy) -> TailraceError:
-        """The same error, and what it means for the copy."""
+        """The same error, with the state of the copy and what to do."""
         text = error.message
         if copy.position is not None:
             text += (
-                f". The copy in {copy.folder.path('')} stays as it is, up to {copy.position}; begin"
-                " a new one in another folder (--into)"
+                f". The copy in {copy.folder.path('')} is kept, up to {copy.position}; begin a new"
+                " one in another folder (--into)"
             )
         return type(error)(text, code=error.code, sqlstate=error.sqlstate)
 
@@ -413,5 +412,5 @@ class ReceiverOptions(TypedDict, total=False):
 
 
 def receive(source: Source | str, into: str | Path, **options: Unpack[ReceiverOptions]) -> Progress:
-    """Run a `Receiver` in this thread until it ends; gives how far it came."""
+    """Run a `Receiver` in this thread until it ends; returns its progress."""
     return Receiver(source, into, **options).run()

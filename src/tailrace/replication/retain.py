@@ -1,4 +1,4 @@
-"""How much of a copy is kept: old files go by age or by size, whole, and never the current one."""
+"""How much of a copy is kept: old files are purged by age or size, but never the current one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FORM: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """``seconds``: files go that were closed longer ago. ``size``: the oldest go while all of them
-    together have more bytes. One of the two is None.
+    """``seconds``: files that were closed longer ago are purged. ``size``: the oldest files are
+    purged while all files together have more bytes. One of the two is None.
     """
 
     seconds: float | None = None
@@ -43,7 +43,7 @@ class Retention:
         raise UsageError(f"retain: {text!r} is neither an age (30d, 12h) nor a size (500GB, 64MiB)")
 
     def apply(self, index: LogIndex, folder: LogFolder) -> list[str]:
-        """Purge what goes; gives the names. Raises StorageError."""
+        """Purge old files; returns their names. Raises StorageError."""
         names = index.names
         if len(names) < 2:
             return []
@@ -60,7 +60,7 @@ class Retention:
 
 
 def _size(folder: LogFolder, name: str) -> int:
-    """A file's bytes; none where it is not there (`LogIndex.purge` lists it no more)."""
+    """A file's bytes; 0 if it does not exist (`LogIndex.purge` removes it from the index)."""
     try:
         return folder.size(name)
     except StorageError as error:

@@ -1,7 +1,7 @@
-"""Where a source's log ends, asked now and then on a connection of its own.
+"""The end of a source's log, queried from time to time on a separate connection.
 
-A feed hears of the end only when it is there: as long as it is behind, nothing that arrives says
-how far.
+A feed knows the end only when it has reached it: as long as it lags behind, nothing that arrives
+says by how much.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LONGEST_PAUSE: Final = 300.0
 
 
 class SourceEnd:
-    """Asks in a thread of its own, from the first `want` on, and no more often than is wanted.
+    """Queries in a separate thread, from the first `want` on, and at most once per `want`.
 
-    It is a convenience: what refuses it (a missing privilege, a lost connection) is noted in the
-    log, tried again later, and makes the answer None.
+    It is a convenience: an error (a missing privilege, a lost connection) is logged, and makes the
+    answer None; the query is repeated later.
     """
 
     def __init__(self, source: Source, identity: Identity) -> None:
@@ -42,7 +42,7 @@ class SourceEnd:
         self._refused = ""
 
     def want(self) -> None:
-        """Ask soon."""
+        """Request a query soon."""
         if self._thread is None:
             name = f"tailrace-end-{self._source.hosts[0]}"
             self._thread = Thread(target=self._run, name=name, daemon=True)
@@ -50,13 +50,13 @@ class SourceEnd:
         self._wanted.set()
 
     def ahead_of(self, position: Position, heard: Position | None) -> int | None:
-        """Bytes from a position to the end; ``heard`` is a place that the log is known to have.
+        """Bytes from a position to the end; ``heard`` is a position that the log is known to have.
 
-        None where it is not known, or not yet.
+        None if it is unknown.
         """
         sizes, end = self._sizes, self._end
         if end is None and not self._refused:
-            return None  # the stream alone cannot tell: what comes next may only be slow
+            return None  # the stream alone does not show it: the next event may only be slow
         known = max((each for each in (end, heard) if each is not None), default=None)
         if known is None:
             return None
@@ -74,7 +74,7 @@ class SourceEnd:
         return sizes[position.file] - position.offset + sum(between) + known.offset
 
     def close(self) -> None:
-        """Ask no more. An answer that is awaited is not waited for."""
+        """Stop the queries, without waiting for an answer under way."""
         self._closed = True
         self._wanted.set()
 
@@ -93,7 +93,7 @@ class SourceEnd:
                 self._end = None
                 if str(error) != self._refused:
                     self._refused = str(error)
-                    _log.info("how far the source is ahead is not known: %s", error)
+                    _log.info("the end of the source's log could not be determined: %s", error)
                 if session is not None:
                     session.close()
                     session = None

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 def begin_of(
     source: Source, identity: Identity, *, wake: socket.socket | None = None
 ) -> Position | Literal["oldest"]:
-    """Where the copy of a source begins, by what its URL says: the begin of a file.
+    """Where the copy of a source begins, by the start in its URL: the beginning of a file.
 
-    A description event that a server makes up for who enters a file in its midst is not that of
-    the file: such a copy could never be what the source has. So a position means the begin of its
-    file, a time the begin of the one that has the first transaction since, ``now`` that of the file
-    that the source writes. Raises UsageError for GTIDs: files and
-    not transactions are copied; what `Session.open` raises, ConnectionLost where it was woken.
+    For a dump from inside a file, the server creates a description event that differs from the
+    file's own: such a copy could never equal the source's log. So a position means the beginning of
+    its file, a time the beginning of the file with the first transaction since then, ``now`` the
+    beginning of the file that the source is writing. Raises UsageError for GTIDs, since files and
+    not transactions are copied; what `Session.open` raises; ConnectionLost if it was woken.
     """
     start = source.start
     if isinstance(start, (GtidSet, GtidList)):
         raise UsageError(
-            f"{source.name}: a byte copy begins with a file, not after GTIDs: say start=oldest,"
+            f"{source.name}: a byte copy begins with a file, not after GTIDs: use start=oldest,"
             " start=now or position=FILE:4"
         )
     if start is None or start == "oldest":

@@ -1,7 +1,7 @@
-"""What a receiver remembers beside its copy: whose it is, and as whom it reads.
+"""A receiver's saved state: the identity of the source, and the receiver's own.
 
-A small file in the folder, ``receiver.json``. It holds no secret; where the copy goes on is said by
-the log files themselves.
+It is a small file in the copy's folder, ``receiver.json``. It holds no secret. The position at
+which the copy resumes is not in it: the log files themselves have it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _OPTIONAL: Final = frozenset({"source_uuid", "source_id", "flavour", "base", "se
 
 @dataclass(frozen=True, slots=True)
 class ReceiverState:
-    """``source_uuid`` and ``source_id`` are the source's own, None as long as it is not known.
+    """``source_uuid`` and ``source_id`` are the source's own, None as long as they are unknown.
 
-    ``uuid`` and ``server_id`` are what the source knows the receiver by. ``base`` is the log's
-    name (``binlog``), ``encrypted`` whether the copy is, ``mark`` how far it need not be looked at.
+    ``uuid`` and ``server_id`` identify the receiver to the source. ``base`` is the log's name
+    (``binlog``), ``encrypted`` says whether the copy is encrypted, ``mark`` is the position from
+    which it has to be scanned.
     """
 
     uuid: str = field(default_factory=lambda: str(uuid4()))
@@ -44,7 +45,7 @@ class ReceiverState:
 
     @classmethod
     def load(cls, folder: LogFolder) -> Self | None:
-        """What the folder's file says, None where there is none. Raises StorageError."""
+        """Load the folder's file; None if there is none. Raises StorageError."""
         if STATE_NAME not in folder.names():
             return None
         path = folder.path(STATE_NAME)
@@ -54,7 +55,7 @@ class ReceiverState:
         except (ValueError, RecursionError):
             raise StorageError(f"{path}: it is not JSON; {_WAY_OUT}") from None
         if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
-            raise StorageError(f"{path}: no receiver's state, version {_VERSION}; {_WAY_OUT}")
+            raise StorageError(f"{path}: no receiver's state of version {_VERSION}; {_WAY_OUT}")
         for each in fields(cls):
             kinds = _KINDS[each.name]
             value = found.get(each.name)
@@ -74,7 +75,7 @@ class ReceiverState:
         return cls(**given)
 
     def save(self, folder: LogFolder) -> None:
-        """Write it, in one step. Raises StorageError."""
+        """Write the file atomically. Raises StorageError."""
         text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1)
         folder.replace(STATE_NAME, f"{text}\n".encode())
 
@@ -91,6 +92,6 @@ _KINDS: Final[dict[str, type]] = {
 }
 _MARK: Final = {"file": str, "offset": int, "begun": int, "last": int}
 _WAY_OUT: Final = (
-    "put the file that was there back, or take it away: the copy then goes on if its source's"
+    "restore the file that was there, or remove it: then the copy resumes if its source's"
     " format description is that of its last file"
 )

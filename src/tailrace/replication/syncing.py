@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_BYTES: Final = 32 << 20
-"""A group has no more: whoever waits for its acknowledgement is not to wait for ever."""
+"""The most bytes of a group, so that the wait for its acknowledgement is limited."""
 MOST_SECONDS: Final = 0.5
-"""Nor does it take longer, while more and more arrives."""
+"""The longest time of a group, even if more and more arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncPolicy:
-    """``group``: all that arrived together is synced at once. ``transaction``: each by itself.
-    ``time``: every ``seconds``, if something was written.
+    """``group``: everything that arrived together is synced at once. ``transaction``: each
+    transaction is synced separately. ``time``: every ``seconds``, if something was written.
     """
 
     by: Literal["group", "transaction", "time"]
@@ -43,10 +43,10 @@ class SyncPolicy:
         return cls("time", seconds)
 
     def is_due(self, waiting: Callable[[], bool], size: int, seconds: float) -> bool:
-        """Whether ``size`` bytes, the first written so long ago, are to be synced now.
+        """Whether ``size`` bytes, the first written ``seconds`` ago, have to be synced now.
 
-        ``waiting`` says whether more has arrived already. By ``transaction`` each is synced as it
-        is written, and what is left is part of one.
+        ``waiting`` says whether more has arrived already. By ``transaction``, each transaction is
+        synced as it is written, and the rest is a part of one.
         """
         if self.by == "transaction":
             return False

@@ -1,7 +1,7 @@
 """Where transactions end in a log that arrives in chunks.
 
-A GTID event begins a transaction, so all before it is whole: only what follows the last one in a
-chunk has to be looked into, and that only where somebody wants to know.
+A GTID event begins a transaction, so everything before it is complete. Only the events after the
+last GTID event in a chunk have to be decoded, and only if the end of a transaction is asked for.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
 
 
 class TransactionEnds:
-    """The transactions of file after file. `begin` each, then `note` or `cut` its chunks.
+    """Finds transactions in one file after another: `begin` each, then `note` or `cut` its chunks.
 
-    ``begun`` is the offset in the file at which the last transaction begins: its GTID event, in a
-    log without such the first event.
+    ``begun`` is the offset in the file at which the last transaction begins: its GTID event, or the
+    first event in a log without GTID events.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class TransactionEnds:
         self._context = DecodeContext(unknown="opaque")
 
     def begin(self, name: str, form: FormatDescription, begun: int) -> None:
-        """A file begins, or is gone on with whose last transaction begins at ``begun``."""
+        """A file begins or is resumed; its last transaction begins at ``begun``."""
         self._name = name
         self.begun = begun
         self._parser = BoundaryParser()
@@ -48,18 +48,18 @@ class TransactionEnds:
 
     @property
     def inside(self) -> bool:
-        """Whether what was fed to `cut` and `feed` ends inside a transaction."""
+        """Whether the events fed to `cut` and `feed` end inside a transaction."""
         return self._parser.inside
 
     @property
     def gtid(self) -> str | None:
-        """The last that was seen; None where the log has none."""
+        """The last GTID that was seen; None if the log has none."""
         if not self._gtid:
             return None
         try:
             event = self._context.decode(self._gtid, verify_checksum=False)
             found = event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
-        except LogError:  # it is copied as it is; whoever reads the copy is told
+        except LogError:  # it is copied unchanged; readers of the copy get the error
             return None
         return None if found is None else str(found)
 
@@ -87,21 +87,21 @@ class TransactionEnds:
         return ends
 
     def feed(self, raw: bytes | memoryview, offset: int) -> bool:
-        """One event; whether it ends a transaction, or stands outside of any.
+        """Feed one event; whether it ends a transaction, or is outside of any.
 
-        An event that is not understood does, too: a copy of bytes can end anywhere, and it is not
-        for its receiver to refuse them.
+        True also for an event that cannot be decoded: a copy of bytes can end anywhere, and its
+        receiver does not reject them.
         """
         try:
             event = self._context.decode(raw, file=self._name, offset=offset, verify_checksum=False)
             return self._parser.feed(event) in _ENDS
         except LogError as error:
             self._parser = BoundaryParser()
-            _log.warning("where a transaction ends cannot be told: %s", error)
+            _log.warning("the end of a transaction could not be determined: %s", error)
             return True
 
     def go_over(self, events: Iterable[tuple[int, bytes]]) -> None:
-        """Feed the events from ``begun`` on up to where `cut` is to go on: (offset, bytes)."""
+        """Feed the events from ``begun`` on up to where `cut` will resume: (offset, bytes)."""
         self._parser = BoundaryParser()
         for offset, raw in events:
             self.feed(raw, offset)

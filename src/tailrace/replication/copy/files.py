@@ -1,8 +1,9 @@
 """A source's log, kept byte by byte in a folder: its files under their own names, and the index.
 
-The file that is written has the IN_USE flag, as the source's own has while it is written; the
-source sends it cleared. When the source's file has ended, the flag is as it is there: cleared, but
-in MariaDB's files that end without ROTATE or STOP (the server died), whose flag stays.
+The file that is being written has the IN_USE flag, as the source's own file has while it is
+written; the source sends the flag cleared. When the source's file has ended, the copy's flag is set
+as in that file: cleared, except in MariaDB's files that end without ROTATE or STOP (the server
+died), where it stays set.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _CLOSING: Final = frozenset({EventType.ROTATE, EventType.STOP})
 
 
 class Copy:
-    """The log with a base name in a folder, ``base`` None where it is not known yet.
+    """The log with a base name in a folder; ``base`` is None as long as it is unknown.
 
-    `recover` first. Then, as the source says: `begin` or `resume` a file, `write` to it. Nothing
-    that is in the folder is changed before the source has said where it goes on.
+    Call `recover` first. Then, as the source says: `begin` or `resume` a file, and `write` to it.
+    Nothing in the folder is changed before the source has said where it continues.
     """
 
     def __init__(self, folder: CopyFolder, base: str | None) -> None:
         self.folder = folder
         self.base = base
         self.last: CopiedFile | None = None
-        """The last file that is not written now; None in a new copy."""
+        """The last file that is no longer written; None in a new copy."""
         self.form: FormatDescription | None = None
         self._index: LogIndex | None = None
         self._file: BinlogFile | None = None
@@ -56,7 +57,7 @@ class Copy:
 
     @property
     def position(self) -> Position | None:
-        """Where the copy ends; None in an empty one."""
+        """Where the copy ends; None if it is empty."""
         if self._file is not None:
             return Position(self._file.name, self._file.position)
         return None if self.last is None else self.last.position
@@ -68,7 +69,7 @@ class Copy:
 
     @property
     def synced(self) -> bool:
-        """Whether all that was written would outlive a power cut."""
+        """Whether everything that was written would survive a power cut."""
         return self._synced
 
     @property
@@ -84,10 +85,10 @@ class Copy:
         return self._index.names if self._index is not None else []
 
     def recover(self, mark: Mark | None = None) -> None:
-        """Find where an earlier receiver ended, from ``mark`` on, and put the index right.
+        """Find where an earlier receiver ended, from ``mark`` on, and correct the index.
 
-        What is there is synced: the source may take it for acknowledged when reading goes on.
-        Raises StorageError, LogError where the folder holds no copy that can be gone on with.
+        The existing files are synced: the source may take them for acknowledged when reading
+        resumes. Raises StorageError, LogError if the folder holds no copy that can be resumed.
         """
         self.base = self.base or self._only_base()
         if self.base is None:
@@ -122,12 +123,12 @@ class Copy:
         return bases.pop() if bases else None
 
     def _forget(self, name: str) -> None:
-        """A file without a whole head: nothing of it is lost that the source does not have."""
+        """Delete a file without a complete head: the source still has all its events."""
         _log.warning("%s: it holds no whole event; it is fetched again", self.folder.path(name))
         self.folder.remove(name)
 
     def _list(self, names: list[LogName]) -> None:
-        """Have the index list the files that are there."""
+        """Make the index list the existing files."""
         index = self.index
         listed = index.names
         for gone in listed:
@@ -140,7 +141,7 @@ class Copy:
             if last is not None and not _follows(name, last):
                 raise StorageError(
                     f"{self.folder.path(name)}: the index {index.file} does not list it, and lists"
-                    f" {last} behind it: it is not of this copy; move it away"
+                    f" {last} after it: it is not of this copy; move it away"
                 )
             index.add(name)
             last = name
@@ -148,14 +149,14 @@ class Copy:
     # --- files -----------------------------------------------------------------------------------
 
     def begin(self, name: LogName, description: bytes) -> None:
-        """The source goes on in a new file, which begins with this format description event.
+        """The source continues in a new file, which begins with this format description event.
 
-        Raises LogReset where the name is not behind those that are there, StorageError.
+        Raises LogReset if the name is not after those of the existing files; StorageError.
         """
         position = self.position
         if position is not None and not _follows(name, position.file):
             raise LogReset(
-                f"the source goes on in {name}, and the copy has {position.file} already: the log"
+                f"the source continues in {name}, and the copy has {position.file} already: the log"
                 " was reset"
             )
         path = self.folder.path(name)
@@ -166,8 +167,8 @@ class Copy:
             self._index = LogIndex(self.folder, name.base)
         elif name.base != self.base:
             raise LogReset(
-                f"the source's log is called {name.base}, the one in {self.folder.path('')}"
-                f" {self.base}: it is another; keep it in another folder"
+                f"the source's log is named {name.base}, and the one in {self.folder.path('')} is"
+                f" named {self.base}: use another folder for it"
             )
         file = BinlogFile(self.folder, name, buffer=0)
         with self._told(position):
@@ -184,9 +185,9 @@ class Copy:
         self._synced = True
 
     def resume(self) -> bool:
-        """The source goes on in the file in which the copy ended, where it ended: cut its rest.
+        """The source continues in the copy's last file, at the copy's end: cut off its torn rest.
 
-        False where nothing can be added to that file, an object.
+        False if the file is an object, to which nothing can be added.
         """
         last = self.last
         if last is None or self._file is not None:
@@ -208,7 +209,7 @@ class Copy:
         return True
 
     def mark(self, begun: int) -> Mark | None:
-        """The place where the copy ends, which is synced; ``begun`` as `Mark` has it."""
+        """The synced end of the copy; ``begun`` as in `Mark`."""
         file = self._file
         if file is None or not self._synced:
             return None
@@ -217,7 +218,7 @@ class Copy:
     def write(self, data: memoryview, starts: Sequence[int]) -> None:
         """Append whole events, which begin at ``starts`` in the data. Raises StorageError.
 
-        Events that the store took before it refused stay.
+        Events that were stored before the error stay.
         """
         file = self._file
         if file is None:
@@ -238,7 +239,7 @@ class Copy:
 
     def _cannot_grow(self) -> Exception:
         if self.last is None:
-            return ProtocolError("the stream gave events before it said of which file")
+            return ProtocolError("the stream gave events before it named their file")
         return StorageError(
             f"{self.folder.path(self.last.name)}: the source has more in this file than it had"
             " when it was put into the store, and nothing can be added to an object; begin a new"
@@ -246,14 +247,14 @@ class Copy:
         )
 
     def sync(self) -> None:
-        """Return when all that was written would outlive a power cut. Raises StorageError."""
+        """Return when everything written would survive a power cut. Raises StorageError."""
         if self._file is not None and not self._synced:
             with self._told(self.position):
                 self._file.sync()
         self._synced = True
 
     def end_file(self) -> None:
-        """The source has ended the file that is written, if one is."""
+        """The source has ended the file that is being written, if any."""
         file = self._file
         if file is None:
             return
@@ -281,7 +282,7 @@ class Copy:
         )
 
     def _clears(self) -> bool:
-        """Whether the source has no IN_USE flag in the file that it has ended."""
+        """Whether the source cleared the IN_USE flag in the file that it ended."""
         flavour = self.form.flavour if self.form is not None else None
         return self._last_type in _CLOSING or flavour is not Flavour.MARIADB
 
@@ -294,7 +295,7 @@ class Copy:
         file.update(at, bytes([flags | (EventFlag.IN_USE if in_use else 0)]))
 
     def close(self) -> None:
-        """Sync, and let go of the file; it stays as one that is being written."""
+        """Sync, and close the file; it keeps the flag of a file that is being written."""
         file = self._file
         if file is None:
             return
@@ -307,7 +308,7 @@ class Copy:
     # --- what was written ------------------------------------------------------------------------
 
     def events(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """The events of the file that is written, from an offset on: (offset, bytes)."""
+        """The events of the file that is being written, from an offset on: (offset, bytes)."""
         position = self.position
         if position is None:
             return
@@ -331,17 +332,17 @@ class Copy:
         try:
             yield
         except StorageError as error:
-            if type(error) is not StorageError:  # a missing key says itself what to do
+            if type(error) is not StorageError:  # the message of a missing key is sufficient
                 raise
             raise self._refused(error, position) from error
 
     @staticmethod
     def _refused(error: StorageError, position: Position | None) -> StorageError:
-        """The same error, and what it means for the copy."""
+        """The same error, with the state of the copy and what to do."""
         where = "" if position is None else f" at {position}"
         return StorageError(
-            f"{error}; the copy is whole up to what was written before: put that right, and start"
-            f" the receiver again, it goes on{where}"
+            f"{error}; the copy is whole up to what was written before: correct the cause and start"
+            f" the receiver again, it resumes{where}"
         )
 
 

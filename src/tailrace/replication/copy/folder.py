@@ -1,8 +1,8 @@
-"""Where a copy of a source's log is kept: a folder on disk, in memory, or in an object store.
+"""The folder of a copy of a source's log: on disk, in memory, or in an object store.
 
-Encrypted copies have the form in which MySQL encrypts a whole file, whichever flavour's log is in
-them: every byte of it keeps its offset so. MariaDB's own form puts an event into the file, and so
-moves all those behind it: what was read of such a copy could not be what the source has.
+Encrypted copies are encrypted as MySQL encrypts a whole file, for logs of either flavour: so every
+byte keeps its offset. MariaDB's own encryption inserts an event into the file, and so shifts all
+events after it: the content of such a copy could not be equal to the source's log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ with suppress(ImportError):  # Windows has no such lock
 
 LOCK_NAME: Final = "receiver.lock"
 _TRIES: Final = 100
-"""To lock a folder that others remove."""
+"""Attempts to lock a folder that others may remove."""
 _locked: Final[set[str]] = set()
 _guard: Final = Lock()
 
@@ -49,8 +49,8 @@ _guard: Final = Lock()
 class CopyFolder(EncryptedFolder):
     """A `LogFolder` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
 
-    ``complete`` is to be called when a file's source has ended it: in an object store it becomes
-    an object then, and lies in the spool until that.
+    Call `complete` when a file's source has ended it: in an object store the file becomes an object
+    then, and is in the spool until then.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class CopyFolder(EncryptedFolder):
         self._encrypting = True
 
     def logs(self) -> list[LogName]:
-        """The log files that are there, those of all base names, in the order of their numbers."""
+        """The existing log files, of all base names, in the order of their numbers."""
         found = (LogName.parse(name) for name in self.names())
         return sorted((name for name in found if name), key=lambda name: (name.base, name.number))
 
     def indexes(self) -> list[str]:
-        """The base names of the indexes that are there."""
+        """The base names of the existing indexes."""
         names = (name for name in self.names() if name.endswith(INDEX_SUFFIX))
         return [name.removesuffix(INDEX_SUFFIX) for name in names]
 
@@ -93,7 +93,7 @@ class CopyFolder(EncryptedFolder):
         """A new file that begins with ``head``."""
         self._open = None
         if isinstance(self._folder, ObjectFolder) and name in self._folder.names():
-            raise StorageError(f"{self.path(name)}: it is there")
+            raise StorageError(f"{self.path(name)}: it exists already")
         if not self._encrypting or self._keyring is None:
             return self._spool.create(name, head)
         header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
@@ -101,7 +101,7 @@ class CopyFolder(EncryptedFolder):
         return MysqlOutput(self._spool.create(name, raw), keystream)
 
     def reopen(self, name: str) -> RandomOutput:
-        """A file to be gone on with. Raises StorageError for an object: it cannot be."""
+        """Open a file to append to. Raises StorageError for an object, which cannot grow."""
         self._open = None
         if not self.can_grow(name):
             raise StorageError(
@@ -111,18 +111,18 @@ class CopyFolder(EncryptedFolder):
         return self._written.reopen(name)
 
     def can_grow(self, name: str) -> bool:
-        """Whether a file may be appended to: it is no object yet."""
+        """Whether a file can be appended to: it is no object yet."""
         return self._spool is self._folder or name in self._spool.names()
 
     def complete(self, name: str) -> None:
-        """The file will not change any more. Returns when it is in the store, if that is one."""
+        """The file will not change any more. In an object store, returns when it is stored."""
         if isinstance(self._folder, ObjectFolder) and name in self._spool.names():
             self._folder.complete(name, again=True)
 
     def lock(self) -> Callable[[], None]:
-        """Keep other receivers away, until what is returned is called. Raises StorageError.
+        """Lock out other receivers until the returned function is called. Raises StorageError.
 
-        Of an object store the spool is locked: receivers on other machines are not kept away.
+        For an object store, the spool is locked: receivers on other machines are not locked out.
         """
         if isinstance(self._spool, LocalFolder):
             return _lock_file(self._spool.folder)
@@ -138,11 +138,11 @@ def open_folder(
 ) -> CopyFolder:
     """The folder for a copy: a path, ``memory:name`` or an object store's URL.
 
-    What a killed writer left whole in the spool is put into the store. Raises StorageError,
-    UsageError.
+    Complete files that a killed writer left in the spool are put into the store. Raises
+    StorageError, UsageError.
     """
     if encrypt and keyring is None:
-        raise UsageError("to encrypt the copy a keyring is needed: --keyring FILE")
+        raise UsageError("encrypting the copy needs a keyring: --keyring FILE")
     keys = None if keyring is None else open_keyring(keyring)
     return CopyFolder(_folder(into), keys, encrypting=encrypt, key_id=key_id)
 
@@ -165,10 +165,10 @@ def _folder(into: str | Path) -> LogFolder:
 
 
 def _lock_file(folder: Path) -> Callable[[], None]:
-    """Lock the folder, which is made for it; what that leaves empty in the end is removed."""
+    """Create and lock the folder. Unlocking removes the created folders that are empty."""
     path = folder / LOCK_NAME
     reason = ""
-    for _ in range(_TRIES):  # another that received nothing may remove it, or the folder, meanwhile
+    for _ in range(_TRIES):  # a receiver that received nothing may remove it or the folder
         try:
             made = missing_folders(folder)
             handle = _open_lock(path)
@@ -197,7 +197,7 @@ def _open_lock(path: Path) -> int:
 
 
 def _unlock_file(path: Path, handle: int, made: Sequence[Path]) -> None:
-    with suppress(OSError):  # what is not empty stays, and on Windows what is open
+    with suppress(OSError):  # non-empty folders stay, and on Windows open files
         if [each.name for each in path.parent.iterdir()] == [LOCK_NAME]:
             path.unlink()
             for folder in made:

@@ -1,10 +1,10 @@
-"""What a file of a copy holds whole: where a receiver goes on that was killed as it wrote.
+"""The whole events of a copy's file: a receiver that was killed while writing resumes after them.
 
-A byte copy goes on inside a transaction just as well as behind one, so all whole events stay, and
-only a torn one is cut. What lies behind the first that is not whole goes too, whatever it looks
-like: after a power cut pages may be there that come after others that are not, and the source has
-it all still. Without checksums an event is taken for whole by its header alone: its length, and
-where it says that it ends.
+A byte copy can resume inside a transaction as well as after one, so all whole events stay, and only
+a torn one is cut. Everything after the first event that is not whole is cut, too, whatever it looks
+like: after a power cut, later pages may have been written without earlier ones, and the source
+still has all of it. Without checksums only an event's header shows whether it is whole: its length
+and its end position.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.storage.output import LogFolder
 
 FLAGS_AT: Final = 17
-"""Where an event's header has its flags, two bytes."""
+"""The offset of the two bytes of flags in an event's header."""
 _PIECE: Final = 1 << 22
 _HEAD_SIZE: Final = 1 << 16
 """No format description event has more bytes."""
@@ -44,8 +44,8 @@ _LENGTH_AT: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a file up to which it was synced, between two events: there is no need to walk to
-    it. ``begun`` and ``last`` are those of `CopiedFile` at that place.
+    """A position between two events up to which the file is synced: a scan can start there.
+    ``begun`` and ``last`` are those of `CopiedFile` at that position.
     """
 
     file: str
@@ -58,10 +58,10 @@ class Mark:
 class CopiedFile:
     """A file of a copy: ``end`` is where its last whole event ends.
 
-    ``reason`` says why there is more in it than that (empty where there is not). ``description``
-    is its format description event as a source sends it, IN_USE cleared; empty where not even
-    that is whole. ``begun`` is where the last transaction in it begins (its GTID event; the first
-    event where none has one), ``last`` the last whole event's type.
+    ``reason`` says why the file is longer than that (empty if it is not). ``description`` is its
+    format description event as a source sends it, with IN_USE cleared; empty if not even that is
+    whole. ``begun`` is where the last transaction in it begins (its GTID event, or the first event
+    if there are no GTID events), ``last`` the last whole event's type.
     """
 
     name: str
@@ -76,12 +76,12 @@ class CopiedFile:
 
     @property
     def position(self) -> Position:
-        """Where the copy goes on."""
+        """Where the copy resumes."""
         return Position(self.name, self.end)
 
     @property
     def closed(self) -> bool:
-        """Whether the server ended it: it goes on in the next file, if anywhere."""
+        """Whether the server ended the file: then the log can only continue in the next file."""
         return self.last in {EventType.ROTATE, EventType.STOP}
 
     def __str__(self) -> str:
@@ -92,11 +92,10 @@ class CopiedFile:
 def scan(
     folder: LogFolder, name: str, *, mark: Mark | None = None, whole: bool = False
 ) -> CopiedFile:
-    """Walk through a file, from a mark in it on if that is where an event begins or nothing more.
+    """Walk through a file, from a mark in it on if an event begins or the file ends at the mark.
 
-    Of one that is ``whole``, an object, only the begin is looked at.
-
-    Raises StorageError where it cannot be read, BadMagic for no log.
+    Of a ``whole`` file (an object) only the beginning is read. Raises StorageError if the file
+    cannot be read, BadMagic if it is no log.
     """
     found = CopiedFile(name, folder.path(name), folder.size(name))
     head = folder.read(name, 0, _HEAD_SIZE)
@@ -121,19 +120,19 @@ def as_sent(description: bytes) -> bytes:
 
 
 def in_use(description: bytes) -> bytes:
-    """The same as it stands in a file that is being written."""
+    """The same event with IN_USE set, as in a file that is being written."""
     made = bytearray(description)
     made[FLAGS_AT] |= EventFlag.IN_USE
     return bytes(made)
 
 
 def form_of(description: bytes, path: str) -> FormatDescription:
-    """What a format description event says. Raises LogError, StorageError for a relay log's."""
+    """Decode a format description event. Raises LogError; StorageError for a relay log's."""
     event = DecodeContext().decode(description, file=path, offset=len(MAGIC))
     if not isinstance(event, FormatDescriptionEvent):
         raise LogError("a log begins with a format description", file=path, offset=len(MAGIC))
     if event.header.flags & EventFlag.RELAY_LOG:
-        raise StorageError(f"{path}: a relay log is its replica's; no copy goes on with it")
+        raise StorageError(f"{path}: a relay log is its replica's; it cannot be resumed as a copy")
     return event.description
 
 
@@ -178,11 +177,11 @@ def _walk(found: CopiedFile, folder: LogFolder) -> None:
         i = at - start
         if i + HEADER_SIZE > len(piece):
             piece, start, i = folder.read(found.name, at, _PIECE), at, 0
-            if len(piece) < HEADER_SIZE:  # an encrypted file that is torn
+            if len(piece) < HEADER_SIZE:  # a torn encrypted file
                 break
         length, stated = _LENGTH_AND_END(piece, i + _LENGTH_AT)
         if not least <= length <= MAX_EVENT_SIZE:
-            found.reason = f"at {at} stands no event: it had {length} bytes"
+            found.reason = f"there is no event at {at}: it would have {length} bytes"
             break
         if length > size - at:
             break
@@ -199,7 +198,7 @@ def _walk(found: CopiedFile, folder: LogFolder) -> None:
             else:
                 same = _is_whole(folder, found.name, at, length)
             if not same:
-                found.reason = f"the event at {at} is not what its checksum says"
+                found.reason = f"the event at {at} has a wrong checksum"
                 break
         last = piece[i + _TYPE_AT]
         if last in GTID_TYPES:
@@ -209,7 +208,7 @@ def _walk(found: CopiedFile, folder: LogFolder) -> None:
 
 
 def _is_whole(folder: LogFolder, name: str, at: int, length: int) -> bool:
-    """Whether a large event's checksum is that of its bytes; it is read in pieces."""
+    """Whether a large event's checksum is right; the event is read in pieces."""
     digest, end = 0, at + length - CHECKSUM_SIZE
     while at < end:
         data = folder.read(name, at, min(_PIECE, end - at))

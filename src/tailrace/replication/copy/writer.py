@@ -1,4 +1,4 @@
-"""Chunks of a stream into a copy: written at once, synced as the policy says, then told of."""
+"""Writes chunks of a stream to a copy at once, syncs them by the policy, then tells observers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MOMENT: Final = 0.005
 
 
 class CopyWriter:
-    """Writes what a feed gives. Without observers (``delegate`` None) no event is looked at.
+    """Writes a feed's chunks. Without observers (``delegate`` None) no event is decoded.
 
-    Observers are told of an event when it is synced: all of what was synced together, the last of
-    it with the flag SYNCED. ``waiting`` says whether more has arrived already.
+    Observers are told of an event when it is synced. The last event of those that were synced
+    together has the flag SYNCED. ``waiting`` says whether more has arrived already.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CopyWriter:
         self.second = 0
         """The time stamp of the last event that has one: seconds UTC at the source."""
         self.io: RelayIo | None = None
-        """What observers are given."""
+        """The argument of the observers' calls."""
         self._policy = policy
         self._delegate = delegate
         self._waiting = waiting
@@ -54,18 +54,18 @@ class CopyWriter:
         self._untold: list[tuple[str, int, bytes, list[int]]] = []
 
     def begin(self, begin: FileBegin) -> bool:
-        """A file begins, or is gone on with; whether it is a new one. Raises ProtocolError."""
+        """A file begins or is resumed; whether it is a new one. Raises ProtocolError."""
         position = self.copy.position
         if position is not None and position.file == begin.file:
             if position.offset != begin.offset:
                 raise ProtocolError(
-                    f"{begin.file}: the stream goes on at {begin.offset}, the copy ends at"
+                    f"{begin.file}: the stream resumes at {begin.offset}, the copy ends at"
                     f" {position.offset}"
                 )
             self._resume()
             return False
         if begin.artificial:
-            raise ProtocolError(f"{begin.file}: the stream begins in its midst, at {begin.offset}")
+            raise ProtocolError(f"{begin.file}: the stream begins inside it, at {begin.offset}")
         self.sync()
         self.copy.begin(begin.file, begin.description)
         self._start(begin.file, begin.offset)
@@ -85,7 +85,7 @@ class CopyWriter:
             self.ends.begin(name, self.copy.form, begun)
 
     def write(self, chunk: Chunk) -> None:
-        """Write a chunk, all of it, and sync it if that is due. Raises StorageError."""
+        """Write a whole chunk, and sync if that is due. Raises StorageError."""
         self._check(chunk)
         if self._policy.by == "transaction":
             at = 0
@@ -100,14 +100,14 @@ class CopyWriter:
         self.sync_if_due()
 
     def write_to_end(self, chunk: Chunk) -> bool:
-        """Write a chunk up to the first end of a transaction, if there is one in it. See `look`."""
+        """Write a chunk up to the first end of a transaction in it, if any. See `look`."""
         self._check(chunk)
         ends = self.ends.cut(chunk.offset, chunk.data, chunk.starts)
         self._put(chunk, 0, ends[0] if ends else len(chunk.data))
         return bool(ends)
 
     def look(self) -> bool:
-        """Find out whether the copy ends inside a transaction now, by what is written."""
+        """Find out from the written file whether the copy ends inside a transaction now."""
         self.ends.go_over(self.copy.events(self.ends.begun))
         return self.ends.inside
 
@@ -115,7 +115,7 @@ class CopyWriter:
         position = self.copy.position
         if position is None or (position.file, position.offset) != (chunk.file, chunk.offset):
             raise ProtocolError(
-                f"the stream goes on at {chunk.file}:{chunk.offset}, the copy ends at {position}"
+                f"the stream resumes at {chunk.file}:{chunk.offset}, the copy ends at {position}"
             )
 
     def _put(self, chunk: Chunk, begin: int, end: int) -> None:
@@ -137,7 +137,7 @@ class CopyWriter:
     # --- syncing ---------------------------------------------------------------------------------
 
     def sync_if_due(self) -> None:
-        """Sync what the policy says is to be synced by now. Raises StorageError, ObserverError."""
+        """Sync if the policy says that it is time. Raises StorageError, ObserverError."""
         if self.copy.synced:
             return
         seconds = time.monotonic() - self._since
@@ -146,28 +146,29 @@ class CopyWriter:
             self.sync()
 
     def _more(self) -> bool:
-        """Whether more may come in a moment."""
+        """Whether more may arrive soon."""
         return self._delegate is None or self._waiting()
 
     def patience(self, most: float) -> float:
-        """How long to wait for more, in seconds, before `idle` is to be called.
+        """How long to wait for more, in seconds, before calling `idle`.
 
-        A group ends when nothing more has arrived; where nobody waits for that, a moment later:
-        a source that sends as fast as it can is not to be interrupted by a sync for each piece.
+        A group ends when nothing more has arrived. If no acknowledgement depends on it, it ends a
+        moment later, so that a source that sends at full speed is not interrupted by a sync for
+        each piece.
         """
         if self._policy.by != "group" or self.copy.synced:
             return most
         return _MOMENT if self._delegate is None else 0.0
 
     def idle(self) -> None:
-        """Nothing more has come in that time. Raises StorageError, ObserverError."""
+        """Nothing more has arrived in that time. Raises StorageError, ObserverError."""
         if self._policy.by == "group":
             self.sync()
         else:
             self.sync_if_due()
 
     def sync_copy(self) -> None:
-        """Sync, and tell nobody yet."""
+        """Sync, without telling observers yet."""
         self.copy.sync()
         self._since, self._size = 0.0, 0
 
@@ -193,13 +194,13 @@ class CopyWriter:
 
 
 class SyncFirst(RelayIoObserver):
-    """Stands before all other observers: a request from a position acknowledges all before it."""
+    """Called before all other observers: a request from a position acknowledges all before it."""
 
     def __init__(self) -> None:
         self.writer: CopyWriter | None = None
 
     def before_request_transmit(self, io: RelayIo, flags: int) -> int:  # noqa: ARG002 - its form
-        """Sync what was written before the source is asked for what follows it."""
+        """Sync what was written before the source is asked for the events after it."""
         if self.writer is not None:
             self.writer.sync_copy()
         return flags

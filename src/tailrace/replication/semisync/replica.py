@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.semisync")
 
 _ENABLED: Final = ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
-"""The variables of MySQL's plugin, of the present and of the old name."""
+"""The variables of MySQL's plugin, under its current and its old name."""
 _LOG_POS_AT: Final = 13
 _SYNCED: Final = int(RelayFlag.SYNCED)
 _WRAP: Final = 1 << 32
@@ -36,17 +36,19 @@ _WRAP: Final = 1 << 32
 class SemisyncReplica(RelayIoObserver):
     """Asks each source for semi-synchronous replication and acknowledges what is synced.
 
-    A source without it is read as ever, with a warning. Otherwise each packet comes with two
-    bytes, which are taken off; a packet without them is a SemisyncError. An event with which the
-    source wants an acknowledgement is noted with the place where it ends, and acknowledged once
-    an event there or behind was queued as synced; one acknowledgement stands for all before it.
+    A source without it is read asynchronously, with a warning. Otherwise each packet begins with
+    two more bytes, which are removed; a packet without them is a SemisyncError. If the source wants
+    an acknowledgement for an event, the event's end position is noted. It is acknowledged when an
+    event that ends there or later was queued as synced; one acknowledgement holds for all events
+    before it.
 
-    Where an event ends is ``io.log_pos`` and its length in 64 bits, the lower 32 set right by the
-    header's own where it has one (MariaDB has 0 inside a group): the source takes what is
-    acknowledged for safe, so this must be its own count.
+    An event's end position is ``io.log_pos`` plus its length in 64 bits; the lower 32 bits are
+    replaced by those in the header if it has them (MariaDB has 0 inside a group). The source takes
+    what is acknowledged for safe, so the position must agree with its own count.
 
-    `enabled`: whether the source of now sends semi-synchronously. `acknowledgements`: how many
-    were sent, to all sources; `acknowledged`: the last. `waiting`: events that wait for theirs.
+    `enabled`: whether the current source sends semi-synchronously. `acknowledgements`: how many
+    were sent, to all sources; `acknowledged`: the last one. `waiting`: events that wait for their
+    acknowledgement.
     """
 
     def __init__(self) -> None:
@@ -59,28 +61,29 @@ class SemisyncReplica(RelayIoObserver):
 
     @property
     def waiting(self) -> int:
-        """How many events were read that are to be acknowledged and are not yet synced."""
+        """The number of events that have to be acknowledged and are not synced yet."""
         return len(self._wanted)
 
     def thread_start(self, io: RelayIo) -> None:
-        """Nothing is known of a source yet."""
+        """Reset the state: nothing is known of a source yet."""
         del io
         self._forget()
 
     def thread_stop(self, io: RelayIo) -> None:
-        """MariaDB's source looks at a connection only when it has something to send, and counts on
-        its acknowledgements till then: its thread is killed, as MariaDB's own replica does.
+        """Kill MariaDB's thread for this connection, as MariaDB's own replica does: it checks the
+        connection only when it has something to send, and expects acknowledgements till then.
         """
         if self.enabled and self._mariadb and io.connection is not None:
             try:
                 io.connection.kill()
             except (ConnectionLost, ServerError) as error:
-                _log.warning("%s: its thread for us could not be ended: %s", _name(io), error)
+                _log.warning("%s: its thread for us could not be killed: %s", _name(io), error)
         self._forget()
 
     def before_request_transmit(self, io: RelayIo, flags: int) -> int:
-        """Ask for it, where the source has it. What the last connection left unsaid is void: the
-        source takes the place from which it is asked for events as acknowledged.
+        """Ask for semi-synchronous replication, if the source has it. Acknowledgements that the
+        last connection did not send are dropped: the source takes the requested position as
+        acknowledged.
         """
         self._forget()
         if io.connection is None:
@@ -92,7 +95,7 @@ class SemisyncReplica(RelayIoObserver):
             if not self._warned:
                 _log.warning(
                     "%s has no semi-synchronous replication: it is read asynchronously, its"
-                    " commits do not wait for us",
+                    " commits do not wait for this replica",
                     _name(io),
                 )
             self._warned = True
@@ -107,22 +110,22 @@ class SemisyncReplica(RelayIoObserver):
         return flags
 
     def after_read_event(self, io: RelayIo, packet: memoryview) -> memoryview:
-        """Take the two bytes off, and note what is to be acknowledged."""
+        """Remove the two bytes, and note whether the event has to be acknowledged."""
         if not self.enabled:
             return packet
         try:
             wanted, event = unwrap(packet)
         except MalformedPacket as error:
             raise SemisyncError(
-                f"{_name(io)} at {io.log_name}:{io.log_pos}: semi-synchronous replication was"
-                f" agreed on, and broken off by the source: {error}"
+                f"{_name(io)} at {io.log_name}:{io.log_pos}: the source ended semi-synchronous"
+                f" replication after agreeing to it: {error}"
             ) from error
         if wanted:
             self._wanted.append(Position(io.log_name, _end(io.log_pos, event)))
         return event
 
     def after_queue_event(self, io: RelayIo, event: memoryview, flags: RelayFlag) -> None:
-        """Acknowledge what is synced by now."""
+        """Acknowledge all events that are synced by now."""
         del event
         wanted = self._wanted
         if not wanted or not int(flags) & _SYNCED:
@@ -131,20 +134,20 @@ class SemisyncReplica(RelayIoObserver):
         while wanted and (
             wanted[0].offset <= end
             if wanted[0].file == name
-            else wanted[0] < Position(name, end)  # of another file: dear, and seldom
+            else wanted[0] < Position(name, end)  # of another file: slow, and rare
         ):
             last = wanted.popleft()
         if last is not None:
             self._acknowledge(io, last)
 
     def after_reset_replica(self, io: RelayIo) -> None:
-        """What was acknowledged is forgotten."""
+        """Forget what was acknowledged."""
         del io
         self.acknowledgements, self.acknowledged = 0, None
 
     def _acknowledge(self, io: RelayIo, position: Position) -> None:
-        """A connection that is gone is the reader's to find out and to mend: what is synced is
-        known to the source by the place from which it is asked next.
+        """Send an acknowledgement. The reader handles a lost connection: the position of its next
+        request tells the source what is synced.
         """
         if io.connection is None:
             raise SemisyncError(f"{_name(io)}: there is no connection to acknowledge on")
@@ -163,7 +166,7 @@ class SemisyncReplica(RelayIoObserver):
 
 
 def _offers(connection: ConnectionService, *, mariadb: bool) -> bool:
-    """Whether a source has semi-synchronous replication, enabled or not: as replicas ask."""
+    """Whether a source has semi-synchronous replication, enabled or not, as replicas find out."""
     if mariadb:
         return bool(connection.query(f"SHOW VARIABLES LIKE '{_ENABLED[1]}'"))
     for name in _ENABLED:
@@ -178,7 +181,7 @@ def _offers(connection: ConnectionService, *, mariadb: bool) -> bool:
 
 
 def _end(start: int, event: memoryview) -> int:
-    """Where an event ends that begins at ``start``."""
+    """The end position of an event that begins at ``start``."""
     end = start + len(event)
     low = int.from_bytes(event[_LOG_POS_AT : _LOG_POS_AT + 4], "little")
     if not low or low == end % _WRAP:
