@@ -169,7 +169,7 @@ def test_a_key_file_that_openssl_encrypted(
         assert pickle.loads(pickle.dumps(kept)).key("1") == KEY
 
     secret.write_text("another password")
-    with pytest.raises(StorageError, match="password does not open"):
+    with pytest.raises(StorageError, match="password does not decrypt"):
         keyring.open(f"file_key_management:{path}?filekey={secret}{spec}").key("1")
     with pytest.raises(KeyMissing, match="password is missing"):
         keyring.open(path).key("1")
@@ -226,7 +226,7 @@ def test_what_is_no_keyring(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="no keyring file"):
             keyring.open(path)
     path.write_text("{")
-    with pytest.raises(StorageError, match="not whole JSON"):
+    with pytest.raises(StorageError, match="not valid JSON"):
         keyring.open(path).key("1")
     with pytest.raises(StorageError, match="No such file"):
         keyring.open(tmp_path / "gone")

@@ -239,7 +239,7 @@ def test_mysql_output_alone(tmp_path: Path) -> None:
     again.write(b"!")
     source = opened(MemoryInput(bytes(store.data)), ring, path="p")
     assert source.read(1 << 16) == wanted + b"!"
-    with pytest.raises(StorageError, match="begins a file"):
+    with pytest.raises(StorageError, match="starts a new file"):
         mysql_output(store, ring, key_id="k")
 
 

@@ -74,7 +74,7 @@ def test_one_log_of_any_name(bucket: Bucket) -> None:
 def test_what_is_not_there_or_no_log(bucket: Bucket) -> None:
     bucket.put("notes.000001", b"not a log")
     for url in (bucket.url, f"{bucket.url}/logs", f"{bucket.url}/none/binlog.000001"):
-        with pytest.raises(StorageError, match="no log there"):
+        with pytest.raises(StorageError, match="there is no log"):
             find(url)
     with pytest.raises(StorageError, match="not a binary log"):
         find(f"{bucket.url}/notes.000001")
@@ -158,6 +158,6 @@ def test_fsspecs_memory(bucket: Bucket) -> None:
     events = [list(EventReader(file)) for file in find(f"memory:/{place}/logs")[0].files]
     assert events == [list(EventReader(file)) for file in FILES]
     for url in (f"memory:/{place}/none", "memory://none"):
-        with pytest.raises(StorageError, match="no log there"):
+        with pytest.raises(StorageError, match="there is no log"):
             find(url)
     assert not bucket.asked()

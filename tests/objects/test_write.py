@@ -40,7 +40,7 @@ def test_a_log_is_there_file_by_file(bucket: Bucket, spool: Path, flavour: str) 
             trx.insert(table, [row(1)])
         log.flush()
         assert bucket.names("logs") == []
-        with pytest.raises(StorageError, match="no log there"):
+        with pytest.raises(StorageError, match="there is no log"):
             find(url)
         log.rotate()
         assert bucket.names("logs") == ["binlog.000001", "binlog.index"]

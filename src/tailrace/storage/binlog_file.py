@@ -1,4 +1,4 @@
-"""A log file being written, whatever lies below."""
+"""A log file that is being written, in any folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class BinlogFile:
     """One file of a log in a folder: `create` it or `open` it, write, and `close` it.
 
-    Offsets and positions are those of the plain log: where and how its bytes are kept is the
-    folder's affair. What is written gathers in ``buffer`` bytes (0: none) until `flush` or `sync`.
-    Raises StorageError where the store refuses; a write that failed is taken back by `truncate` to
-    the position that was before it. Nothing can be done with a file that is not open.
+    Offsets and positions are those of the plain log; the folder decides where and how the bytes are
+    stored. Written bytes gather in a buffer of ``buffer`` bytes (0: none) until `flush` or `sync`.
+    Raises StorageError if the store fails; `truncate` to the previous position rolls back a write
+    that failed. A file must be open for all operations.
     """
 
     write: Callable[[Data], None]
@@ -37,19 +37,19 @@ class BinlogFile:
 
     @property
     def path(self) -> str:
-        """What a person would call the file."""
+        """The file's path or URL for messages."""
         return self.folder.path(self.name)
 
     def create(self, head: bytes) -> None:
-        """Make the file, with ``head`` in it: it is there with all of that or not at all.
+        """Create the file with ``head`` in it, completely or not at all.
 
-        Raises StorageError where one of its name is there.
+        Raises StorageError if a file of its name exists.
         """
         self._check_closed()
         self._begin(self.folder.create(self.name, head))
 
     def open(self) -> None:
-        """Go on in a file that is there. Raises StorageError where another writes it."""
+        """Open an existing file to append to. Raises StorageError if another writer has it open."""
         self._check_closed()
         self._begin(self.folder.reopen(self.name))
 
@@ -71,37 +71,37 @@ class BinlogFile:
 
     @property
     def position(self) -> int:
-        """Where the next `write` goes: the file's bytes, those that are held among them.
+        """Where the next `write` goes: the file's size, with the buffered bytes.
 
-        Of a file that was closed, where it ended.
+        For a closed file, where it ended.
         """
         return self._end if self._stream is None else self._stream.size
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it."""
+        """Whether it is empty."""
         return self.position == 0
 
     def update(self, offset: int, data: Data) -> None:
-        """Overwrite bytes that are there. Raises UsageError for others."""
+        """Overwrite existing bytes. Raises UsageError for others."""
         self._opened().update(offset, data)
 
     def truncate(self, position: int) -> None:
-        """Cut the file back. Raises UsageError where it is shorter."""
+        """Truncate the file. Raises UsageError if it is shorter."""
         self._opened().truncate(position)
 
     def flush(self) -> None:
-        """Hand over what is held: it outlives the end of this process."""
+        """Hand the buffered bytes to the store: they survive the end of this process."""
         self._opened().flush()
 
     def sync(self) -> None:
-        """Return when all that was written would outlive a power cut."""
+        """Return when everything written would survive a power cut."""
         self._opened().sync()
 
     def close(self) -> None:
-        """Hand over what is held, and let go of the file; a second time does nothing.
+        """Flush the buffered bytes, and close the file; closing again does nothing.
 
-        It is let go of also where that fails.
+        The file is closed even if flushing fails.
         """
         stream, self._stream = self._stream, None
         self.write = self._refuse

@@ -20,12 +20,12 @@ _PIECE: Final = 1 << 20
 class BinlogCache(Closing):
     """Bytes that are written, cut back to savepoints, and copied out once.
 
-    Holds at most ``limit`` bytes in memory, and hands them to a temporary file when there are more;
-    a piece that is larger goes there by itself. The file is made when it is first needed, in
-    ``folder`` (None: where `tempfile` makes them), has no name, and is gone with `reset`, `close`,
-    or the process. ``wrap`` puts a stream on it: the encryption, where the log is encrypted. A
-    write that failed is taken back by `truncate`; use the cache as a context manager, or `close` it
-    when anything goes wrong. Raises StorageError where the file cannot be made or written.
+    It holds at most ``limit`` bytes in memory, and moves them to a temporary file when there are
+    more; a larger piece goes there directly. The file is created when it is first needed, in
+    ``folder`` (None: where `tempfile` creates them). It has no name, and ends with `reset`,
+    `close`, or the process. ``wrap`` adds a stream on it: the encryption, if the log is encrypted.
+    `truncate` rolls back a write that failed. Use the cache as a context manager, or `close` it
+    after any error. Raises StorageError if the file cannot be created or written.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BinlogCache(Closing):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it."""
+        """Whether it is empty."""
         return not self.length
 
     @property
@@ -95,7 +95,7 @@ class BinlogCache(Closing):
         return wrapped
 
     def truncate(self, length: int, /) -> None:
-        """Cut back to what was there at a savepoint. Raises UsageError behind the end."""
+        """Truncate to a savepoint's length. Raises UsageError for one after the end."""
         check_cut(length, self.length)
         if length < self._spilled and self._spill is not None:
             self._spill.truncate(length)
@@ -105,7 +105,7 @@ class BinlogCache(Closing):
             self._held = self._held[: length - self._spilled]
 
     def reset(self) -> None:
-        """Drop everything, and begin anew."""
+        """Drop everything, and start again."""
         self._held = bytearray()
         self._spilled = 0
         spill, self._spill = self._spill, None
@@ -130,7 +130,7 @@ class BinlogCache(Closing):
             yield bytes(self._held[start : start + count])
 
     def copy_to(self, output: OutputStream) -> None:
-        """Write all of it to an output, which may be another cache. It stays as it is."""
+        """Write all of it to an output, which may be another cache. The cache is unchanged."""
         for piece in self.pieces():
             output.write(piece)
 

@@ -1,4 +1,4 @@
-"""The events of one file, as bytes that were verified (`EventData`), and as objects (`Events`).
+"""The events of one file, as verified bytes (`EventData`), and as objects (`Events`).
 
 `tailrace.open` reads a whole log; these read a file, from an offset on.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tailrace.storage.file import LogFile
 
 Allocator = Callable[[int], bytearray | memoryview]
-"""Gives memory for so many bytes, or more; it may be the same each time."""
+"""Returns memory of at least the given size; it may be the same each time."""
 
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 
@@ -30,13 +30,13 @@ _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 class EventData:
     """Iterates over ``(offset, bytes)`` of a file's events, checksums verified if asked.
 
-    ``start`` is where to begin; the format description that is in force there is fetched from the
-    file's begin, and given first, unless the caller has it (``format_description``). With
-    ``allocate`` an event's bytes are a view of memory that the caller gives, who may give the same
-    again once it is done with an event; else each event has memory of its own.
+    ``start`` is where to begin. The format description in force there is read from the file's
+    beginning, and given first, unless the caller has it (``format_description``). With ``allocate``
+    an event's bytes are a view of the caller's memory, which can be reused when the event is done;
+    else each event has its own memory.
 
     Raises what `EventReader` raises, ChecksumMismatch, and LogError for a format description that
-    cannot be understood.
+    cannot be decoded.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class EventData:
                 stored = int.from_bytes(raw[-CHECKSUM_SIZE:], "little")
                 if computed != stored:
                     raise ChecksumMismatch(
-                        f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}",
+                        f"its checksum is {stored:#010x}, but its bytes have {computed:#010x}",
                         file=file,
                         offset=offset,
                         event_type=event_name(raw[4]),
@@ -89,8 +89,8 @@ class EventData:
 class Events:
     """Iterates over a file's events as objects; arguments as those of `EventData`.
 
-    ``context`` holds what the events so far leave to those behind them. Raises what `EventData` and
-    `DecodeContext.decode` raise.
+    ``context`` holds the state from earlier events that later ones need. Raises what `EventData`
+    and `DecodeContext.decode` raise.
     """
 
     def __init__(

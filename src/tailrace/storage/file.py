@@ -30,9 +30,9 @@ _NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
 class LogFile:
     """A file that holds a log: its path, its own name (as events and positions give it), bytes.
 
-    What is read of it is the plain log, and ``size`` that log's bytes, also where it is encrypted;
-    ``keyring`` has the key then. It pickles, and holds no key and no other secret. Files in another
-    place than a local folder are a subclass with its own `stored`.
+    Reading gives the plain log, and ``size`` is that log's bytes, even if the file is encrypted;
+    then ``keyring`` has the key. It pickles, and holds no key and no other secret. Files elsewhere
+    than in a local folder have a subclass with its own `stored`.
     """
 
     path: str
@@ -40,9 +40,9 @@ class LogFile:
     size: int
     keyring: Keyring | None = field(default=None, kw_only=True, compare=False)
     joined: ClassVar[bool] = False
-    """Whether it may be several files' bytes one after the other, that come once: a pipe."""
+    """Whether it is a pipe: read once, and perhaps several files one after the other."""
     looks_every: ClassVar[float] = 0.02
-    """Seconds between looks at the end of one that is followed."""
+    """Seconds between checks for growth if the file is followed."""
 
     @classmethod
     def at(cls, path: Path, keyring: Keyring | None = None) -> Self:
@@ -51,7 +51,7 @@ class LogFile:
         return cls(str(path), path.name, plain_size(magic, size), keyring=keyring)
 
     def stored(self) -> RandomInput:
-        """Open it for reading as it is stored, encrypted or not. Raises StorageError."""
+        """Open its stored bytes for reading, encrypted or not. Raises StorageError."""
         return FileInput(self.path)
 
     def open(self) -> RandomInput:
@@ -64,16 +64,16 @@ class LogFile:
             raise
 
     def length(self) -> int:
-        """Its bytes; of one whose size is not known, those that came so far."""
+        """Its size in bytes; if that is unknown, the bytes that came so far."""
         return self.size
 
     @property
     def place(self) -> str:
-        """The folder that it lies in: a path without links, or a URL."""
+        """Its folder: a path without links, or a URL."""
         return str(Path(self.path).parent.resolve())
 
     def names_beside(self) -> list[str]:
-        """The names of all files in its place. Raises StorageError."""
+        """The names of all files in its folder. Raises StorageError."""
         folder = Path(self.path).parent
         try:
             return [entry.name for entry in folder.iterdir()]
@@ -81,7 +81,7 @@ class LogFile:
             raise StorageError(f"{folder}: {error.strerror}") from None
 
     def beside(self, name: str) -> Self | None:
-        """The log of that name in its place; None where it is none, or none yet."""
+        """The log of that name in its folder; None if that file is no log, or none yet."""
         path = Path(self.path).parent / name
         return self.at(path, self.keyring) if begins_as_log(path) else None
 
@@ -100,7 +100,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class LogSeries:
-    """The files of one server's log, in order, without a hole."""
+    """The files of one server's log, in order, without gaps."""
 
     name: str
     files: tuple[LogFile, ...]
@@ -119,7 +119,7 @@ def local_path(source: str | Path) -> Path:
     parts = urlsplit(text)
     if parts.scheme.lower() != "file":
         raise StorageError(
-            f"{parts.scheme}: is not a URL of a log: logs are read from files and folders (a path,"
+            f"{parts.scheme}: is no URL of a log: logs are read from files and folders (a path,"
             " or file:///path), from object stores (s3://bucket/folder) and from memory"
             " (memory:name)"
         )
@@ -131,13 +131,13 @@ def local_path(source: str | Path) -> Path:
 def plain_size(magic: bytes, size: int) -> int:
     """Bytes of the plain log in a file of ``size`` bytes that begins with ``magic``.
 
-    MySQL puts a header before a log that it encrypts; MariaDB's keep their size.
+    MySQL puts a header before an encrypted log; MariaDB's encrypted logs keep their size.
     """
     return max(size - MYSQL_HEADER_SIZE, 0) if magic == ENCRYPTED_MAGIC else size
 
 
 def _begin(path: Path) -> tuple[bytes, int]:
-    """The first four bytes of a file, and how many it has. Raises CannotOpen, ReadFailed."""
+    """The first four bytes of a file, and its size. Raises CannotOpen, ReadFailed."""
     with closing(FileInput(path)) as file:
         return file.read(len(MAGIC)), file.size()
 
@@ -145,8 +145,8 @@ def _begin(path: Path) -> tuple[bytes, int]:
 def begins_as_log(path: Path) -> bool:
     """Whether a file begins with the magic number of a log, encrypted or not.
 
-    One that may not be read counts as none unless it is named like one: that raises CannotOpen or
-    ReadFailed.
+    A file without read permission counts as no log, unless it is named like a log: that raises
+    CannotOpen or ReadFailed.
     """
     try:
         magic, _ = _begin(path)
@@ -158,13 +158,13 @@ def begins_as_log(path: Path) -> bool:
 
 
 def ordered(files: Iterable[LogFile]) -> tuple[LogFile, ...]:
-    """In the order of their numbers. Raises StorageError where one is missing between."""
+    """The files in the order of their numbers. Raises StorageError if one is missing."""
     numbered = sorted(((file.number or 0, file) for file in files), key=lambda pair: pair[0])
     found = tuple(file for _, file in numbered)
     for file in found[:-1]:
         if file.number is None:
             raise StorageError(
-                f"{file.path}: no number says where it stands among {found[-1].name} and the"
+                f"{file.path}: its name has no number for its order among {found[-1].name} and the"
                 " others; open it alone"
             )
     for (number, before), (next_number, after) in pairwise(numbered):

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> list[LogSeries]:
     """The series of logs that a source holds: a path, or a URL.
 
-    ``keyring`` has the keys of logs that are encrypted: a path or a specification, as
+    ``keyring`` has the keys of encrypted logs: a path or a specification, as
     `tailrace.storage.keyring.open` takes it. ``memory:name`` is a log in memory, ``-`` is standard
-    input, a series that is read once; ``s3://bucket/logs`` and its like are object stores.
+    input, a series that can be read once; URLs like ``s3://bucket/logs`` are object stores.
 
-    A file is a series of its own; an ``*.index`` file the series that it lists. A folder with logs
+    A file is a separate series; an ``*.index`` file is the series that it lists. A folder with logs
     holds a series for each base name (``binlog``, ``relay``, …), in the order of their numbers; the
-    index completes it where its entries lie elsewhere. Of a folder without logs, each sub-folder
-    that has some is searched so, and its series are named by it. Raises StorageError where there
-    is no log, or one is missing between two others.
+    index adds files that are in other folders. In a folder without logs, each sub-folder with logs
+    is searched in the same way, and its series are named after it. Raises StorageError if there is
+    no log, or one is missing between two others.
     """
     keys = None if keyring is None else keyring_of(keyring)
     elsewhere = _elsewhere(source, keys) if isinstance(source, str) else None
@@ -59,7 +59,7 @@ def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> lis
         base = path.name.removesuffix(INDEX_SUFFIX)
         listed = _listed(path, keys)
         if not listed:
-            raise StorageError(f"{path}: none of the logs that this index lists is there")
+            raise StorageError(f"{path}: none of the logs that this index lists exists")
         return [_series(base, listed)]
     file = LogFile.at(path, keys)
     return [LogSeries(file.base, (file,))]
@@ -67,20 +67,20 @@ def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> lis
 
 def keyring_of(source: Keyring | str | Path) -> Keyring:
     """The keyring that a path or a specification means. Raises StorageError, UsageError."""
-    from tailrace.storage.keyring import open as find_keyring  # noqa: PLC0415 - seldom needed
+    from tailrace.storage.keyring import open as find_keyring  # noqa: PLC0415 - rarely needed
 
     return find_keyring(source)
 
 
 def _elsewhere(source: str, keyring: Keyring | None) -> list[LogSeries] | None:
-    """The series that a source holds which is no path; None for a path and a ``file:`` URL."""
+    """The series of a source that is no path; None for a path and a ``file:`` URL."""
     if source == STANDARD_INPUT:
         return [standard_input(keyring)]
     if is_memory(source):
         return memory_logs(source, keyring)
     if not names_object(source):
         return None
-    from tailrace.storage.objects import find_objects  # noqa: PLC0415 - seldom needed
+    from tailrace.storage.objects import find_objects  # noqa: PLC0415 - rarely needed
 
     return find_objects(source, keyring=keyring)
 
@@ -90,7 +90,7 @@ def find_all(
 ) -> list[LogSeries]:
     """The series of several sources, each once; files of one folder and base name are one series.
 
-    Raises StorageError as `find`, and where the files given leave one out.
+    Raises StorageError as `find`, and if a file between the given ones is missing.
     """
     names: dict[tuple[str, str], str] = {}
     files: dict[tuple[str, str], dict[tuple[str, str], LogFile]] = {}
@@ -105,9 +105,9 @@ def find_all(
 
 
 def successor(file: LogFile) -> LogFile | None:
-    """The log that follows this one in its folder by now, None while there is none.
+    """The log that follows this one in its folder; None as long as there is none.
 
-    Raises StorageError where a later one is there and this one's successor is not.
+    Raises StorageError if a later one exists but this one's successor does not.
     """
     if file.number is None:
         return None
@@ -122,12 +122,12 @@ def successor(file: LogFile) -> LogFile | None:
         return None
     following = file.beside(min(later)[1])
     if following is None:
-        return None  # just being made
+        return None  # it is just being created
     return ordered((file, following))[1]
 
 
 def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
-    """The series in a folder, by base name; one alone is named by the folder."""
+    """The series in a folder, by base name; a single one is named after the folder."""
     files: dict[str, LogFile] = {}
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.suffix == DRAFT_SUFFIX:
@@ -148,10 +148,10 @@ def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
 
 
 def _listed(index: Path, keyring: Keyring | None) -> list[LogFile]:
-    """The logs that an index lists and that are there: next to it, or where its entry says.
+    """The existing logs that an index lists: next to it, or where its entry says.
 
-    An entry leads to a regular file that is named as a log's and begins as one, and is only read.
-    Entries that are missing at the beginning were purged; that none is missing between others is
+    An entry must lead to a regular file that has a log's name and begins like one; the file is only
+    read. Files that are missing at the beginning of the index were purged. Gaps between others are
     checked with the whole series.
     """
     files: list[LogFile] = []

@@ -1,16 +1,16 @@
 """A log's index file: the names of its files, a line each, oldest first.
 
-Servers write entries as they were told where the log lies: ``./binlog.000001`` in the usual case.
-Lines that are there are kept as they are. Each ends in a `LogName`; an index with any other line is
-rejected whole. Who reads a log finds a file next to the index, or else where its entry says, a
-relative one as seen from the index (`tailrace.storage.find`). What is written or deleted lies next
-to the index, whatever folder an entry names: an index may come from others, and no line of it leads
-out of its folder.
+Servers write an entry with the folder that their settings give, usually ``./binlog.000001``.
+Existing lines are kept unchanged. Each line ends in a `LogName`; an index with any other line is
+rejected. A reader finds a file next to the index, or else where its entry says, relative to the
+index (`tailrace.storage.find`). Files are written and deleted only next to the index, whatever
+folder an entry names: an index may come from others, and no line of it leads out of its folder.
 
-Files are purged in the servers' order, and by their own register (``binlog.~rec~``), so that a
-server finishes what we were killed in, and we what a server was: the register names the files, the
-index drops them, they are deleted, the register goes. Whoever opens the log next deletes what the
-register names and the index does not (`LogIndex.recover`).
+Files are purged in the servers' order of steps, and with the servers' own register
+(``binlog.~rec~``), so that a server can finish a purge in which we were killed, and the reverse:
+the register names the files, the index drops them, they are deleted, the register is removed. The
+next writer that opens the log deletes the files that are in the register and not in the index
+(`LogIndex.recover`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 INDEX_SUFFIX: Final = ".index"
 REGISTER_SUFFIX: Final = ".~rec~"
-"""Behind the log's base name: the servers' list of files that are about to go."""
+"""Suffix of the log's base name: the servers' list of files that are about to be deleted."""
 _SAVED_SUFFIX: Final = "_crash_safe"
-"""Behind the index's name: a server's new index, if it was killed as it put that in place."""
+"""Suffix of the index's name: a server's new index, if it was killed while replacing it."""
 _GTID_INDEX_SUFFIX: Final = ".idx"
-"""Behind a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
+"""Suffix of a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
 _SECOND: Final = 1_000_000
 LARGEST: Final = 64 << 20
 """Bytes of an index; a line has 20 or so."""
 
 
 class Entry(NamedTuple):
-    """A line of an index: the file that it lists, and where its server had it.
+    """A line of an index: the listed file, and the folder in which its server had it.
 
-    ``line`` is the whole of it as it stands, ``folder`` what stands before the name, with ``/``
-    between folders, and empty or ``./`` for the index's own.
+    ``line`` is the whole line, unchanged; ``folder`` is the part before the name, with ``/``
+    between folders, and empty or ``./`` for the index's own folder.
     """
 
     line: str
@@ -59,10 +59,9 @@ class Entry(NamedTuple):
 
 
 def entries(raw: bytes, path: str) -> list[Entry]:
-    """The entries of an index; ``path`` is what errors call it.
+    """The entries of an index; ``path`` is its name in errors.
 
-    Raises BadLogName for a line that lists no log file, or names a folder by characters that
-    cannot be printed.
+    Raises BadLogName for a line that lists no log file, or whose folder has unprintable characters.
     """
     found = []
     for line in raw.decode("utf-8", "surrogateescape").split("\n"):
@@ -88,17 +87,17 @@ def _is_printable(folder: str) -> bool:
 def read_index(folder: LogFolder, name: str, *, torn: bool = False) -> list[Entry]:
     """The entries of an index in a folder. Raises StorageError, BadLogName.
 
-    With ``torn``, what stands after the last line's end is left out.
+    With ``torn``, an incomplete last line is left out.
     """
     path, size = folder.path(name), folder.size(name)
     if size > LARGEST:
-        raise StorageError(f"{path}: an index of {size} bytes; {LARGEST} are the most")
+        raise StorageError(f"{path}: an index of {size} bytes; at most {LARGEST} are allowed")
     raw = folder.read(name, 0, size)
     return entries(raw[: raw.rfind(b"\n") + 1] if torn else raw, path)
 
 
 class LogIndex:
-    """The index of the log with a base name (``binlog``) in a folder; ``entries`` as they stand.
+    """The index of the log with a base name (``binlog``) in a folder; ``entries`` are its lines.
 
     Raises BadLogName for an index that lists anything but log files of that base name.
     """
@@ -121,28 +120,28 @@ class LogIndex:
         return [entry.name for entry in self.entries]
 
     def add(self, *names: LogName) -> None:
-        """List more files, all in one step, and in the same place as the last."""
+        """List more files, all in one step, with the same folder as the last one."""
         place = self.entries[-1].folder if self.entries else "./"
         more = (Entry(f"{place}{name}", place, name) for name in names)
         self._write([*self.entries, *more])
 
     def drop(self, name: str) -> None:
-        """List a file no more."""
+        """Remove a file from the index."""
         self._write([entry for entry in self.entries if entry.name != name])
 
     def purge(self, *, to: str | None = None, before: int | None = None) -> list[str]:
-        """Delete old files and list them no more, as PURGE BINARY LOGS does; gives their names.
+        """Delete old files, and remove them from the index, as PURGE BINARY LOGS does.
 
-        ``to``: all files before the one of this name. ``before``: all, up to the first for which
-        that is not so, that were closed before this time (microseconds UTC); the file that follows
-        says when, in its first event. The last file is the one in use, and never goes. A file that
-        is listed and not there is listed no more.
+        Returns their names. ``to``: all files before the one of this name. ``before``: the oldest
+        files that were closed before this time (microseconds UTC), up to the first that was not;
+        the first event of the next file has the time of a file's close. The last file is in use,
+        and never deleted. A listed file that does not exist is removed from the index.
 
-        A kill at any moment loses nothing: until the new index is in place the files are all
-        there, and after that `recover` deletes what is left of them. Raises UsageError for a file
-        that the index does not list, or without either limit; StorageError where a file cannot be
-        deleted, lies in another folder than the index, or is encrypted, so that its time is not
-        known: purge by name then.
+        A kill at any moment loses nothing: until the new index is in place all files exist, and
+        after that `recover` deletes the remaining ones. Raises UsageError for a file that the index
+        does not list, or without either limit; StorageError if a file cannot be deleted, is in
+        another folder than the index, or is encrypted, so that its time is unknown: then purge by
+        name.
         """
         if (to is None) == (before is None):
             raise UsageError("purge up to a file (to=), or to a time (before=)")
@@ -160,12 +159,12 @@ class LogIndex:
         return [entry.name for entry in going]
 
     def recover(self) -> list[str]:
-        """Finish the purge in which a writer or server was killed; gives the names deleted.
+        """Finish the purge in which a writer or server was killed; returns the deleted names.
 
-        So ends, too, a server's making of a file that it did not live to list. What is deleted is
-        a log file of this base name next to the index, and its index of GTIDs; a register that
-        names anything else raises BadLogName before anything is deleted. A last line without its
-        end is one that was being written: it names nothing yet.
+        It also deletes a file that a server created and was killed before listing. Only log files
+        of this base name next to the index are deleted, with their indexes of GTIDs; for a register
+        that names anything else, BadLogName is raised before anything is deleted. An incomplete
+        last line was being written: it is ignored.
         """
         there = frozenset(self._folder.names())
         if self._register not in there:
@@ -179,7 +178,7 @@ class LogIndex:
         return gone
 
     def _own(self, found: list[Entry], file: str) -> list[Entry]:
-        """The same entries, of this log all of them."""
+        """The same entries. Raises BadLogName if one is not of this log."""
         for entry in found:
             if entry.name.base != self._base:
                 raise BadLogName(
@@ -198,12 +197,12 @@ class LogIndex:
         return names.index(LogName(name))
 
     def _check_here(self, entry: Entry, there: frozenset[str]) -> None:
-        """Raise StorageError for a file that lies in another folder, as far as the entry says."""
+        """Raise StorageError for a file that is in another folder by its entry."""
         if entry.is_elsewhere and entry.name not in there and not self._names_here(entry):
             raise StorageError(
                 f"{self._folder.path(self.file)}: it lists {entry.line.strip()}, in another folder:"
                 " files elsewhere are read, and never deleted: purge by their server"
-                " (PURGE BINARY LOGS), or take that line out of the index"
+                " (PURGE BINARY LOGS), or remove that line from the index"
             )
 
     def _names_here(self, entry: Entry) -> bool:
@@ -219,7 +218,7 @@ class LogIndex:
             if entry.name not in there:
                 continue
             begun = self._begun(entry.name)
-            if (begun + 1) * _SECOND > time:  # it may have been later in that second
+            if (begun + 1) * _SECOND > time:  # it may have been created later in that second
                 break
             count = number
         return count
@@ -237,7 +236,7 @@ class LogIndex:
         return int.from_bytes(raw[len(MAGIC) :], "little")
 
     def _delete(self, name: LogName, there: frozenset[str]) -> list[str]:
-        """Delete a file and what belongs to it; the names of what was there."""
+        """Delete a file and its index of GTIDs; the names of those that existed."""
         gone = [each for each in (name + _GTID_INDEX_SUFFIX, name) if each in there]
         for each in gone:
             self._folder.remove(each)

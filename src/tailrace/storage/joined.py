@@ -1,8 +1,8 @@
 """Log files whose bytes come one after the other in one stream (``cat binlog.* | ...``).
 
-A stream of them is read as one log: where an event's header is due, the magic number of another
-file may stand instead, or the header of another file that MySQL encrypted; or a file begins that
-MariaDB encrypted. Offsets count all plain bytes, the magics among them.
+Such a stream is read as one log. In place of an event's header, there may be the magic number of
+the next file, or the header of a file that MySQL encrypted; and a next file may be one that MariaDB
+encrypted. Offsets count all plain bytes, including the magic numbers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 _LENGTH: Final = Struct("<I").unpack_from
 _PIECE: Final = 1 << 18
 _SEEN: Final = len(MAGIC) + HEADER_SIZE
-"""Bytes by which an event is told from a file's begin: an event may have been made in the second
-that reads as the magic number (one in 2028 does)."""
+"""Bytes needed to distinguish an event from a file's beginning: the time stamp of an event may be
+equal to the magic number (a second in 2028 is).
+"""
 _LARGEST_FORMAT: Final = 1 << 16
 _FIRST_FIELD: Final = b"\x01\x01"
 """Version and first field (key id) in the header of a file that MySQL encrypted."""
@@ -41,29 +42,29 @@ _NEVER: Final = 1 << 62
 class JoinedInput:
     """The plain bytes of log files that come one after the other, each with its magic number.
 
-    Reads forward only. What is damaged is given as it is. Raises KeyMissing, WrongKey and
-    EncryptionError for a file that is encrypted and that ``keyring`` does not open.
+    It reads forward only. Damaged bytes are given unchanged. Raises KeyMissing, WrongKey and
+    EncryptionError for an encrypted file that ``keyring`` does not decrypt.
     """
 
     def __init__(self, lower: InputStream, keyring: Keyring | None, *, path: str) -> None:
         self._lower = lower
         self._keyring = keyring
         self._path = path
-        self._raw = b""  # came, and was not made plain
-        self._plain = b""  # made plain, and not given
+        self._raw = b""  # received, not decrypted yet
+        self._plain = b""  # decrypted, not given yet
         self._at = 0
         self._made = 0
-        self._left = 0  # bytes of the event under way that did not come yet
+        self._left = 0  # bytes of the current event that have yet to come
         self._keystream: Keystream | None = None  # MySQL's
         self._head: MariadbHead | None = None
         self._cipher: EventCipher | None = None
         self._key = b""
-        self._file_at = 0  # plain bytes that were made of this file
+        self._file_at = 0  # plain bytes of this file so far
         self._begins: deque[int] = deque()
         self._over = False
 
     def begins_at(self, offset: int) -> bool:
-        """Whether a file's magic stands at an offset; asked in the order of offsets."""
+        """Whether a file's magic is at an offset; call it in the order of offsets."""
         while self._begins and self._begins[0] < offset:
             self._begins.popleft()
         return bool(self._begins) and self._begins[0] == offset
@@ -78,21 +79,21 @@ class JoinedInput:
         return piece
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         piece = self.read(len(view))
         view[: len(piece)] = piece
         return len(piece)
 
     def seek(self, offset: int, /) -> int:
-        """Go forward. Raises StorageError for an offset that is behind."""
+        """Go forward. Raises StorageError for an earlier offset."""
         if offset < self._at:
-            raise StorageError(f"{self._path}: a pipe is not read backward, to {offset}")
+            raise StorageError(f"{self._path}: a pipe cannot be read backward, to {offset}")
         while self._at < offset and self.read(min(_PIECE, offset - self._at)):
             pass
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
@@ -100,10 +101,10 @@ class JoinedInput:
         return self._made
 
     def close(self) -> None:
-        """Nothing: the pipe stays open."""
+        """Do nothing: the pipe stays open."""
 
     def _make(self) -> bytes:
-        """The next plain bytes, of one file; none at the end."""
+        """The next plain bytes, of one file; empty at the end."""
         self._fill(_SEEN)
         if self._head is not None and self._raw and not self._file_begins(0):
             return self._took(self._decrypted(self._head))
@@ -134,7 +135,7 @@ class JoinedInput:
             self._raw += piece
 
     def _file_begins(self, at: int) -> bool:
-        """Whether another file begins here, where an event's header is due."""
+        """Whether another file begins here, in place of an event's header."""
         head = self._raw[at : at + _SEEN]
         if not self._made and not at:
             return head.startswith((MAGIC, ENCRYPTED_MAGIC))
@@ -153,7 +154,7 @@ class JoinedInput:
         return plain
 
     def _begin(self) -> bytes:
-        """Begin another file: its magic, and what else of its begin is not encrypted."""
+        """Begin another file: its magic, and the rest of its unencrypted head."""
         self._keystream = self._head = self._cipher = None
         self._file_at = 0
         self._begins.append(self._made)
@@ -170,7 +171,7 @@ class JoinedInput:
 
     @contextmanager
     def _placed(self) -> Iterator[None]:
-        """Errors tell offsets in a file; here its place in the stream is added."""
+        """Add the file's position in the stream to errors, whose offsets are those in a file."""
         try:
             yield
         except EncryptionError as error:
@@ -184,7 +185,7 @@ class JoinedInput:
             ) from error
 
     def _opened(self) -> Keystream:
-        """Past the header of a file that MySQL encrypted."""
+        """Read the header of a file that MySQL encrypted."""
         self._fill(MYSQL_HEADER_SIZE + len(MAGIC))
         header = MysqlHeader.parse(self._raw[:MYSQL_HEADER_SIZE], self._path)
         keystream = header.open(self._keyring, self._path)
@@ -193,7 +194,7 @@ class JoinedInput:
         return keystream
 
     def _mariadb_head(self) -> MariadbHead | None:
-        """What a file that MariaDB encrypted begins with, None for one that is not."""
+        """The head of a file that MariaDB encrypted; None for another file."""
         while (wanted := head_end(self._raw)) > len(self._raw):
             if self._over:
                 return None
@@ -203,14 +204,14 @@ class JoinedInput:
         return head
 
     def _decrypted(self, head: MariadbHead) -> bytes:
-        """The next events that MariaDB encrypted; at the end, what can be had of a torn one."""
+        """The next events that MariaDB encrypted; at the end, the readable part of a torn one."""
         made: list[bytes] = []
         at = 0
         while not made or at + _SEEN <= len(self._raw):
             if made and self._file_begins(at):
                 break
             length = event_length(self._raw[at : at + LENGTH_END])
-            if length < HEADER_SIZE:  # damage, or too little of it is there
+            if length < HEADER_SIZE:  # damaged, or incomplete
                 length = len(self._raw) - at
             if not made and length <= MAX_EVENT_SIZE:
                 self._fill(length)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class MemoryFolder:
     """The files of one ``memory:`` log. Any thread may read while another writes.
 
-    ``files`` holds their bytes by name; whoever touches it holds ``lock``.
+    ``files`` holds their bytes by name, and is used under ``lock``.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,7 +40,7 @@ class MemoryFolder:
             return len(self.file(name))
 
     def read(self, name: str, offset: int, count: int) -> bytes:
-        """A copy of a piece, shorter at the end. Raises StorageError where there is no file."""
+        """A copy of a piece, shorter at the end. Raises StorageError if there is no file."""
         with self.lock:
             return bytes(memoryview(self.file(name))[offset : offset + count])
 
@@ -54,7 +54,7 @@ class MemoryFolder:
             return self.reopen(name)
 
     def reopen(self, name: str) -> FolderOutput:
-        """A file to be appended to. Raises StorageError where another has it open for that."""
+        """Open a file to append to. Raises StorageError if another writer has it open."""
         with self.lock:
             self.file(name)
             if name in self._written:
@@ -74,7 +74,7 @@ class MemoryFolder:
             self.files[plain_name(name)] = bytearray(content)
 
     def spill(self, file: SpillOutput) -> SpillOutput:
-        """The file as it is."""
+        """The file unchanged."""
         return file
 
     def file(self, name: str) -> bytearray:
@@ -85,13 +85,13 @@ class MemoryFolder:
             raise StorageError(f"{self.path(name)}: no such file") from None
 
     def release(self, name: str) -> None:
-        """Another may append to the file now (`MemoryOutput.close`)."""
+        """Allow another writer to open the file (`MemoryOutput.close`)."""
         with self.lock:
             self._written.discard(name)
 
 
 class MemoryFolderInput(MemoryInput):
-    """A file in a folder in memory, being read. Raises StorageError where it was taken away."""
+    """A file in a folder in memory, being read. Raises StorageError if it was removed."""
 
     def __init__(self, folder: MemoryFolder, name: str) -> None:
         super().__init__(b"", folder.lock)
@@ -118,7 +118,7 @@ class FolderOutput(MemoryOutput):
         return self._folder.file(self._name)
 
     def close(self) -> None:
-        """Let another append."""
+        """Allow another writer to open the file."""
         if self._open:
             self._open = False
             self._folder.release(self._name)
@@ -129,7 +129,7 @@ _LOCK: Final = RLock()
 
 
 def memory_folder(name: str) -> MemoryFolder:
-    """The folder of that name: one in the process, made when it is first asked for."""
+    """The process's folder of that name, created at the first call."""
     with _LOCK:
         folder = _FOLDERS.get(name)
         if folder is None:
@@ -138,6 +138,6 @@ def memory_folder(name: str) -> MemoryFolder:
 
 
 def forget_memory(name: str) -> None:
-    """Drop the folder of that name and all its files; who holds it may go on with it."""
+    """Drop the folder of that name and all its files; existing references to it stay usable."""
     with _LOCK:
         _FOLDERS.pop(name, None)

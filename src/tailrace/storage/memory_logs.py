@@ -25,12 +25,12 @@ def is_memory(source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile(LogFile):
-    """A log in a folder in memory, which has the name ``folder``; ``path`` is its URL."""
+    """A log in the folder ``folder`` in memory; ``path`` is its URL."""
 
     folder: str
 
     def stored(self) -> MemoryFolderInput:
-        """Open it for reading. Raises StorageError where it was taken away."""
+        """Open it for reading. Raises StorageError if it was removed."""
         return MemoryFolderInput(memory_folder(self.folder), self.name)
 
     @property
@@ -53,11 +53,11 @@ class MemoryFile(LogFile):
 
 
 def memory_logs(url: str, keyring: Keyring | None = None) -> list[LogSeries]:
-    """The series that a ``memory:`` URL means. Raises StorageError, UsageError."""
+    """The series of a ``memory:`` URL. Raises StorageError, UsageError."""
     rest = url.partition(":")[2].strip("/")
     name, _, wanted = rest.partition("/")
     if not name:
-        raise UsageError("a log in memory has a name: memory:name or memory:name/binlog.000001")
+        raise UsageError("a log in memory needs a name: memory:name or memory:name/binlog.000001")
     folder = MemoryFile("", "", 0, name, keyring=keyring)
     found = [
         log

@@ -28,11 +28,11 @@ with suppress(ImportError):  # Windows has no such lock
 _MODE: Final = 0o640
 """Permissions of a new log, as the servers give them."""
 DRAFT_SUFFIX: Final = ".new"
-"""Behind the name of a file that is not whole yet; neither servers nor we take it for a log."""
+"""Suffix of the provisional name of an incomplete file, which nobody takes for a log."""
 
 
 def missing_folders(folder: Path) -> list[Path]:
-    """The folder and those above it that are not there, innermost first: as they are removed."""
+    """The missing ones of the folder and its parents, innermost first: the order of removal."""
     return [each for each in (folder, *folder.parents) if not each.exists()]
 
 
@@ -44,7 +44,7 @@ class LogFolder(Protocol):
     """
 
     def path(self, name: str) -> str:
-        """What a person would call the file."""
+        """The file's path or URL for messages."""
 
     def names(self) -> list[str]:
         """The names of the files that are there, in no order."""
@@ -56,16 +56,16 @@ class LogFolder(Protocol):
         """Bytes of a file: fewer than ``count`` only at its end."""
 
     def create(self, name: str, head: bytes) -> RandomOutput:
-        """A new file that begins with ``head``: it is there with all of it or not at all.
+        """Create a file that begins with ``head``, completely or not at all.
 
-        One of that name must not be there.
+        No file of that name may exist.
         """
 
     def reopen(self, name: str) -> RandomOutput:
-        """A file that is there, to be appended to."""
+        """Open an existing file to append to."""
 
     def remove(self, name: str) -> None:
-        """Take a file away."""
+        """Remove a file."""
 
     def replace(self, name: str, content: bytes) -> None:
         """Give a file this content in one step: afterwards it has the old or the new."""
@@ -75,7 +75,7 @@ class LogFolder(Protocol):
 
 
 def _name(draft: Path, path: Path) -> None:
-    """Give a file its name, where no file has it."""
+    """Give a file its final name, if no file has it."""
     try:
         os.link(draft, path)  # unlike a rename it replaces no file that is there
     except FileExistsError:
@@ -89,9 +89,9 @@ def _name(draft: Path, path: Path) -> None:
 
 
 class LocalFolder:
-    """A folder on disk; it is made when the first file is.
+    """A folder on disk; it is created with its first file.
 
-    What is opened to be written is a file of the folder itself: a symbolic link is rejected.
+    Only files of the folder itself are opened for writing: a symbolic link is rejected.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ class LocalFolder:
         return self.folder / plain_name(name)
 
     def names(self) -> list[str]:
-        """The files in the folder; none where it is not there."""
+        """The files in the folder; none if it does not exist."""
         with told(self.folder):
             if not self.folder.exists():
                 return []
@@ -185,11 +185,11 @@ class LocalFolder:
         self._sync()
 
     def spill(self, file: SpillOutput) -> SpillOutput:
-        """The file as it is."""
+        """The file unchanged."""
         return file
 
     def _sync(self) -> None:
-        """Make the folder's own entries outlive a power cut."""
+        """Make the folder's own entries survive a power cut."""
         with told(self.folder):
             handle = os.open(self.folder, os.O_RDONLY)
             try:

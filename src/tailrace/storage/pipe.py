@@ -1,6 +1,6 @@
 """Logs that come through a pipe: standard input, a named pipe.
 
-They can be read once, but for their begin, which is kept: whoever opens a log looks there first.
+They can be read once, except their beginning, which is kept: opening a log reads it first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEPT: Final = 1 << 20
 
 
 class Pipe:
-    """A stream that is read once, and may be read again while no more than 1 MiB was taken."""
+    """A stream that is read once; it can be read again until more than 1 MiB was taken."""
 
     def __init__(self, lower: InputStream, name: str) -> None:
         self._lower = lower
@@ -36,7 +36,7 @@ class Pipe:
         self.taken = 0
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """At most ``count`` bytes from an offset on. Raises StorageError where they are gone."""
+        """At most ``count`` bytes from an offset on. Raises StorageError if they are gone."""
         if offset < len(self._kept):
             return bytes(memoryview(self._kept)[offset : offset + count])
         if offset != self.taken:
@@ -52,7 +52,7 @@ class Pipe:
 
 
 class PipeInput:
-    """One reading of a pipe, from its begin on."""
+    """One reading of a pipe, from its beginning."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -73,7 +73,7 @@ class PipeFile(LogFile):
     joined: ClassVar[bool] = True
 
     def open(self) -> JoinedInput:
-        """Read it from its begin on: the plain bytes."""
+        """Read its plain bytes from the beginning."""
         return JoinedInput(PipeInput(self.pipe), self.keyring, path=self.path)
 
     def length(self) -> int:
@@ -86,7 +86,7 @@ class PipeFile(LogFile):
         return self.path
 
     def names_beside(self) -> list[str]:
-        """Nothing lies beside a pipe."""
+        """Nothing: a pipe is in no folder of logs."""
         return []
 
     def __reduce__(self) -> str:
@@ -94,7 +94,7 @@ class PipeFile(LogFile):
 
 
 def standard_input(keyring: Keyring | None = None) -> LogSeries:
-    """What comes through this process's standard input."""
+    """The logs that come through this process's standard input."""
     return _series(STANDARD_INPUT, STANDARD_INPUT, _standard(), keyring)
 
 
@@ -104,7 +104,7 @@ def _standard() -> Pipe:
 
 
 def piped(path: Path, keyring: Keyring | None = None) -> LogSeries:
-    """What comes through a pipe that has a path. Raises StorageError."""
+    """The logs that come through a named pipe. Raises StorageError."""
     with told(path):
         handle = os.open(path, os.O_RDONLY)
     return _series(str(path), path.name, Pipe(StandardInput(handle), str(path)), keyring)

@@ -1,4 +1,4 @@
-"""Old files of a log that nobody writes at the moment are deleted."""
+"""Deletes old files of a log that is not open for writing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def purge(
 
     ``target`` is the log's folder, index or last file, also in an object store. ``to`` and
     ``before`` (microseconds UTC) are those of `LogIndex.purge`; for a time, MySQL's encrypted logs
-    need their ``keyring``. Not for the logs of a server that runs: it reads its index only when it
-    starts. Raises as `LogIndex.purge`, and StorageError where a writer of ours has the log open:
-    `LogWriter.purge` is for that.
+    need their ``keyring``. Do not use it for the logs of a running server, which reads its index
+    only when it starts. Raises as `LogIndex.purge`, and StorageError if a `LogWriter` has the log
+    open: use `LogWriter.purge` then.
     """
     folder, name = last_name(target)
     in_store = isinstance(folder, ObjectFolder) and name not in folder.spool.names()

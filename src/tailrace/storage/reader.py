@@ -45,17 +45,17 @@ class EventReader:
 
     Checks the magic and each event's length; checksums are the decoder's. With ``start`` the
     format description event comes first (in a relay log all of them), then the events from that
-    offset on. With ``format_description``, for those who have it from before, nothing but these.
-    What comes through a pipe may be several files, one after the other: their magic is passed over.
+    offset on. With ``format_description``, for callers that have it already, only those events
+    come. A pipe may have several files, one after the other: their magic is skipped.
 
     ``torn_tail_offset`` is set where the file ends inside an event and was open when it was
-    read (its server runs, or crashed): reading ends there. Elsewhere such an end raises
-    TruncatedEvent. Raises BadMagic too, StorageError where the file cannot be read, and KeyMissing
-    where it is encrypted and its keyring does not have the key. Holds a piece (1 MiB), or one event
-    where that is larger.
+    read (its server runs, or crashed): reading ends there. In other files such an end raises
+    TruncatedEvent. Also raises BadMagic, StorageError if the file cannot be read, and KeyMissing if
+    it is encrypted and its keyring does not have the key. It holds one piece (1 MiB) in memory, or
+    one event if that is larger.
 
-    ``more`` follows a file that grows: it is asked at the file's end, also at a torn one, and says
-    whether to look for more (after a while, its own affair) or to end.
+    ``more`` follows a file that grows: it is called at the file's end, also at a torn one, waits as
+    it likes, and returns whether to look for more or to end.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class EventReader:
     def _from_start(
         self, stream: RandomInput, walk: Iterator[tuple[int, bytes]], begin: int
     ) -> Iterator[tuple[int, bytes]]:
-        """What is asked for of the events behind the first, which ``walk`` gives."""
+        """The requested events after the first one; ``walk`` gives them."""
         if self.start is None or self.start <= len(MAGIC) or self.start == begin:
             return walk
         if self._relay or self.file.joined:
@@ -181,7 +181,7 @@ class EventReader:
     def _more(
         self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int
     ) -> bytes:
-        """What is held and the next piece, or all of an event that is larger; b"" at the end."""
+        """The held bytes and the next piece, or the whole of a larger event; b"" at the end."""
         wanted = max(length - len(held), HEADER_SIZE - len(held), 1)
         left = self._left_in(stream, wanted)
         while left < wanted and self._comes_more(held, left, length, offset):
@@ -208,7 +208,7 @@ class EventReader:
         return b""
 
     def _left_in(self, stream: RandomInput, wanted: int) -> int:
-        """Bytes to the file's end by now; what a pipe still has is seen when it is read."""
+        """Bytes to the file's current end; for a pipe, only reading shows how many are left."""
         if self.file.joined:
             return max(wanted, _PIECE)
         return stream.size() - stream.tell()
@@ -240,8 +240,8 @@ class EventReader:
             return False
         if left < 0:
             raise StorageError(
-                f"{self.file.path}: it became shorter while it was read; read it anew, from the end"
-                " of a transaction"
+                f"{self.file.path}: it became shorter while it was read; read it again, from the"
+                " end of a transaction"
             )
         torn = bool(held) or left > 0
         if torn and offset != len(MAGIC) and not self._may_be_torn(held, length, offset):
@@ -249,7 +249,7 @@ class EventReader:
         return self._follow()
 
     def _note_format(self, raw: bytes) -> None:
-        """What a file's first event's flags say of it."""
+        """Note the flags of a file's first event."""
         header = EventHeader.parse(raw)
         if header.type == EventType.FORMAT_DESCRIPTION:
             self._note_flags(header)
@@ -279,7 +279,7 @@ class EventReader:
         )
 
     def _check_start(self, stream: RandomInput, start: int, begin: int) -> None:
-        """Go to where reading is to begin in mid-file; a header must fit there."""
+        """Go to the start inside the file; there must be a valid header."""
         size = stream.size()
         if start > size:
             raise StorageError(f"{self.file.path}: it has {size} bytes and no position {start}")
@@ -304,16 +304,16 @@ class EventReader:
 
 
 def _file_begins(stream: RandomInput, data: bytes, offset: int, at: int = 0) -> bool:
-    """Whether the magic of another file of a pipe stands here, where a header is due."""
+    """Whether the magic of a pipe's next file is here, in place of a header."""
     return (
         data.startswith(MAGIC, at) and isinstance(stream, JoinedInput) and stream.begins_at(offset)
     )
 
 
 def _begins_encryption(raw: bytes) -> bool:
-    """Whether what follows this event is encrypted by MariaDB.
+    """Whether the events after this one are encrypted by MariaDB.
 
-    One that a server sent, whose log is clear, is marked ignorable.
+    In a log that a server sent, which is not encrypted, the event is marked ignorable.
     """
     header = EventHeader.parse(raw)
     return header.type == EventType.START_ENCRYPTION and not header.flags & EventFlag.IGNORABLE

@@ -1,8 +1,8 @@
-"""Where in a series of logs a GTID or a time is, without reading all of them.
+"""Finds a GTID or a time in a series of logs, without reading all of them.
 
-The file is found by the files' heads alone, about as many as the number of files has bits: by its
-PREVIOUS_GTIDS or GTID_LIST event, which holds what stands in the files before it, or by the second
-in which it was begun. Then that one file is read.
+The file is found by binary search in the files' heads: by the PREVIOUS_GTIDS or GTID_LIST event,
+which holds the GTIDs of all files before it, or by the second in which the file was created. Then
+that one file is read.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _HEAD: Final = frozenset(
         EventType.ROTATE,
     }
 )
-"""What may stand at a file's begin, up to its list of GTIDs."""
+"""The types of events at a file's beginning, up to its list of GTIDs."""
 _SECOND: Final = 1_000_000
 T = TypeVar("T")
 
 
 def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | None]:
-    """Whose log a file is, and the GTIDs of all files before it; None for what it does not say."""
+    """A file's flavour, and the GTIDs of all files before it; None for what is unknown."""
     context = DecodeContext()
     for offset, raw in EventReader(file):
         if raw[4] not in _HEAD:
@@ -58,9 +58,9 @@ def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | No
 
 
 def gtid_events(file: LogFile) -> Iterator[Event]:
-    """The GTID events of a file; its other events are not looked into.
+    """The GTID events of a file; its other events are not decoded.
 
-    Checksums are verified where events are read, not where they are looked for.
+    Checksums are not verified here, but when the events are read.
     """
     context = DecodeContext()
     for offset, raw in EventReader(file):
@@ -73,18 +73,18 @@ def gtid_events(file: LogFile) -> Iterator[Event]:
 def commit_time(first: Event) -> int:
     """When the transaction that begins with this event was committed, in microseconds UTC.
 
-    Where it was committed first, if the log says that; else the second of the event.
+    The time of the original commit, if the log has it; else the second of the event.
     """
     time = first.commit_timestamp if isinstance(first, GtidEvent) else None
     return first.timestamp * _SECOND if time is None else time
 
 
 class Beginnings:
-    """Iterates over the first event of each transaction in files that follow on each other.
+    """Iterates over the first event of each transaction in consecutive files.
 
-    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is a place to
-    resume at: where the last transaction that was passed ends, or the events after it that are part
-    of none.
+    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is a position to
+    resume at: the end of the last transaction, or of the events after it that are outside of
+    transactions.
     """
 
     def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
@@ -101,14 +101,14 @@ class Beginnings:
         return (event for event, begins in self._walk() if begins)
 
     def allows(self, place: Position) -> bool:
-        """Whether reading may begin at a place in the first of the files: in no transaction."""
+        """Whether reading may begin at a position in the first file: it is in no transaction."""
         for event, _ in self._walk():
             if self.end >= place or (event.offset or 0) >= place.offset:
                 break
         return self.end == place
 
     def _walk(self) -> Iterator[tuple[Event, bool]]:
-        """Each event, and whether a transaction begins with it; then ``end`` is where it is."""
+        """Each event, and whether a transaction begins with it; then ``end`` is its position."""
         parser, context = BoundaryParser(), DecodeContext()
         for file, offset, raw in self._records:
             if raw[4] == EventType.FORMAT_DESCRIPTION:
@@ -132,8 +132,8 @@ class Beginnings:
 def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> LogFile:
     """The file that holds a transaction, by the files' lists of GTIDs alone.
 
-    The newest file is also given for one that no file holds. Raises GtidError where the
-    transaction stood in a file that is no longer there, or the log is of the other flavour.
+    For a transaction that no file holds, it is the newest file. Raises GtidError if the transaction
+    was in a file that no longer exists, or the log is of the other flavour.
     """
     files = _files(source)
     return files[_Lists(files, _gtid(gtid)).number()]
@@ -161,16 +161,16 @@ def find_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | 
 def find_time(source: LogSeries | Sequence[LogFile], time: int) -> Position:
     """Where the first transaction begins that was committed at a time (microseconds UTC) or later.
 
-    The logs' end if there is none. Times are those of `commit_time`. A file is passed over where
-    the one that follows was begun before that time: the server's clock must not have been set back
-    between files, nor that of a source be ahead of its replica's.
+    The logs' end if there is none. Times are those of `commit_time`. A file is skipped if the next
+    one was created before that time: the server's clock must not have been set back between files,
+    and a source's clock must not be ahead of its replica's.
     """
     files = _files(source)
     return Beginnings.of(files[file_of_time(files, time, _begun) :]).since(time)
 
 
 def file_of_time(files: Sequence[T], time: int, begun: Callable[[T], int]) -> int:
-    """The number of the last file that was begun before a time: only after it all may be later.
+    """The number of the last file that was created before a time; later files are all newer.
 
     ``begun`` gives the second of a file's first event.
     """
@@ -178,7 +178,7 @@ def file_of_time(files: Sequence[T], time: int, begun: Callable[[T], int]) -> in
 
 
 class _Lists:
-    """The lists of GTIDs at the begins of files, read as they are asked for."""
+    """The lists of GTIDs at the beginnings of files, read when they are needed."""
 
     def __init__(self, files: Sequence[LogFile], gtid: Gtid | MariadbGtid) -> None:
         self._files = files

@@ -1,5 +1,5 @@
-"""Objects that are held until it is known what becomes of them: in memory, and past a limit in a
-temporary file.
+"""Objects that are held until their use is decided: in memory, and past a limit in a temporary
+file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BLOCK: Final = 1 << 20
-"""Bytes of objects that are written together once the limit was passed."""
+"""Bytes of objects that are written together after the limit was passed."""
 
 
 class _Block(NamedTuple):
@@ -28,12 +28,12 @@ class _Block(NamedTuple):
 
 
 class Spill(Generic[T]):
-    """Objects in their order, cut back to a number of them, and given again from the first on.
+    """A sequence of objects: it can be truncated, and iterated from the first on.
 
-    The ``size`` that each is appended with is added up: past ``limit`` bytes what is held goes to a
-    temporary file, pickled, and from then on in blocks of a megabyte. The file has no name, and is
-    gone with `clear` or the process. Objects of the ``shared`` types are kept in memory, once each,
-    and come back as the same objects. Raises StorageError where the file cannot be written.
+    Each object is appended with its ``size``. When the sizes exceed ``limit`` bytes, the held
+    objects are pickled to a temporary file, and later ones in blocks of a megabyte. The file has no
+    name, and ends with `clear` or the process. Objects of the ``shared`` types are kept in memory,
+    once each, and come back as the same objects. Raises StorageError if the file cannot be written.
     """
 
     def __init__(

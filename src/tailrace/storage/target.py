@@ -1,4 +1,4 @@
-"""Where a log is to be written: the folder, and its file's name."""
+"""The place of a log to write: the folder, and its file's name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(target: str | Path) -> tuple[LogFolder, str]:
     """
     text = str(target)
     if (scheme := _SCHEME.match(text)) and scheme[1].lower() != "file":
-        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - seldom needed
+        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - rarely needed
 
         return object_place(text)
     if text.lower().startswith(_MEMORY):
@@ -51,14 +51,14 @@ def logs_of(folder: LogFolder, base: str) -> list[LogName]:
 
 
 def remove_drafts(folder: LogFolder, base: str) -> None:
-    """Remove the drafts of log files of that base name that their writer did not live to name."""
+    """Remove the drafts of log files of that base name that a killed writer left."""
     for draft in folder.names():
         if draft.startswith(f"{base}.") and draft.endswith(DRAFT_SUFFIX):
             folder.remove(draft)
 
 
 def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
-    """Where a new log begins. Raises StorageError where its folder holds files of that name."""
+    """Where a new log begins. Raises StorageError if its folder holds files of that name."""
     folder, name = place(target)
     first = LogName.parse(name) or LogName.of(name or _DEFAULT_BASE, 1)
     if name.endswith(INDEX_SUFFIX):
@@ -76,7 +76,7 @@ def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
 
 
 def last_name(target: str | Path) -> tuple[LogFolder, LogName]:
-    """The file in which a log that is there goes on. Raises StorageError, UsageError."""
+    """The file in which an existing log continues. Raises StorageError, UsageError."""
     folder, name = place(target)
     if name.endswith(INDEX_SUFFIX):
         base = name.removesuffix(INDEX_SUFFIX)

@@ -1,4 +1,4 @@
-"""Encrypted logs: MySQL's and MariaDB's, read and written, as streams on streams."""
+"""Encrypted logs of MySQL and MariaDB, read and written, as streams on other streams."""
 
 from tailrace.storage.encryption.detect import opened
 from tailrace.storage.encryption.folder import EncryptedFolder

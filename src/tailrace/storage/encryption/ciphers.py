@@ -27,7 +27,7 @@ def _library() -> Any:
 
 
 def ctr(key: bytes, counter: bytes) -> CipherContext:
-    """AES-CTR from a counter block on: the same either way."""
+    """AES-CTR from a counter block on: the same for encryption and decryption."""
     cipher, aes, modes = _library()
     made: CipherContext = cipher(aes(key), modes.CTR(counter)).encryptor()
     return made
@@ -42,7 +42,7 @@ def cbc(key: bytes, iv: bytes, *, encrypt: bool) -> CipherContext:
 
 
 def ecb(key: bytes, *, encrypt: bool) -> CipherContext:
-    """AES block by block: what the other modes are made of."""
+    """AES block by block: the other modes are built on it."""
     cipher, aes, modes = _library()
     made = cipher(aes(key), modes.ECB())
     context: CipherContext = made.encryptor() if encrypt else made.decryptor()

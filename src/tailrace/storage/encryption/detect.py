@@ -1,4 +1,4 @@
-"""A log's plain bytes, whichever way it is stored."""
+"""A log's plain bytes, whether it is stored plain or encrypted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 
 def opened(lower: RandomInput, keyring: Keyring | None, *, path: str) -> RandomInput:
-    """The stream of a log's plain bytes: ``lower`` itself, at its begin, where it is not encrypted.
+    """The stream of a log's plain bytes: ``lower`` itself, at its start, if it is not encrypted.
 
-    ``path`` is what errors call the file. Raises KeyMissing where it is encrypted and there is no
-    key, WrongKey, EncryptionError, StorageError. What is wrong with a plain log is left to those
-    who read it.
+    ``path`` is the file's name in errors. Raises KeyMissing if it is encrypted and there is no key,
+    WrongKey, EncryptionError, StorageError. Errors in a plain log are left to its readers.
     """
     needs(lower, RandomInput, "opened")
     magic = read_exactly(lower, 0, len(MAGIC))

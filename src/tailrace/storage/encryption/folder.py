@@ -1,4 +1,4 @@
-"""A folder of encrypted logs: who reads and writes them through it knows nothing of it."""
+"""A folder of encrypted logs: it encrypts and decrypts transparently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LogFolderInput:
         return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
@@ -51,24 +51,24 @@ class LogFolderInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         return self._folder.size(self._name)
 
     def close(self) -> None:
-        """Nothing: the folder opens the file for each read."""
+        """Do nothing: the folder opens the file for each read."""
 
 
 class EncryptedFolder:
-    """A `LogFolder` on another, that shows plain logs. New ones are encrypted if ``encrypting``.
+    """A `LogFolder` on another one, with plain logs. New logs are encrypted if ``encrypting``.
 
-    MySQL's under ``key_id``; without it under the newest of a server's keys in the keyring, if it
-    has those of one server. MariaDB's under key 1 in its latest version, by ``mode``. The keyring
-    is asked anew for each file, so that a rotated key is used from the next file on. Indexes stay
-    as they are.
+    MySQL's logs are encrypted with the key ``key_id``; without it with the newest of a server's
+    keys in the keyring, if it has the keys of one server only. MariaDB's are encrypted with key 1
+    in its latest version, by ``mode``. The keyring is asked again for each file, so that a rotated
+    key is used from the next file on. Indexes are not encrypted.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class EncryptedFolder:
         mode: Mode | str = Mode.CBC,
     ) -> None:
         if encrypting and keyring is None:
-            raise UsageError("to encrypt a log a keyring is needed")
+            raise UsageError("encrypting a log needs a keyring")
         try:
             self._mode = Mode(mode)
         except ValueError:
@@ -102,9 +102,9 @@ class EncryptedFolder:
         key_id: str | None = None,
         mode: Mode | str | None = None,
     ) -> Self:
-        """New logs are encrypted if the one of that name is, and as it is.
+        """A folder whose new logs are encrypted like the log of that name, or plain like it.
 
-        With the same server's newest key, and by its mode, where they are not given. Raises
+        Key and mode, if not given, are the same server's newest key and the log's mode. Raises
         KeyMissing, LogError, StorageError.
         """
         lower = LogFolderInput(folder, name)
@@ -128,11 +128,11 @@ class EncryptedFolder:
         return temporary(file) if self._encrypting else file
 
     def path(self, name: str) -> str:
-        """What a person would call the file."""
+        """The file's path or URL for messages."""
         return self._folder.path(name)
 
     def names(self) -> list[str]:
-        """The names of the files that are there."""
+        """The names of the existing files."""
         return self._folder.names()
 
     def size(self, name: str) -> int:
@@ -140,7 +140,7 @@ class EncryptedFolder:
         return self._input(name).size()
 
     def read(self, name: str, offset: int, count: int) -> bytes:
-        """Plain bytes of a file; up to where it is damaged, if that comes later.
+        """Plain bytes of a file, up to the first damage.
 
         Raises KeyMissing, LogError, StorageError.
         """
@@ -171,7 +171,7 @@ class EncryptedFolder:
         return MysqlOutput(self._folder.create(name, raw), keystream)
 
     def reopen(self, name: str) -> RandomOutput:
-        """A file to be appended to, as it is: encrypted or plain."""
+        """Open a file to append to, encrypted or plain as it is."""
         self._open = None
         path = self.path(name)
         lower = LogFolderInput(self._folder, name)
@@ -191,12 +191,12 @@ class EncryptedFolder:
         return output
 
     def remove(self, name: str) -> None:
-        """Take a file away."""
+        """Remove a file."""
         self._open = None
         self._folder.remove(name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Give a file this content, as it is: this is for indexes."""
+        """Give a file this content, unencrypted: this is for indexes."""
         self._open = None
         self._folder.replace(name, content)
 
@@ -216,14 +216,14 @@ class EncryptedFolder:
         found = newest or set(names)
         if len(found) != 1:
             raise StorageError(
-                f"{self._keyring!r}: it has {len(found) or 'no'} keys that a MySQL log could be"
-                " encrypted with; say which by key_id"
+                f"{self._keyring!r}: {len(found) or 'no'} keys in it could encrypt a MySQL log;"
+                " choose one by key_id"
             )
         return str(found.pop())
 
 
 def _newest(keyring: Keyring | None, key_id: str) -> str | None:
-    """Of a server's numbered keys the one with the highest number, None for another key."""
+    """The highest-numbered key of the same server; None if the key has no number."""
     match = _SERVERS_KEY.fullmatch(key_id)
     if match is None or keyring is None:
         return None
@@ -236,7 +236,7 @@ def _newest(keyring: Keyring | None, key_id: str) -> str | None:
 
 
 def _first_event(lower: RandomInput, offset: int) -> bytes:
-    """The event at an offset, empty where none is whole."""
+    """The event at an offset; empty if it is not whole."""
     raw = read_exactly(lower, offset, HEADER_SIZE)
     if len(raw) < HEADER_SIZE:
         return b""

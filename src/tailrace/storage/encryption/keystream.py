@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Keystream:
-    """What a file's bytes are XORed with, either way: AES-CTR, counted from offset 0 on.
+    """The keystream that encrypts and decrypts a file: AES-CTR, counted from offset 0 on.
 
-    The counter block is the ``nonce`` (8 bytes) and the block's number, big-endian. Pieces that
-    follow one another go on where the last ended.
+    The counter block is the ``nonce`` (8 bytes) and the block's number, big-endian. For a piece
+    that follows the last one, the cipher continues.
     """
 
     def __init__(self, key: bytes, nonce: bytes) -> None:
@@ -26,7 +26,7 @@ class Keystream:
         self._offset = 0
 
     def apply(self, data: Data, offset: int) -> bytes:
-        """The other side of bytes that stand at an offset."""
+        """Encrypt or decrypt bytes at an offset."""
         made = self._at(offset).update(data)
         self._offset = offset + len(data)
         return made

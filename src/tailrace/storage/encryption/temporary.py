@@ -1,4 +1,4 @@
-"""Files that only this process reads: encrypted with keys that are nowhere but in its memory."""
+"""Files that only this process reads: encrypted with keys that exist only in its memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONCE: Final = bytes(8)
 class _Keys:
     """The file's keystreams, each from an offset up to the next's.
 
-    What is written behind a cut gets a new one, so that no two texts share a keystream.
+    Bytes written after a truncation get a new one, so that no two texts share a keystream.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _Keys:
 
 
 def _new() -> Keystream:
-    import secrets  # noqa: PLC0415 - slow, and seldom needed
+    import secrets  # noqa: PLC0415 - slow, and rarely needed
 
     return Keystream(secrets.token_bytes(_KEY_SIZE), _NONCE)
 
@@ -78,26 +78,26 @@ class EncryptedTemporaryOutput:
         self._lower.write(self._keys.apply(data, self._lower.size))
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         check_within(offset, len(data), self.size)
         self._lower.update(offset, self._keys.apply(data, offset))
 
     def truncate(self, size: int, /) -> None:
-        """Cut the file back; what is written next has another key."""
+        """Truncate the file; bytes written next have another key."""
         check_cut(size, self.size)
         self._lower.truncate(size)
         self._keys.cut(size)
 
     def flush(self) -> None:
-        """Flush what lies below."""
+        """Flush the stream below."""
         self._lower.flush()
 
     def sync(self) -> None:
-        """Sync what lies below."""
+        """Sync the stream below."""
         self._lower.sync()
 
     def close(self) -> None:
-        """Close what lies below: the file is gone, and so are its keys."""
+        """Close the stream below: the file is gone, and so are its keys."""
         self._lower.close()
         self._keys = _Keys()
 
@@ -130,15 +130,15 @@ class EncryptedTemporaryInput:
         return self._lower.seek(offset)
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._lower.tell()
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         return self._lower.size()
 
     def close(self) -> None:
-        """Close what lies below."""
+        """Close the stream below."""
         self._lower.close()
 
 

@@ -1,4 +1,4 @@
-"""Keys for encrypted logs: the servers' keyrings, one of our own, and those of other packages."""
+"""Keys for encrypted logs: the servers' keyrings, Tailrace's own, and those of other packages."""
 
 from tailrace.storage.keyring.base import Keyring
 from tailrace.storage.keyring.find import find_keyring as open  # noqa: A004 - keyring.open

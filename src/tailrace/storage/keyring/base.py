@@ -1,4 +1,4 @@
-"""What a keyring is: the keys that encrypted logs name."""
+"""Keyrings: they hold the keys that encrypted logs name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Keys = dict[str, dict[int, bytes]]
-"""A key's bytes by its id and version; where a keyring has no versions, they are all 1."""
+"""A key's bytes by its id and version; in a keyring without versions, each version is 1."""
 
 FIRST_VERSION: Final = 1
 
@@ -21,28 +21,28 @@ FIRST_VERSION: Final = 1
 class Keyring(ABC):
     """Gives keys by id and version. Subclass it for a key store of your own.
 
-    A keyring travels by reference: pickled, it says where its keys are and holds none of them.
-    Nor does its ``repr``.
+    A pickled keyring holds only a reference to its keys, and none of them. Nor does its ``repr``
+    show any.
     """
 
     @abstractmethod
     def key(self, key_id: str, version: int | None = None) -> bytes:
-        """The key's 16, 24 or 32 bytes; without ``version`` those of its latest.
+        """The key's 16, 24 or 32 bytes; without ``version`` those of its latest version.
 
-        Raises KeyMissing where there is no such key, StorageError where keys cannot be had.
+        Raises KeyMissing if there is no such key, StorageError if keys are not available.
         """
 
-    def latest(self, key_id: str) -> int:  # noqa: ARG002 - stores with versions look at it
-        """The version of that key with which new logs are to be encrypted. Raises KeyMissing."""
+    def latest(self, key_id: str) -> int:  # noqa: ARG002 - stores with versions use it
+        """The version of that key that encrypts new logs. Raises KeyMissing."""
         return FIRST_VERSION
 
     def names(self) -> Iterable[str]:
-        """The ids of the keys that are there, as far as the store can list them."""
+        """The ids of the existing keys, if the store can list them."""
         return ()
 
 
 class KeyFile(Keyring):
-    """A keyring in a file. It is read when a key is first asked for, and anew when it changed."""
+    """A keyring in a file. It is read for the first key, and again after the file has changed."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -95,7 +95,7 @@ class KeyFile(Keyring):
 
 
 def hex_key(text: str, where: str) -> bytes:
-    """A key in hexadecimal. Raises StorageError, in which nothing of it is said."""
+    """A key in hexadecimal. Raises StorageError, which does not quote it."""
     try:
         return bytes.fromhex(text)
     except ValueError:

@@ -20,9 +20,9 @@ _FIELDS: Final = ("user", "data_id", "data_type", "data", "extension")
 
 
 class ComponentKeyring(KeyFile):
-    """``component_keyring_file``: its data file, or the ``.cnf`` that says where that is.
+    """``component_keyring_file``: its data file, or the ``.cnf`` file that names the data file.
 
-    Keys that belong to a user of the keyring functions are not the server's own, and left out.
+    Keys of users of the keyring functions are not the server's own, and are left out.
     """
 
     def parse(self, raw: bytes) -> Keys:
@@ -64,10 +64,10 @@ def json_object(raw: bytes, path: Path) -> dict[str, Any]:
     except (
         ValueError,
         RecursionError,
-    ) as error:  # its text may be part of a key: only the place is told
+    ) as error:  # its text may be part of a key: the message has only the line
         line = getattr(error, "lineno", None)
         where = f" (line {line})" if line else ""
-        raise StorageError(f"{path}: this is not whole JSON{where}") from None
+        raise StorageError(f"{path}: this is not valid JSON{where}") from None
     if not isinstance(content, dict):
         raise StorageError(f"{path}: a keyring in JSON is an object")
     return content

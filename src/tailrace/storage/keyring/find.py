@@ -1,4 +1,4 @@
-"""Which keyring a path or a specification means."""
+"""Finds the keyring for a path or a specification."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GROUP: Final = "tailrace.keyrings"
-"""Entry points of this group are called with what follows ``NAME:`` and the options behind ``?``
-as keyword arguments, and give a `Keyring`."""
+"""Entry points of this group are called with the text after ``NAME:``, and the options after ``?``
+as keyword arguments, and return a `Keyring`.
+"""
 
 _SPEC: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]+):(.*)", re.DOTALL)
 _KINDS: Final[dict[str, Callable[..., Keyring]]] = {
@@ -33,12 +34,12 @@ _HEAD_SIZE: Final = 4096
 
 
 def find_keyring(source: str | Path | Keyring) -> Keyring:
-    """The keyring that a path or a specification ``KIND:WHERE[?option=value&...]`` means.
+    """The keyring of a path or a specification ``KIND:WHERE[?option=value&...]``.
 
-    A path alone is a file, and its first bytes say of which kind. Kinds are
-    ``component_keyring_file``, ``keyring_file`` (MySQL), ``file_key_management`` (MariaDB; with
-    ``filekey``, ``filekey_env``, ``digest``, ``use_pbkdf2``), ``tailrace``, and the names of entry
-    points in ``tailrace.keyrings``. Raises StorageError, UsageError.
+    A path alone is a file, and its first bytes show its kind. Kinds are ``component_keyring_file``,
+    ``keyring_file`` (MySQL), ``file_key_management`` (MariaDB; with ``filekey``, ``filekey_env``,
+    ``digest``, ``use_pbkdf2``), ``tailrace``, and the names of entry points in
+    ``tailrace.keyrings``. Raises StorageError, UsageError.
     """
     if isinstance(source, Keyring):
         return source
@@ -66,7 +67,7 @@ def _of_kind(kind: str, rest: str) -> Keyring:
     except TypeError as error:
         raise UsageError(f"keyring {kind}: {error}") from None
     if not isinstance(keyring, Keyring):
-        raise UsageError(f"keyring {kind}: its entry point gave no Keyring")
+        raise UsageError(f"keyring {kind}: its entry point returned no Keyring")
     return keyring
 
 

@@ -1,6 +1,6 @@
 """The key file of MariaDB's ``file_key_management``: lines ``id;key``, perhaps encrypted.
 
-Encrypted ones are made by ``openssl enc -aes-256-cbc``: ``Salted__``, eight bytes of salt, the
+Encrypted files are made by ``openssl enc -aes-256-cbc``: ``Salted__``, eight bytes of salt, the
 text in AES-256-CBC under a key and an initial vector derived from a password.
 
 Source: MariaDB, ``plugin/file_key_management/parser.cc``.
@@ -33,10 +33,10 @@ DIGESTS: Final = ("sha1", "sha224", "sha256", "sha384", "sha512")
 class MariadbKeyring(KeyFile):
     """``file_key_management``: the file that ``file_key_management_filename`` names.
 
-    The password of an encrypted one (``file_key_management_filekey``) is in ``filekey``, a file,
-    or in the environment variable ``filekey_env``: never in the keyring itself. ``digest`` and
-    ``use_pbkdf2`` are the server's settings of these names; without ``digest`` each is tried.
-    All its keys have version 1, as for the server.
+    The password of an encrypted file (``file_key_management_filekey``) is in the file ``filekey``,
+    or in the environment variable ``filekey_env``, but never in the keyring itself. ``digest`` and
+    ``use_pbkdf2`` are the server's settings of these names; without ``digest`` each is tried. All
+    its keys have version 1, as for the server.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class MariadbKeyring(KeyFile):
         self.iterations = int(use_pbkdf2)
 
     def parse(self, raw: bytes) -> Keys:
-        """See the module. Raises StorageError; KeyMissing where a password is needed."""
+        """See the module. Raises StorageError; KeyMissing if a password is needed."""
         if not raw.startswith(SALTED):
             return self._lines(raw)
         secret = self._secret()
@@ -71,7 +71,7 @@ class MariadbKeyring(KeyFile):
                 except StorageError:
                     continue
         raise StorageError(
-            f"{self.path}: its password does not open this key file, or it was made with other"
+            f"{self.path}: the password does not decrypt this key file, or it was made with other"
             " options of openssl enc (digest, use_pbkdf2)"
         )
 
@@ -110,11 +110,11 @@ class MariadbKeyring(KeyFile):
         return secret.encode()
 
     def _opened(self, raw: bytes, secret: bytes, digest: str) -> bytes | None:
-        """The file's text, None where this is not how it was encrypted."""
+        """The file's text; None if it was encrypted in another way."""
         start = len(SALTED) + _SALT_SIZE
         salt, sealed = raw[len(SALTED) : start], raw[start:]
         if not sealed or len(sealed) % _BLOCK:
-            raise StorageError(f"{self.path}: this encrypted key file is not whole")
+            raise StorageError(f"{self.path}: this encrypted key file is incomplete")
         count = _KEY_SIZE + _IV_SIZE
         if self.iterations:
             made = hashlib.pbkdf2_hmac(digest, secret, salt, self.iterations, count)

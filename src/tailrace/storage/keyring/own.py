@@ -1,4 +1,4 @@
-"""A keyring file of our own, for those who have no server: JSON, readable by its owner only.
+"""Tailrace's own keyring file, for use without a server: JSON, readable by its owner only.
 
 ``{"tailrace_keyring": 1, "keys": {ID: {VERSION: HEX}}}``
 """
@@ -22,31 +22,31 @@ _SIZES: Final = (16, 24, 32)
 
 
 class OwnKeyring(KeyFile):
-    """A keyring that `make` made; `add` puts keys into it."""
+    """A keyring that `make` created; `add` adds keys to it."""
 
     def parse(self, raw: bytes) -> Keys:
-        """See the module. Raises StorageError, also where others may read or write the file."""
+        """See the module. Raises StorageError, also if others may read or write the file."""
         content = json_object(raw, self.path)
         if content.get(MARK) != _VERSION or not isinstance(content.get("keys"), dict):
             raise StorageError(f"{self.path}: not a keyring of Tailrace, version {_VERSION}")
         mode = self.path.stat().st_mode & 0o777
         if os.name == "posix" and mode & 0o077:
             raise StorageError(
-                f"{self.path}: its mode is {mode:04o}, and others may get at the keys:"
+                f"{self.path}: its mode is {mode:04o}, so others may read or change the keys:"
                 f" chmod 600 {self.path}"
             )
         keys: Keys = {}
         for name, versions in content["keys"].items():
             if not isinstance(versions, dict) or not all(map(str.isdecimal, versions)):
-                raise StorageError(f"{self.path}: key {name}: its versions are numbers")
+                raise StorageError(f"{self.path}: key {name}: its versions must be numbers")
             where = f"{self.path}: key {name}"
             keys[name] = {int(at): hex_key(str(text), where) for at, text in versions.items()}
         return keys
 
     def add(self, key_id: str, key: bytes | None = None) -> int:
-        """Put a key into the file, random (32 bytes) without ``key``; the version that it has.
+        """Add a key to the file, a random one (32 bytes) without ``key``; returns its version.
 
-        One more version of it where there is such a key: the others stay. Raises StorageError.
+        If the key exists, this adds a version, and the other versions stay. Raises StorageError.
         """
         if key is not None and len(key) not in _SIZES:
             raise UsageError(f"a key of AES has 16, 24 or 32 bytes, not {len(key)}")
@@ -62,10 +62,10 @@ class OwnKeyring(KeyFile):
 
 
 def make(path: str | Path, *key_ids: str) -> OwnKeyring:
-    """A new keyring file with random keys of 32 bytes. Raises StorageError where it is there.
+    """Create a keyring file with random keys of 32 bytes. Raises StorageError if it exists.
 
-    MySQL's logs name a key as they like (``MySQLReplicationKey_<server_uuid>_<n>``), MariaDB's
-    always ``1``.
+    A key for MySQL's logs can have any name (``MySQLReplicationKey_<server_uuid>_<n>``), a key for
+    MariaDB's logs is always ``1``.
     """
     target = Path(path)
     _write(target, {})
@@ -76,7 +76,7 @@ def make(path: str | Path, *key_ids: str) -> OwnKeyring:
 
 
 def _write(path: Path, keys: Keys) -> None:
-    """A file that was not there."""
+    """Write a new file."""
     found = {
         name: {str(version): key.hex() for version, key in versions.items()}
         for name, versions in keys.items()

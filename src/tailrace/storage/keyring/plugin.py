@@ -3,7 +3,7 @@
 Layout: ``Keyring file version:1.0`` or ``2.0``; the keys; ``EOF``; in 2.0 a SHA-256 of the keys as
 they stand. A key: five words (length of the whole, of the id, the type, the user, the data), then
 these four; zeros up to the next word. A word has the size and byte order of the machine that wrote
-the file, which is found out as the server does it: by the one that fits. The data is XORed with a
+the file. It is found out as the server does it: by the one that fits. The data is XORed with a
 constant.
 
 Source: MySQL 5.7 and 8.0, ``plugin/keyring/common/keyring_key.cc``, ``buffered_file_io.cc``,
@@ -42,9 +42,9 @@ class PluginKeyring(KeyFile):
             raise StorageError(f"{self.path}: not a keyring_file of version 1.0 or 2.0")
         body = raw[len(HEAD) + 3 : len(raw) - len(_END) - digest]
         if raw[len(raw) - len(_END) - digest : len(raw) - digest] != _END:
-            raise StorageError(f"{self.path}: this keyring_file is not whole")
+            raise StorageError(f"{self.path}: this keyring_file is incomplete")
         if digest and hashlib.sha256(body).digest() != raw[-digest:]:
-            raise StorageError(f"{self.path}: this keyring_file's bytes do not have its digest")
+            raise StorageError(f"{self.path}: this keyring_file has a wrong digest")
         for words in _WORDS:
             found = list(_pods(body, words))
             if found[-1] is not None:
@@ -58,7 +58,7 @@ class PluginKeyring(KeyFile):
 
 
 def _pods(body: bytes, words: Struct) -> Iterator[tuple[bytes, bytes, bytes] | None]:
-    """Id, user and data of each key; None behind the last, if all of them fit these words."""
+    """Id, user and data of each key; None after the last, if all of them fit these words."""
     size = words.size // 5
     at = 0
     while at < len(body):

@@ -1,4 +1,4 @@
-"""Stores in clouds and such as speak their protocols: S3, Google's and Azure's, by obstore."""
+"""Cloud stores and others with their protocols: S3, Google's and Azure's, by obstore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VARIABLES: Final = {
 }
 _REFUSED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
 _STATUSES: Final = ("403 Forbidden", "401 Unauthorized")
-"""What refusals of listings say."""
+"""The texts of refused listings."""
 _AZURE: Final = "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
 
 
@@ -50,7 +50,7 @@ class CloudStore:
                 },
                 retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=60)},
             )
-        except Exception as error:  # noqa: BLE001 - whatever the library takes offence at
+        except Exception as error:  # noqa: BLE001 - whatever the library raises
             raise StorageError(f"{url.root}: {without_secrets(str(error))}") from None
 
     def size(self, key: str) -> int | None:
@@ -67,7 +67,7 @@ class CloudStore:
             try:
                 found = obstore.get(self._store, key, options={"range": (offset, offset + count)})
                 return memoryview(found.bytes()), found.meta["size"]
-            except exceptions.GenericError:  # a range behind the end is refused like much else
+            except exceptions.GenericError:  # a range after the end gives the same error as others
                 size = obstore.head(self._store, key)["size"]
                 if offset < size:
                     raise
@@ -87,7 +87,7 @@ class CloudStore:
             obstore.put(self._store, key, content, use_multipart=False)
 
     def upload(self, key: str, path: Path) -> None:
-        """One conditional request, or a multipart upload where the file is larger than a part."""
+        """One conditional request, or a multipart upload if the file is larger than a part."""
         with self._told(key):
             if path.stat().st_size <= PART:
                 obstore.put(self._store, key, path.read_bytes(), mode="create")
@@ -113,7 +113,7 @@ class CloudStore:
 
     @contextmanager
     def _told(self, key: str) -> Iterator[None]:
-        """The store's refusals as StorageError, with nothing of the library's own in its chain."""
+        """Raise the store's errors as StorageError, without the library's errors in its chain."""
         place = f"{self._url.root}/{key}".rstrip("/")
         try:
             yield

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile(LogFile):
-    """A log in an object store; ``path`` is its URL. It pickles as that: the process that opens it
-    needs credentials in its own environment.
+    """A log in an object store; ``path`` is its URL. It pickles as the URL: the process that opens
+    it needs credentials in its own environment.
     """
 
     looks_every: ClassVar[float] = 1.0
-    """Seconds between looks at its end, where it is followed: each costs requests."""
+    """Seconds between checks for growth if it is followed: each check costs requests."""
 
     def stored(self) -> ReadAhead:
         """Open it for reading, in large pieces and ahead. Raises StorageError."""
@@ -48,14 +48,14 @@ class ObjectFile(LogFile):
 
 
 def _plain_size(url: ObjectUrl) -> int | None:
-    """Bytes of the plain log in an object; None where there is none in it. One request."""
+    """Bytes of the plain log in an object; None if it is no log. One request."""
     data, size = store_of(url).read(url.key, 0, len(MAGIC))
     magic = bytes(data)
     return plain_size(magic, size) if magic in {MAGIC, ENCRYPTED_MAGIC} else None
 
 
 def object_file(url: ObjectUrl, keyring: Keyring | None = None) -> ObjectFile:
-    """The log at a URL, whatever it is called. One request. Raises StorageError."""
+    """The log at a URL, whatever its name is. One request. Raises StorageError."""
     size = _plain_size(url)
     if size is None:
         raise StorageError(f"{url}: not a binary log (one begins with the bytes FE 62 69 6E)")

@@ -22,12 +22,12 @@ _PIECE: Final = 1 << 20
 
 
 def find_objects(url: str, *, keyring: Keyring | None = None) -> list[LogSeries]:
-    """The series of logs that a URL means: of one log, an index, or a folder, as `find` does.
+    """The series of logs at a URL: of one log, an index, or a folder, as in `find`.
 
-    In a folder a log is known by its name, ``binlog.000001``, and of each series one is looked
-    into: whether it is a log at all. So a folder takes a request to list it, one for each index
-    in it, and one for each series; with a keyring one for each file, whose plain size depends on
-    whether it is encrypted. Raises StorageError, UsageError.
+    In a folder a log is recognised by its name, ``binlog.000001``, and one file of each series is
+    checked for being a log. So a folder takes a request to list it, one for each index in it, and
+    one for each series; with a keyring one for each file, since its plain size depends on whether
+    it is encrypted. Raises StorageError, UsageError.
     """
     asked = ObjectUrl.parse(url)
     if asked.key and not url.endswith("/") and store_of(asked).size(asked.key) is not None:
@@ -41,14 +41,14 @@ def find_objects(url: str, *, keyring: Keyring | None = None) -> list[LogSeries]
             found += _in_folder(asked / name, keyring)
     if not found:
         raise StorageError(
-            f"{asked}: no log there, neither of that name nor in a folder of it (a log's name ends"
+            f"{asked}: there is no log of that name, nor in a folder of it (a log's name ends"
             " in a number: binlog.000001)"
         )
     return found
 
 
 def _in_folder(folder: ObjectUrl, keyring: Keyring | None) -> list[LogSeries]:
-    """The series in a folder, by base name; one alone is named by the folder."""
+    """The series in a folder, by base name; a single one is named after the folder."""
     sizes = store_of(folder).list(folder.key).objects
     names = {name for name in sizes if _NUMBERED.fullmatch(name)}
     for name in sizes:
@@ -77,15 +77,15 @@ def _indexed(index: ObjectUrl, keyring: Keyring | None) -> LogSeries:
         for name in _listed(index, sizes)
     ]
     if not files:
-        raise StorageError(f"{index}: none of the logs that this index lists is there")
+        raise StorageError(f"{index}: none of the logs that this index lists exists")
     logs = _looked_into(files) if keyring else files
     return _series(index.name.removesuffix(INDEX_SUFFIX), logs)
 
 
 def _listed(index: ObjectUrl, there: Iterable[str]) -> list[str]:
-    """The names that an index lists and that lie beside it, wherever its server had them.
+    """The listed names that exist next to the index, whatever folder its server had them in.
 
-    Such as are missing at its beginning were purged.
+    Files that are missing at its beginning were purged.
     """
     store = store_of(index)
     text, size = b"", 1
@@ -95,7 +95,7 @@ def _listed(index: ObjectUrl, there: Iterable[str]) -> list[str]:
             break
         text += more
     if size > LARGEST:
-        raise StorageError(f"{index}: an index of {size} bytes; {LARGEST} are the most")
+        raise StorageError(f"{index}: an index of {size} bytes; at most {LARGEST} are allowed")
     found: list[str] = []
     for entry in entries(text, str(index)):
         if entry.name in there:
@@ -108,7 +108,7 @@ def _listed(index: ObjectUrl, there: Iterable[str]) -> list[str]:
 
 
 def _looked_into(files: Iterable[ObjectFile]) -> list[LogFile]:
-    """Those that are logs, with their plain sizes."""
+    """The files that are logs, with their plain sizes."""
     return [log for file in files if (log := file.beside(file.name)) is not None]
 
 

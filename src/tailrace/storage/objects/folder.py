@@ -1,13 +1,13 @@
-"""A folder of logs in an object store, to be written.
+"""A folder of logs in an object store, for writing.
 
-An object is there whole or not at all, and nothing can be changed in it. So a file is written to
-the spool, a folder on this machine, and becomes an object when it is closed: in parts, visible when
-the last has arrived. Until then all that can be done to a file on disk can be done to it.
+An object exists completely or not at all, and cannot be changed. So a file is written to the spool,
+a folder on this machine, and becomes an object when it is closed: it is uploaded in parts, and
+visible when the last part has arrived. Until then it can be changed like any file on disk.
 
-What ``sync`` acknowledges is on this machine's disk; that a file is in the store is acknowledged by
-the return of its ``close``, which `LogWriter.rotate` and ``close`` wait for. A writer that was
-killed, or could not reach the store, leaves its files in the spool: `tailrace.append` of the same
-URL, on this machine, goes on with them. The index in the store lists what is in the store.
+``sync`` acknowledges that bytes are on this machine's disk. The return of ``close`` acknowledges
+that a file is in the store; `LogWriter.rotate` and ``close`` wait for it. A writer that was killed,
+or could not reach the store, leaves its files in the spool: `tailrace.append` of the same URL, on
+this machine, resumes them. The index in the store lists the files in the store.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.base import SpillOutput
 
 FLAGS_AT: Final = len(MAGIC) + 17
-"""Where the format description event has its flags, two bytes."""
+"""The offset of the two bytes of flags in the format description event."""
 _WHOLE: Final = ".whole"
-"""Behind the name of a file in the spool: an empty file that says that it was closed."""
+"""Suffix of the name of a file in the spool: an empty file that marks it as closed."""
 
 
 class ObjectFolder:
-    """The objects of a folder, by name, and the files in the spool that are to become such."""
+    """The objects of a folder, by name, and the files in the spool that will become objects."""
 
     def __init__(self, url: ObjectUrl | str) -> None:
         self.url = url if isinstance(url, ObjectUrl) else ObjectUrl.parse(url)
@@ -42,7 +42,7 @@ class ObjectFolder:
         self._store = store_of(self.url)
 
     def spill(self, file: SpillOutput) -> SpillOutput:
-        """The file as it is: it lies on this machine, as the spool does."""
+        """The file unchanged: it is on this machine, like the spool."""
         return file
 
     def path(self, name: str) -> str:
@@ -62,7 +62,7 @@ class ObjectFolder:
         return sorted({*self._store.list(self.url.key).objects, *kept})
 
     def marked(self) -> list[str]:
-        """The names of which it was noted that they are whole."""
+        """The names of files that are marked as complete."""
         return [name.removesuffix(_WHOLE) for name in self.spool.names() if name.endswith(_WHOLE)]
 
     def size(self, name: str) -> int:
@@ -81,7 +81,7 @@ class ObjectFolder:
         return bytes(self._store.read(self._key(name), offset, count)[0])
 
     def create(self, name: str, head: bytes) -> ObjectOutput:
-        """A new file in the spool. One request: whether there is an object of that name."""
+        """Create a file in the spool. One request checks that there is no object of that name."""
         if self._store.size(self._key(name)) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
         return ObjectOutput(self, name, self.spool.create(name, head))
@@ -93,18 +93,18 @@ class ObjectFolder:
             self.mark(name, whole=False)
             return ObjectOutput(self, name, output)
         raise StorageError(
-            f"{self.path(name)}: it is in the store as it is, and nothing can be appended to an"
+            f"{self.path(name)}: it is in the store already, and nothing can be appended to an"
             " object; copy the log to a local folder and append to it there"
         )
 
     def remove(self, name: str) -> None:
-        """Take a file away, from the spool and from the store."""
+        """Remove a file from the spool and from the store."""
         if name in self.spool.names():
             self.spool.remove(name)
         self._store.remove(self._key(name))
 
     def replace(self, name: str, content: bytes) -> None:
-        """Give an object this content. Of an index the store has the lines of what is there."""
+        """Give an object this content. An index in the store lists only files in the store."""
         if not name.endswith(INDEX_SUFFIX):
             self._store.put(self._key(name), content)
             return
@@ -121,9 +121,9 @@ class ObjectFolder:
             self.spool.remove(name)
 
     def is_whole(self, name: str) -> bool:
-        """Whether a file is whole as it stands: a log is not while its IN_USE flag is set.
+        """Whether a file is complete: a log is not while its IN_USE flag is set.
 
-        In one that MySQL's way encrypts the flag cannot be seen.
+        The flag is not visible in a log that is encrypted in MySQL's way.
         """
         head = self.spool.read(name, 0, FLAGS_AT + 2)
         if not head.startswith(MAGIC) or len(head) < FLAGS_AT + 2:
@@ -131,7 +131,7 @@ class ObjectFolder:
         return not int.from_bytes(head[FLAGS_AT:], "little") & EventFlag.IN_USE
 
     def mark(self, name: str, *, whole: bool) -> None:
-        """Note beside a file in the spool that it is whole, or that it is not."""
+        """Mark a file in the spool as complete or incomplete, in a file next to it."""
         marker = name + _WHOLE
         if whole:
             self.spool.replace(marker, b"")
@@ -141,7 +141,7 @@ class ObjectFolder:
     def complete(self, name: str, *, again: bool = False) -> None:
         """Make an object of a file in the spool, then list it in the index that names it.
 
-        ``again``: that may have been done before, as far as the file is there in its size.
+        ``again``: it may have been done before, if an object of the file's size exists.
         """
         path = self.spool.folder / name
         self.mark(name, whole=True)
@@ -159,7 +159,7 @@ class ObjectFolder:
         self.list_whole()
 
     def list_whole(self) -> None:
-        """Bring the indexes in the store up to what is there."""
+        """Update the indexes in the store to the files that it holds."""
         for index in self.spooled():
             if index.endswith(INDEX_SUFFIX):
                 self.replace(index, self.spool.read(index, 0, self.spool.size(index)))

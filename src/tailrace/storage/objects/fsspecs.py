@@ -1,4 +1,4 @@
-"""Stores by fsspec: its own file system in memory, ``memory://``, which the process shares."""
+"""Stores by fsspec: its file system in memory, ``memory://``, which the whole process shares."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FsspecStore:
             return memoryview(data), size
 
     def list(self, folder: str) -> Listing:
-        """What lies in a folder; one that is not there is empty."""
+        """The contents of a folder; empty if it does not exist."""
         with self._told(folder):
             try:
                 entries = self._files.ls(self._path(folder), detail=True, refresh=True)
@@ -61,7 +61,7 @@ class FsspecStore:
             self._files.pipe_file(self._path(key), content)
 
     def upload(self, key: str, path: Path) -> None:
-        """Write a file in parts; fsspec gives it its name when it is closed."""
+        """Write a file in parts; fsspec names it when it is closed."""
         with self._told(key):
             if self._files.isfile(self._path(key)):
                 raise FileExistsError
@@ -70,7 +70,7 @@ class FsspecStore:
                     output.write(piece)
 
     def remove(self, key: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         with self._told(key):
             path = self._path(key)
             if self._files.isfile(path):
@@ -81,7 +81,7 @@ class FsspecStore:
 
     @contextmanager
     def _told(self, key: str) -> Iterator[None]:
-        """What a file system raises as StorageError."""
+        """Raise a file system's errors as StorageError."""
         place = f"{self._url.root}/{key}".rstrip("/")
         try:
             yield

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class ObjectInput:
-    """Each read is one request, for just those bytes; opening is none.
+    """Each read is one request, for exactly those bytes; opening makes no request.
 
-    Every answer tells the object's size. `size` passes on the last one, once, and asks where there
-    is none that was not passed on: so it costs no request beside reading, and who asks again is
-    told what is so by then.
+    Every answer has the object's size. `size` returns that of the last answer once; the next call
+    sends a request, unless there was another read. So it costs no request in addition to reading,
+    and a repeated call returns the current size.
     """
 
     def __init__(self, url: ObjectUrl) -> None:
@@ -30,7 +30,7 @@ class ObjectInput:
         self._lock = Lock()
 
     def read_at(self, offset: int, count: int, /) -> memoryview:
-        """``count`` bytes from an offset on, fewer only at the end; any thread may ask."""
+        """``count`` bytes from an offset on, fewer only at the end; any thread may call it."""
         data, size = self._store.read(self._key, offset, count)
         with self._lock:
             self._size, self._told = size, True
@@ -43,7 +43,7 @@ class ObjectInput:
         return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         data = self.read_at(self._at, len(view))
         view[: len(data)] = data
         self._at += len(data)
@@ -55,11 +55,11 @@ class ObjectInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
-        """The object's bytes by now. Raises StorageError where it is gone."""
+        """The object's current size in bytes. Raises StorageError if it is gone."""
         with self._lock:
             if self._told:
                 self._told = False
@@ -70,4 +70,4 @@ class ObjectInput:
         return size
 
     def close(self) -> None:
-        """Nothing to let go of: the store's connections are the process's."""
+        """Do nothing: the store's connections belong to the process."""

@@ -1,4 +1,4 @@
-"""A file that is to become an object when it is closed."""
+"""A file that becomes an object when it is closed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ObjectOutput:
-    """A file in the spool. What is done to it is done there; `close` makes an object of it.
+    """A file in the spool. All changes are made there; `close` makes an object of it.
 
-    That it does not where the file is a log that is still in use, or where something failed and
-    no `truncate` put it right: such a file stays in the spool.
+    `close` does not if the file is a log that is still in use, or if something failed and no
+    `truncate` corrected it: such a file stays in the spool.
     """
 
     def __init__(self, folder: ObjectFolder, name: str, lower: FileOutput) -> None:
@@ -40,28 +40,28 @@ class ObjectOutput:
             self._lower.write(data)
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there: none of them is in the store yet."""
+        """Overwrite existing bytes: none of them is in the store yet."""
         with self._tried():
             self._lower.update(offset, data)
 
     def truncate(self, size: int, /) -> None:
-        """Cut the file in the spool back."""
+        """Truncate the file in the spool."""
         with self._tried():
             self._lower.truncate(size)
         self._failed = False
 
     def flush(self) -> None:
-        """The file in the spool outlives the end of this process."""
+        """Make the file in the spool survive the end of this process."""
         self._lower.flush()
 
     def sync(self) -> None:
-        """The file in the spool would outlive a power cut; it is not in the store yet."""
+        """Make the file in the spool survive a power cut; it is not in the store yet."""
         with self._tried():
             self._lower.sync()
 
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        """Note what fails; what is refused before anything was done does not count."""
+        """Note failures; a call that is rejected before it changed anything does not count."""
         try:
             yield
         except UsageError:
@@ -71,7 +71,7 @@ class ObjectOutput:
             raise
 
     def close(self) -> None:
-        """Return when the file is an object. Raises StorageError; it is kept in the spool then."""
+        """Return when the file is an object. Raises StorageError; then it stays in the spool."""
         if not self._open:
             return
         self._open = False

@@ -1,4 +1,4 @@
-"""Where a log is to be written in an object store; what earlier writers left is put there first."""
+"""The place of a log in an object store; files of earlier writers are put into the store first."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FILE: Final = re.compile(rf".+(\.\d+|{re.escape(INDEX_SUFFIX)})", re.ASCII | re
 
 
 def object_place(target: str) -> tuple[ObjectFolder, str]:
-    """The folder that a URL to write to names, and the name in it, empty for the folder itself.
+    """The folder of a URL to write to, and the name in it, empty for the folder itself.
 
     A name ends in a number or ``.index``: ``s3://bucket/logs/binlog.000001`` is a file,
-    ``s3://bucket/logs`` a folder, and so is all that a slash ends.
+    ``s3://bucket/logs`` is a folder, and so is any URL that ends with a slash.
     Raises StorageError, UsageError.
     """
     url = ObjectUrl.parse(target)
@@ -35,10 +35,11 @@ def object_place(target: str) -> tuple[ObjectFolder, str]:
 
 
 def finish(folder: ObjectFolder) -> None:
-    """Put into the store what is whole in the spool, because its writer could not, or was killed.
+    """Put complete files in the spool into the store, if their writer could not or was killed.
 
-    A log that another follows is, too: a new one is begun between two transactions, before the old
-    one's last event, which may be torn. What another writer has open is left to it.
+    A log that is followed by another one is complete, too: the new one is created between two
+    transactions, before the old one's last event, which may be torn. Files that another writer has
+    open are left alone.
     """
     for name in folder.marked():
         if name not in folder.spooled():  # killed between the last two steps
@@ -79,7 +80,7 @@ def _complete(folder: ObjectFolder, name: str, output: FileOutput) -> None:
 
 
 def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
-    """Cut a torn event off, and take the IN_USE flag away, as far as no key is needed for it."""
+    """Cut a torn event off, and clear the IN_USE flag, unless that needs a key."""
     head = folder.spool.read(name, 0, FLAGS_AT + 2)
     if not head.startswith(MAGIC):
         return

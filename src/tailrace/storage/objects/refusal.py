@@ -1,4 +1,4 @@
-"""What an object store answers, told without anything secret."""
+"""An object store's error texts, without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST: Final = 300
 
 
 def without_secrets(text: str) -> str:
-    """One line of what a store said, without credentials: those of the environment, and queries."""
+    """One line of a store's text, without credentials: those of the environment, and queries."""
     line = " ".join(_TAG.sub(" ", text.partition("\n\nDebug source")[0]).split())
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST and _SECRET.search(name):

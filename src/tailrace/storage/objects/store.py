@@ -1,4 +1,4 @@
-"""What an object store is to Tailrace: a few requests. Which library makes them is chosen here."""
+"""The requests that Tailrace needs of an object store, and the choice of the library for them."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ _ENVIRONMENT: Final = ("AWS_", "AZURE_", "GOOGLE_")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies in a folder: the sizes of its objects by their names, and its folders' names."""
+    """The contents of a folder: the sizes of its objects by name, and its folders' names."""
 
     objects: dict[str, int]
     folders: list[str]
 
 
 class ObjectStore(Protocol):
-    """A bucket. Keys are whole ones. Any thread may ask. Every method raises StorageError.
+    """A bucket. Keys are complete. Any thread may call it. Every method raises StorageError.
 
-    Each is one request, where not said otherwise.
+    Each is one request, if not said otherwise.
     """
 
     def size(self, key: str) -> int | None:
         """An object's bytes; None where there is none."""
 
     def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
-        """Bytes of an object, fewer only at its end, and how many it has in all.
+        """Bytes of an object, fewer only at its end, and the object's size.
 
-        Behind the end one more request tells the size.
+        After the end, one more request gets the size.
         """
 
     def list(self, folder: str) -> Listing:
-        """What lies in a folder ("" is the bucket's own); a request for each thousand."""
+        """The contents of a folder ("" is the bucket's own); a request for each thousand."""
 
     def put(self, key: str, content: bytes) -> None:
         """Give an object this content, whatever it had."""
 
     def upload(self, key: str, path: Path) -> None:
-        """Make an object of a file, in parts: it is there with all of it or not at all.
+        """Make an object of a file, in parts: it exists completely or not at all.
 
-        Takes a request for each part and three more. Raises StorageError where one is there.
+        It takes a request for each part and three more. Raises StorageError if the object exists.
         """
 
     def remove(self, key: str) -> None:
-        """Take an object away; none needs to be there."""
+        """Remove an object, if it exists."""
 
 
 _STORES: Final[dict[tuple[str, bytes], ObjectStore]] = {}
@@ -70,11 +70,11 @@ _USED_BY: Final[list[int]] = []
 
 
 def store_of(url: ObjectUrl) -> ObjectStore:
-    """The bucket of a URL, as the environment says by now: one in the process.
+    """The process's shared bucket of a URL, with the environment's current settings.
 
-    Raises UsageError where the library for it is not installed, StorageError where the environment
-    says something that makes no sense, and in a process forked from one that used it: its threads
-    are gone there, and it would wait for them for ever.
+    Raises UsageError if the library for it is not installed; StorageError if the environment's
+    settings are invalid, and in a process forked from one that used the library: its threads do not
+    exist there, and it would wait for them for ever.
     """
     settings = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     key = (url.root, sha256(repr(settings).encode("utf-8", "replace")).digest())

@@ -20,7 +20,7 @@ _OF_ACCOUNT: Final = frozenset({"abfs", "abfss"})
 class ObjectUrl:
     """A URL in its parts: ``s3://bucket/logs/binlog.000001`` has the key ``logs/binlog.000001``.
 
-    Keys are taken as they stand: nothing in them is decoded.
+    Keys are taken literally: nothing in them is decoded.
     """
 
     scheme: str
@@ -31,8 +31,8 @@ class ObjectUrl:
     def parse(cls, url: str) -> ObjectUrl:
         """The parts of a URL.
 
-        Raises StorageError for a scheme of another kind; UsageError, which does not quote it, where
-        it holds credentials or what may be such.
+        Raises StorageError for another scheme; UsageError, which does not quote the URL, if it
+        holds credentials or what may be credentials.
         """
         match = _URL.fullmatch(url)
         if match is None:
@@ -40,7 +40,7 @@ class ObjectUrl:
         scheme, bucket, key = match[1].lower(), match[2], match[3]
         if scheme not in SCHEMES:
             raise StorageError(
-                f"{scheme}:// is not the URL of an object store; such begin with"
+                f"{scheme}:// is not the URL of an object store; those begin with"
                 f" {', '.join(f'{known}://' for known in SCHEMES)}"
             )
         if "@" in bucket and (scheme not in _OF_ACCOUNT or ":" in bucket):
@@ -69,7 +69,7 @@ class ObjectUrl:
 
     @property
     def parent(self) -> ObjectUrl:
-        """The folder that it lies in."""
+        """Its folder."""
         return ObjectUrl(self.scheme, self.bucket, self.key.rpartition("/")[0])
 
     def __truediv__(self, name: str) -> ObjectUrl:

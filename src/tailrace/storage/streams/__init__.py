@@ -1,1 +1,1 @@
-"""Streams of bytes that stack: where and how a log is stored is their affair alone."""
+"""Streams of bytes that stack: they alone know where and how a log is stored."""

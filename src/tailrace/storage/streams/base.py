@@ -1,9 +1,10 @@
-"""What a stream is. Output is one method, `write`; input is one, `read`; the rest adds to them.
+"""The protocols of streams. Output is one method, `write`; input is one, `read`; others add to
+them.
 
-Streams stack: each but the lowest is built on another, and says by type what that must be able to
-do; `needs` refuses the rest when the stack is built. Offsets are 64-bit and logical: those of the
-bytes that were written, whatever the streams below make of them. All refusals of a store come out
-as StorageError, whichever stream of a stack is asked. A stream belongs to one thread at a time.
+Streams stack: each but the lowest is built on another, and declares by type what that one must
+support; `needs` rejects others when the stack is built. Offsets are 64-bit and logical: they count
+the bytes that were written, not the bytes that lower streams make of them. Every stream of a stack
+raises a store's errors as StorageError. A stream belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class InputStream(Protocol):
     """Gives bytes."""
 
     def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes (from 1 on); fewer say nothing, none is the end.
+        """At most ``count`` bytes (1 or more); fewer do not mean the end, none does.
 
-        Raises StorageError; a later call goes on where the last that succeeded ended.
+        Raises StorageError; a later call continues where the last successful one ended.
         """
 
 
@@ -45,7 +46,7 @@ class SeekableInput(InputStream, Protocol):
     def seek(self, offset: int, /) -> int:
         """Go to an offset, and return it. Raises StorageError where that is backward and cannot be.
 
-        Behind the end nothing is read.
+        Reading after the end gives nothing.
         """
 
 
@@ -63,12 +64,12 @@ class RandomInput(SeekableInput, Protocol):
         """The file's bytes by now. Raises StorageError."""
 
     def close(self) -> None:
-        """Let go of it and of what lies below; a second time does nothing."""
+        """Close it and the streams below; closing again does nothing."""
 
 
 @runtime_checkable
 class RangedInput(RandomInput, Protocol):
-    """An input that several threads may ask at once, also for its `size`: an object in a store."""
+    """An input that several threads may read at once, also its `size`: an object in a store."""
 
     def read_at(self, offset: int, count: int, /) -> bytes | memoryview:
         """``count`` bytes from an offset on, fewer only at the end; where it stands is the same."""
@@ -76,7 +77,7 @@ class RangedInput(RandomInput, Protocol):
 
 @runtime_checkable
 class ForwardOutput(OutputStream, Protocol):
-    """A file that is being written from its begin to its end.
+    """A file that is being written from its beginning to its end.
 
     Every method raises StorageError where the store refuses. A `write` that failed has appended
     some first part of its data, perhaps nothing, and ``size`` says how much. A `flush` that failed
@@ -85,18 +86,18 @@ class ForwardOutput(OutputStream, Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes written, those that a stream still holds among them: where `write` goes on."""
+        """Bytes written, with those that a stream still holds: where `write` continues."""
 
     def flush(self) -> None:
-        """Hand what streams still hold to the store: it outlives the end of this process."""
+        """Hand the held bytes to the store: they survive the end of this process."""
 
     def sync(self) -> None:
-        """`flush`, and return when all that was written would outlive a power cut."""
+        """`flush`, and return when everything written would survive a power cut."""
 
     def close(self) -> None:
-        """`flush`, and let go of the file and of what lies below; a second time does nothing.
+        """`flush`, and close the file and the streams below; closing again does nothing.
 
-        It is let go of also where the flush fails.
+        They are closed even if the flush fails.
         """
 
 
@@ -105,22 +106,22 @@ class RandomOutput(ForwardOutput, Protocol):
     """A file that is being written, and may be changed where it was written before."""
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there. Raises UsageError for others."""
+        """Overwrite existing bytes. Raises UsageError for others."""
 
     def truncate(self, size: int, /) -> None:
-        """Cut the file back to ``size`` bytes. Raises UsageError where it has fewer."""
+        """Truncate the file to ``size`` bytes. Raises UsageError if it has fewer."""
 
 
 @runtime_checkable
 class SpillOutput(RandomOutput, Protocol):
-    """A file of our own, written and then read again; gone when it is closed."""
+    """A temporary file, written and then read again; it is gone when it is closed."""
 
     def input(self) -> RandomInput:
-        """What was written and flushed, from its begin on. It ends with the output's `close`."""
+        """The flushed bytes, from the beginning. It ends with the output's `close`."""
 
 
 def needs(lower: object, kind: type, stream: str) -> None:
-    """Refuse a stack that makes no sense. Raises UsageError naming what the lower stream lacks."""
+    """Check a stack. Raises UsageError, which names the methods that the lower stream lacks."""
     if isinstance(lower, kind):
         return
     names = (name for base in kind.__mro__ for name in vars(base))
@@ -134,20 +135,20 @@ def needs(lower: object, kind: type, stream: str) -> None:
 
 
 def check_within(offset: int, length: int, size: int) -> None:
-    """Refuse what would change bytes that are not there. Raises UsageError."""
+    """Check that a change is within the file. Raises UsageError."""
     if offset < 0 or offset + length > size:
         raise UsageError(f"{length} bytes at {offset} do not lie within the {size} of the file")
 
 
 def check_cut(size: int, there: int) -> None:
-    """Refuse a cut behind the end. Raises UsageError."""
+    """Check that a truncation is not after the end. Raises UsageError."""
     if not 0 <= size <= there:
         raise UsageError(f"a file of {there} bytes cannot be cut to {size}")
 
 
 @contextmanager
 def told(name: object) -> Iterator[None]:
-    """The operating system's refusals as StorageError; ``name`` is what a person calls the file."""
+    """Raise the operating system's errors as StorageError; ``name`` is the file's name in them."""
     try:
         yield
     except OSError as error:

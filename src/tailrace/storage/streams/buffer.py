@@ -23,7 +23,7 @@ BUFFER: Final = 1 << 16
 
 
 class BufferInput(ForwardInput):
-    """Reads ``limit`` bytes at once; what is asked for in larger pieces passes by the buffer."""
+    """Reads ``limit`` bytes at once; larger reads bypass the buffer."""
 
     def __init__(self, lower: InputStream, limit: int = BUFFER) -> None:
         super().__init__(lower)
@@ -68,7 +68,7 @@ class BufferRandomInput(BufferInput):
         return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         at = self._at - self._start
         if not 0 <= at < len(self._held):
             if len(view) >= self._limit:
@@ -97,12 +97,12 @@ class BufferRandomInput(BufferInput):
         return offset
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         return self.lower.size()
 
 
 class BufferOutput:
-    """Gathers what is written up to ``limit`` bytes; pieces from a quarter of that on pass by."""
+    """Gathers up to ``limit`` written bytes; pieces of a quarter of that or more bypass it."""
 
     def __init__(self, lower: ForwardOutput, limit: int = BUFFER) -> None:
         needs(lower, ForwardOutput, type(self).__name__)
@@ -172,7 +172,7 @@ class BufferOutput:
 
 
 class BufferRandomOutput(BufferOutput):
-    """As `BufferOutput`; what is still held is changed where it is held."""
+    """As `BufferOutput`; bytes that are still held are changed in the buffer."""
 
     lower: RandomOutput
 
@@ -181,7 +181,7 @@ class BufferRandomOutput(BufferOutput):
         super().__init__(lower, limit)
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         check_within(offset, len(data), self.size)
         below = self._below
         if offset < below < offset + len(data):

@@ -37,7 +37,7 @@ class ZstdOutput:
         self._open = True
 
     def write(self, data: Data, /) -> None:
-        """Compress. Where the store refuses, what it did not take is kept for the next call."""
+        """Compress. If the store fails, bytes that it did not take are kept for the next call."""
         packed = self._packer.compress(data)
         self.size += len(data)
         if packed or self._packed:
@@ -75,10 +75,10 @@ class ZstdOutput:
 
 
 class ZstdInput(ForwardInput):
-    """What zstd frames hold, one behind the other; it seeks forward only.
+    """The contents of consecutive zstd frames; it seeks forward only.
 
-    Raises StorageError for what is no frame, and where the last is not whole: behind all that can
-    be unpacked.
+    Raises StorageError for bytes that are no frame, and for an incomplete last frame, after all
+    that can be decompressed.
     """
 
     name = "zstd"
@@ -100,7 +100,7 @@ class ZstdInput(ForwardInput):
                     if self._inside:
                         raise StorageError(
                             f"{self.name}: the archive ends inside a frame: it was not closed, or"
-                            " is not here in whole"
+                            " is incomplete"
                         )
                     return b""
             self._unpack()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CountingInput(ForwardInput):
-    """Counts what is read: ``bytes_read`` by ``reads`` calls that came back."""
+    """Counts reads: ``bytes_read`` by ``reads`` successful calls."""
 
     def __init__(self, lower: InputStream) -> None:
         super().__init__(lower)
@@ -47,7 +47,7 @@ class CountingRandomInput(CountingInput):
         return self._next(count)
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         count = self.lower.readinto(view)
         self.bytes_read += count
         self.reads += 1
@@ -59,16 +59,16 @@ class CountingRandomInput(CountingInput):
         return self.lower.seek(offset)
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self.lower.tell()
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         return self.lower.size()
 
 
 class CountingOutput:
-    """Counts what is written: ``bytes_written`` by ``writes`` calls that came back, ``syncs``."""
+    """Counts writes: ``bytes_written`` by ``writes`` successful calls, and ``syncs``."""
 
     def __init__(self, lower: ForwardOutput) -> None:
         needs(lower, ForwardOutput, type(self).__name__)
@@ -108,7 +108,7 @@ class CountingRandomOutput(CountingOutput):
         self.cuts = 0
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         self.lower.update(offset, data)
         self.updates += 1
 

@@ -33,7 +33,7 @@ class FileInput:
             raise self._refused(error) from error
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         try:
             return self._file.readinto(view) or 0
         except OSError as error:
@@ -47,11 +47,11 @@ class FileInput:
             raise self._refused(error) from error
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._file.tell()
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         try:
             return os.fstat(self._file.fileno()).st_size
         except OSError as error:
@@ -96,7 +96,7 @@ class FileOutput:
             raise self._refused(error) from error
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         check_within(offset, len(data), self.size)
         self.astray = True
         with told(self.path):

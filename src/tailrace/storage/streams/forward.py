@@ -1,4 +1,4 @@
-"""What inputs have in common that can only be read on: they seek forward, by reading."""
+"""The base of inputs that can only be read forward: they seek by reading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PIECE: Final = 1 << 20
 
 
 class ForwardInput:
-    """An input that seeks forward only, on whatever can be read; ``name`` is what errors call it.
+    """An input that seeks forward only; ``name`` is its name in errors.
 
     As it is, it gives what the lower stream gives; streams that make something of that give
     `_next` their own meaning.
@@ -35,7 +35,7 @@ class ForwardInput:
         return data
 
     def seek(self, offset: int, /) -> int:
-        """Go forward to an offset: what lies between is read and dropped."""
+        """Go forward to an offset: the bytes between are read and dropped."""
         if offset < self._at:
             raise StorageError(
                 f"{self.name}: it stands at {self._at} and cannot go back to {offset}, because"
@@ -49,11 +49,11 @@ class ForwardInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands; the end, where that was sought behind it."""
+        """The current offset; the end, after a seek past it."""
         return self._at
 
     def close(self) -> None:
-        """Let go of what lies below."""
+        """Close the stream below."""
         close(self.lower)
 
 

@@ -28,11 +28,11 @@ def _same(stream: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What is put on a stream: on one that is read, and on one that is written.
+    """A layer on a stream: one for reading, and one for writing.
 
-    What ``output`` makes of bytes, ``input`` makes the same bytes of again. Each takes the stream
-    below and gives the one on it, or raises UsageError where that makes no sense (`needs`). A layer
-    of one direction leaves the other as it is.
+    ``input`` reverses what ``output`` does to the bytes. Each takes the stream below and returns
+    the one on it, or raises UsageError if the stream below is unsuitable (`needs`). A layer for one
+    direction leaves the other unchanged.
     """
 
     name: str
@@ -53,7 +53,7 @@ _LAYERS: Final[dict[str, Layer]] = {
 
 def layer(name: str) -> Layer:
     """The layer of a name: ours, or an installed package's. Raises UsageError for another."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
 
     found = _LAYERS.get(name)
     if found is not None:

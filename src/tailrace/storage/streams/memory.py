@@ -32,7 +32,7 @@ class MemoryInput:
         return piece
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         with self._lock, memoryview(self.stored()) as data:
             piece = data[self._at : self._at + len(view)]
             count = len(piece)
@@ -47,7 +47,7 @@ class MemoryInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
@@ -56,7 +56,7 @@ class MemoryInput:
             return len(self.stored())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
     def stored(self) -> Data:
         """The bytes."""
@@ -87,7 +87,7 @@ class MemoryOutput:
             stored += data
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         with self._lock:
             stored = self.stored()
             check_within(offset, len(data), len(stored))
@@ -104,14 +104,14 @@ class MemoryOutput:
         """Nothing: it is all there."""
 
     def sync(self) -> None:
-        """Nothing: memory outlives nothing."""
+        """Do nothing: memory cannot be made durable."""
 
     def input(self) -> MemoryInput:
-        """What was written, from its begin on."""
+        """The written bytes, from the beginning."""
         return MemoryInput(self.data, self._lock)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
     def stored(self) -> bytearray:
         """The bytes."""

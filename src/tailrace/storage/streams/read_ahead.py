@@ -1,8 +1,8 @@
 """Reading ahead: large pieces, the next fetched while one is used. For object stores.
 
-Threads of its own read what lies below, and nobody else does: one thread, or of a `RangedInput` as
-many as pieces are fetched ahead. Each piece is asked for once, by as few reads as the lower stream
-needs; where that is a request to a store, a piece is a request.
+Only its own threads read the stream below: one thread, or for a `RangedInput` as many as pieces are
+fetched ahead. Each piece is requested once, by as few reads as the lower stream needs; in an object
+store, a piece is one request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BLOCK: Final = 8 << 20
 """Bytes of a piece, unless told otherwise: as many as the column path decodes at a time."""
 FIRST: Final = 256 << 10
-"""Bytes of the first piece: who wants a file's head only asks for no more."""
+"""Bytes of the first piece: reading only a file's head requests no more."""
 
 
 def _fetch(lower: RandomInput, start: int, count: int) -> bytes:
@@ -40,13 +40,14 @@ def _fetch(lower: RandomInput, start: int, count: int) -> bytes:
 class ReadAhead:
     """Reads up to ``block`` bytes at a time, and up to ``ahead`` such pieces ahead.
 
-    The first piece past a seek has ``first`` bytes and comes alone; while reading goes straight on
-    each has twice as many as the one before, up to a block, and one more is fetched ahead. Holds at
-    most ``ahead`` + 1 blocks, and one more for a moment where the lower stream gives them in parts.
-    What went wrong in a piece comes out when it is needed, and it is asked for again then.
+    The first piece after a seek has ``first`` bytes and comes alone. While reading is sequential,
+    each piece has twice as many bytes as the one before, up to a block, and one more piece is
+    fetched ahead. It holds at most ``ahead`` + 1 blocks, and one more for a moment if the lower
+    stream gives them in parts. A piece's error is raised when the piece is needed; the next read
+    requests it again.
 
-    `size` asks the lower stream only where its last answer is no longer enough: at the end, or when
-    it is asked twice at the same place, as who waits for more does.
+    `size` asks the lower stream only if its last answer is no longer sufficient: at the end, or
+    when it is called twice at the same offset, as when waiting for more.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ReadAhead:
         return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         start = self._stand()
         with memoryview(self._held) as held:
             piece = held[start : start + len(view)]
@@ -89,7 +90,7 @@ class ReadAhead:
         return count
 
     def _stand(self) -> int:
-        """Where in the piece that is held reading goes on; it is fetched first if need be."""
+        """The current offset in the held piece, which is fetched first if necessary."""
         at = self._at - self._start
         if 0 <= at < len(self._held):
             return at
@@ -98,7 +99,7 @@ class ReadAhead:
         return 0
 
     def _go_on(self) -> None:
-        """Hold the piece that begins where it stands."""
+        """Hold the piece that begins at the current offset."""
         straight = self._held and self._at == self._start + len(self._held)
         self._held, self._start = b"", self._at
         if not straight:
@@ -118,7 +119,7 @@ class ReadAhead:
                 self._size = self._ask_size() if len(self._held) == wanted else end
 
     def _order(self) -> None:
-        """Ask for the pieces that follow."""
+        """Request the next pieces."""
         start = self._start + len(self._held)
         if self._coming:
             start = sum(self._coming[-1][:2])
@@ -152,7 +153,7 @@ class ReadAhead:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:

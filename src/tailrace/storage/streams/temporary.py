@@ -57,7 +57,7 @@ class TemporaryInput:
         return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there."""
+        """As `read`, into the given memory."""
         self._output.astray = True
         with told(self._name):
             os.lseek(self._handle, self._at, os.SEEK_SET)
@@ -71,11 +71,11 @@ class TemporaryInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         with told(self._name):
             return os.fstat(self._handle).st_size
 

@@ -1,9 +1,9 @@
-"""Many events of MariaDB decrypted at a time: large ones in place, small ones all in one go.
+"""Decrypts many events of MariaDB at a time: large ones in place, small ones in one batch.
 
 A context of OpenSSL costs as much as 20 KB of AES. So the blocks of all small events are gathered,
-go through AES once, and are put back: CBC and CTR are both made of AES on single blocks, XORed with
-what stands before them (CBC) or with the text (CTR). That needs numpy; without it, events go one
-by one.
+go through AES in one call, and are put back. Both modes consist of AES on single blocks, XORed with
+the block before them (CBC) or with the text (CTR). That needs numpy; without it, events are
+decrypted one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tailrace.storage.encryption.mariadb.event import EventCipher
 
 _LARGE: Final = 2048
-"""From here on an event is worth a context of its own."""
+"""The least size of an event for which a separate context pays off."""
 _FEW: Final = 4
 _LENGTH: Final = Struct("<I").unpack_from
 
@@ -39,12 +39,12 @@ class BlockCipher(Protocol):
 
     def decrypt(self, view: memoryview, size: int, offset: int, /) -> int:
         """Decrypt the whole events in ``view[:size]``, which begins with one, at ``offset`` of the
-        file; where the last of them ends. It ends before an event that is not whole, or damaged.
+        file. Returns the end of the last one, before an event that is not whole or is damaged.
         """
 
 
 class BatchCipher:
-    """The `BlockCipher` of those who have no kernels."""
+    """The `BlockCipher` for installations without kernels."""
 
     def __init__(self, cipher: EventCipher) -> None:
         self._cipher = cipher
@@ -67,7 +67,7 @@ class BatchCipher:
             start = starts[at]
             decrypt_large(self._cipher, view[start : start + int(sizes[at])], offset + start)
         keep = ~large
-        # The blocks of the last event may not be looked beyond: it goes alone.
+        # Reading must not go past the last event's blocks: it is decrypted alone.
         if keep[-1]:
             keep[-1] = False
             self._one(view[starts[-1] : end], offset + starts[-1])
@@ -79,7 +79,7 @@ class BatchCipher:
         event[:] = self._cipher.decrypt(bytes(event), offset)
 
     def _small(self, view: memoryview, starts: Any, sizes: Any, offset: int) -> None:
-        """Events that are no two of them the view's last."""
+        """Decrypt small events; the view's last event is not among them."""
         np = self._np
         words = np.ndarray((len(view) - 3,), "<u4", view, 0, (1,))
         lengths = words[starts + 9]
@@ -90,13 +90,13 @@ class BatchCipher:
         firsts = np.cumsum(counts) - counts
         places = np.repeat(texts - BLOCK * firsts, counts)
         places += np.arange(0, BLOCK * len(places), BLOCK)
-        # Rows of 16 bytes, one at each byte of the view: a row's place is its offset.
+        # Rows of 16 bytes, one at each byte of the view: a row's index is its offset.
         rows = np.ndarray((len(view) - BLOCK + 1,), "V16", view, 0, (1,))
         if self._cipher.mode is Mode.CTR:
             stream = self._run(self._encrypt, self._counters(ivs, counts, firsts))
             text = rows[places]
             ours = np.repeat(np.arange(len(starts)), counts)
-            ours += np.arange(len(ours))  # behind each event's blocks there is one for its rest
+            ours += np.arange(len(ours))  # each event's blocks are followed by one for its rest
             made = text.view("<u8") ^ stream.view("V16")[ours].view("<u8")
             masks = stream.view("V16")[np.arange(len(starts)) + firsts + counts]
         else:
@@ -113,8 +113,8 @@ class BatchCipher:
         words[starts + 9] = lengths
 
     def _rest(self, rows: Any, places: Any, rest: Any, masks: Any) -> None:
-        """The last part of a block of each event: every other event at a time, since rows of 16
-        bytes reach into the next event (of 19 bytes at least), but not into its next.
+        """Decrypt the last partial block of each event. Every other event is done at a time, since
+        a row of 16 bytes reaches into the next event (of 19 bytes at least), but not past it.
         """
         np = self._np
         kept = np.tri(BLOCK, BLOCK, -1, np.uint8) * np.uint8(255)
@@ -168,7 +168,7 @@ def decrypt_large(cipher: EventCipher, event: memoryview, offset: int) -> None:
         ctr(cipher.key, iv).update_into(text, text)
     else:
         last = len(text) - len(text) % BLOCK - BLOCK
-        # update_into wants a block of room, so the last whole block goes by itself
+        # update_into needs a spare block of room, so the last whole block is done separately
         context = cbc(cipher.key, iv, encrypt=False)
         context.update_into(text[:last], text)
         text[last : last + BLOCK] = context.update(text[last : last + BLOCK])

@@ -1,10 +1,10 @@
-"""How MariaDB encrypts one event (facts sheet 7.2), and finds out by which mode.
+"""How MariaDB encrypts one event (facts sheet 7.2), and how the mode is found out.
 
 The event keeps its length. Its length field (offset 9) is clear: the four bytes that belong there
-are at offset 0, and what was there, the timestamp, is encrypted in their place. All from offset 4
-on is one text under the log's key, its initial vector the log's nonce and the event's offset in the
-file. There is no padding: where CBC leaves a last part of a block, that is XORed with the encrypted
-initial vector.
+are at offset 0, and the four bytes from there, the timestamp, are encrypted in their place.
+Everything from offset 4 on is one text under the log's key; its initial vector is the log's nonce
+and the event's offset in the file. There is no padding: in CBC, a last partial block is XORed with
+the encrypted initial vector.
 
 Source: MariaDB 10.11, ``sql/log_event.cc`` (``Binlog_crypt_data``, ``decrypt_event``),
 ``mysys_ssl/my_crypt.cc`` (``MyCTX_nopad``).
@@ -27,14 +27,14 @@ _LOW: Final = 0xFFFFFFFF
 
 
 class Mode(StrEnum):
-    """``file_key_management_encryption_algorithm``; the log does not say which it is."""
+    """``file_key_management_encryption_algorithm``; the log does not say which one it has."""
 
     CBC = "aes_cbc"
     CTR = "aes_ctr"
 
 
 def event_length(raw: bytes | memoryview) -> int:
-    """An event's length, of its first 13 bytes."""
+    """An event's length, from its first 13 bytes."""
     return int.from_bytes(raw[LENGTH_AT:LENGTH_END], "little")
 
 
@@ -52,9 +52,9 @@ class EventCipher:
         return self.nonce + (offset & _LOW).to_bytes(4, "little")
 
     def decrypt(self, raw: bytes, offset: int) -> bytes:
-        """A whole event, or as much of one's begin as can be: 13 bytes at least are asked for.
+        """Decrypt a whole event, or the possible part of its beginning, of at least 13 bytes.
 
-        In CBC that is up to the last whole block of what is there.
+        In CBC that is up to the last whole block of the given bytes.
         """
         text = raw[TEXT_AT:LENGTH_AT] + raw[:4] + raw[LENGTH_END:]
         whole = event_length(raw)
@@ -66,7 +66,7 @@ class EventCipher:
             plain = cbc(self.key, iv, encrypt=False).update(text[:full])
             if len(raw) == whole:
                 plain += self.tail(text[full:], iv)
-        return _moved(plain, whole) if plain else b""  # of a block's part nothing is known
+        return _moved(plain, whole) if plain else b""  # a partial block cannot be decrypted
 
     def encrypt(self, plain: bytes, offset: int) -> bytes:
         """A whole event."""
@@ -81,19 +81,19 @@ class EventCipher:
         return _moved(made, len(plain))
 
     def tail(self, text: bytes, iv: bytes) -> bytes:
-        """What CBC leaves over, either way."""
+        """Encrypt or decrypt the partial block that CBC leaves over."""
         mask = self._blocks.update(iv)
         return bytes(a ^ b for a, b in zip(text, mask, strict=False))
 
 
 def _moved(text: bytes, length: int) -> bytes:
-    """Four bytes of a text to the event's begin, its length in their place."""
+    """Move four bytes of the text to the event's beginning, and put its length in their place."""
     at = LENGTH_AT - TEXT_AT
     return text[at : at + 4] + text[:at] + length.to_bytes(4, "little") + text[at + 4 :]
 
 
 def sound(plain: bytes, offset: int, *, checksums: bool) -> bool:
-    """Whether a decrypted event is one: it has its checksum, or its end's position (or none)."""
+    """Whether a decrypted event is valid: by its checksum, or by its end position (or none)."""
     if checksums:
         stored = int.from_bytes(plain[-CHECKSUM_SIZE:], "little")
         return crc32(memoryview(plain)[:-CHECKSUM_SIZE]) == stored

@@ -1,4 +1,4 @@
-"""The clear begin of a log that MariaDB encrypts: format description, START_ENCRYPTION."""
+"""The unencrypted head of a log that MariaDB encrypts: format description, START_ENCRYPTION."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _FLAGS_AT: Final = 17
 
 @dataclass(frozen=True, slots=True)
 class MariadbHead:
-    """``raw`` is the file up to the first event that is encrypted, as its server sends it.
+    """``raw`` is the file up to the first encrypted event, as its server sends it.
 
-    There START_ENCRYPTION has the flag IGNORABLE: what follows it is clear.
+    In it START_ENCRYPTION has the flag IGNORABLE: the events after it are not encrypted.
     """
 
     raw: bytes
@@ -47,14 +47,14 @@ class MariadbHead:
 
     @property
     def size(self) -> int:
-        """The offset of the first event that is encrypted."""
+        """The offset of the first encrypted event."""
         return len(self.raw)
 
     @classmethod
     def parse(cls, raw: bytes, path: str) -> Self | None:
-        """The head in a file's first bytes, None where nothing is encrypted behind it.
+        """The head in a file's first bytes; None if nothing after it is encrypted.
 
-        Raises LogError (EncryptionError for a scheme that is not known).
+        Raises LogError (EncryptionError for an unknown scheme).
         """
         at = len(MAGIC)
         start = at + event_length(raw[at : at + HEADER_SIZE])
@@ -70,7 +70,7 @@ class MariadbHead:
             return None
         if event.scheme != SCHEME:
             raise EncryptionError(
-                f"the log is encrypted by scheme {event.scheme}, and only {SCHEME} is known",
+                f"the log is encrypted by scheme {event.scheme}, and only {SCHEME} is supported",
                 file=path,
                 offset=start,
                 event_type="START_ENCRYPTION",
@@ -85,17 +85,17 @@ class MariadbHead:
         return master_key(keyring, KEY_ID, self.path, self.key_version, offset=self.event_at)
 
     def cipher(self, key: bytes, event: bytes) -> EventCipher:
-        """The cipher by which the first encrypted event can be read. Raises WrongKey."""
+        """The cipher that decrypts the first encrypted event. Raises WrongKey."""
         for mode in Mode:
             try:
                 cipher = EventCipher(key, self.nonce, mode)
             except ValueError:
-                break  # no size of a key of AES
+                break  # no valid size of an AES key
             plain = cipher.decrypt(event, self.size)
             if sound(plain, self.size, checksums=self.checksums):
                 return cipher
         raise WrongKey(
-            f"the keyring's key {KEY_ID}, version {self.key_version}, does not open this log:"
+            f"the keyring's key {KEY_ID}, version {self.key_version}, does not decrypt this log:"
             " another key encrypted it, or it is damaged here",
             file=self.path,
             offset=self.size,
@@ -103,7 +103,7 @@ class MariadbHead:
 
 
 def head_end(raw: bytes) -> int:
-    """How many bytes of a file have to be seen to know its head, by those that are there."""
+    """How many bytes of a file are needed for its head, judging by the given ones."""
     at = len(MAGIC)
     for _ in range(2):
         if len(raw) < at + HEADER_SIZE:
@@ -116,7 +116,7 @@ def head_end(raw: bytes) -> int:
 
 
 def check_length(length: int, path: str, offset: int) -> None:
-    """Refuse a length that no event has. Raises BadEventLength naming the place."""
+    """Reject an invalid event length. Raises BadEventLength, which names the position."""
     if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
         raise bad_length(length).at(path, offset)
 
@@ -133,7 +133,7 @@ def _ignorable(event: bytes, *, checksums: bool) -> bytes:
 
 
 def format_of(raw: bytes, path: str) -> tuple[FormatDescriptionEvent, int]:
-    """The format description that a log's first bytes hold, and where it ends. Raises LogError."""
+    """The format description in a log's first bytes, and where it ends. Raises LogError."""
     length = event_length(raw[len(MAGIC) : len(MAGIC) + HEADER_SIZE])
     whole = raw[len(MAGIC) : len(MAGIC) + length]
     event = DecodeContext().decode(whole, file=path, offset=len(MAGIC))

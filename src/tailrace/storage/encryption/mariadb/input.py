@@ -1,4 +1,4 @@
-"""Logs that MariaDB encrypts, read: event by event, at any offset of the log."""
+"""Reads logs that MariaDB encrypts: event by event, at any offset of the log."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MARKS_APART: Final = 1 << 16
 
 
 class MariadbInput:
-    """The plain bytes of a log that is encrypted below, START_ENCRYPTION as a server sends it.
+    """The plain bytes of an encrypted log, with START_ENCRYPTION as a server sends it.
 
-    Offsets are the file's own. A seek to where an event begins, and reading on, cost nothing; any
-    other first walks to its event from one that is known. Where the file ends inside an event,
-    what can be decrypted of it is given: in CBC that ends with a block. Holds one event besides
-    the caller's memory.
+    Offsets are the file's own. Sequential reads, and seeks to a known start of an event, cost
+    nothing; any other seek first walks to its event from a known one. If the file ends inside an
+    event, the part that can be decrypted is given: in CBC it ends with a block. It holds one event
+    in addition to the caller's memory.
     """
 
     def __init__(self, lower: RandomInput, head: MariadbHead, key: bytes) -> None:
@@ -65,7 +65,7 @@ class MariadbInput:
         if self._held_at <= self._at < held_end:
             return self._give(target, self._held, self._held_at)
         if self._at == held_end and self._held and not self._held_whole:
-            self._hold(self._held_at)  # more of it may be there by now
+            self._hold(self._held_at)  # more of it may have been written by now
         elif self._at >= self.size():
             return 0
         elif not self._begins(self._at):
@@ -82,15 +82,15 @@ class MariadbInput:
         return offset
 
     def tell(self) -> int:
-        """Where it stands."""
+        """The current offset."""
         return self._at
 
     def size(self) -> int:
-        """The file's bytes by now."""
+        """The file's current size in bytes."""
         return self._lower.size()
 
     def close(self) -> None:
-        """Close what lies below."""
+        """Close the stream below."""
         self._lower.close()
 
     def use(self, make: Callable[[EventCipher], BlockCipher]) -> None:
@@ -102,7 +102,7 @@ class MariadbInput:
     # --- whole events ----------------------------------------------------------------------------
 
     def _block(self, view: memoryview) -> int:
-        """Fill memory from where an event begins: whole events, and the begin of one more."""
+        """Fill memory from the start of an event: whole events, and the beginning of one more."""
         at = self._at
         if self._cipher is None:
             self._find_cipher()
@@ -115,7 +115,7 @@ class MariadbInput:
         if end:
             self._mark(at + end)
         if end < size and end and _damaged(view[end:size]):
-            size = end  # what is whole is given first
+            size = end  # whole events are given first
         elif end < size:
             self._hold(at + end, bytes(view[end:size]))
             size = end + self._copy(view[end:size], self._held)
@@ -123,7 +123,7 @@ class MariadbInput:
         return size
 
     def _hold(self, offset: int, raw: bytes = b"") -> None:
-        """Decrypt the event that begins at an offset; ``raw`` is what was read of it so far."""
+        """Decrypt the event that begins at an offset; ``raw`` is the part that was read so far."""
         if len(raw) < LENGTH_END:
             raw += read_exactly(self._lower, offset + len(raw), HEADER_SIZE - len(raw))
         self._held_at, self._held, self._held_whole = offset, b"", False
@@ -135,7 +135,7 @@ class MariadbInput:
             raw += read_exactly(self._lower, offset + len(raw), length - len(raw))
         if self._cipher is None:
             self._find_cipher()
-        if self._cipher is None:  # not one event is whole
+        if self._cipher is None:  # there is no whole event yet
             return
         self._held = self._cipher.decrypt(raw, offset)
         self._held_whole = len(raw) == length
@@ -144,7 +144,7 @@ class MariadbInput:
             self._mark(offset + length)
 
     def _find_cipher(self) -> None:
-        """By the first event, once it is there."""
+        """Find the cipher by the first event, once it exists."""
         start = self._head.size
         raw = read_exactly(self._lower, start, HEADER_SIZE)
         if len(raw) == HEADER_SIZE:
@@ -158,7 +158,7 @@ class MariadbInput:
     # --- where events begin ----------------------------------------------------------------------
 
     def _mark(self, offset: int) -> None:
-        """Remember that an event begins here, or will when there is more of the file."""
+        """Remember that an event begins here, or will begin here when the file grows."""
         marks = self._marks
         if offset > marks[-1]:
             if len(marks) > 1 and offset - marks[-2] < _MARKS_APART:
@@ -169,7 +169,7 @@ class MariadbInput:
             insort(marks, offset)
 
     def _begins(self, offset: int) -> bool:
-        """Whether an event begins at an offset, as far as can be known without walking there."""
+        """Whether an event is known to begin at an offset, without walking there."""
         marks = self._marks
         if marks[bisect_right(marks, offset) - 1] == offset:
             return True
@@ -187,7 +187,7 @@ class MariadbInput:
         return sound(plain, offset, checksums=self._head.checksums)
 
     def _begin_of(self, offset: int) -> int:
-        """Where the event that an offset lies in begins."""
+        """The start of the event that contains an offset."""
         at = self._marks[bisect_right(self._marks, offset) - 1]
         piece, piece_at = b"", at
         while True:
@@ -218,15 +218,14 @@ class MariadbInput:
 
 
 def _damaged(begun: memoryview) -> bool:
-    """Whether an event's begin says a length that none has."""
+    """Whether an event's beginning has an invalid length."""
     return len(begun) >= LENGTH_END and not (HEADER_SIZE <= event_length(begun) <= MAX_EVENT_SIZE)
 
 
 def mariadb_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> MariadbInput:
     """The plain bytes of a log that MariaDB encrypted; ``path`` is for errors.
 
-    Raises EncryptionError for one that is not, or in another way, KeyMissing; and when it is read,
-    WrongKey.
+    Raises EncryptionError if MariaDB did not encrypt it; KeyMissing; and when it is read, WrongKey.
     """
     needs(lower, RandomInput, "mariadb_input")
     head = read_head(lower, path)
@@ -236,7 +235,7 @@ def mariadb_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> 
 
 
 def read_head(lower: RandomInput, path: str) -> MariadbHead | None:
-    """A log's head, None where it is not encrypted (or not yet: too little of it is there)."""
+    """A log's head; None if it is not encrypted, or is too short to know."""
     raw = b""
     while (wanted := head_end(raw)) > len(raw):
         more = read_exactly(lower, len(raw), wanted - len(raw))

@@ -1,4 +1,4 @@
-"""Logs that MariaDB encrypts, written: event by event, each at its offset."""
+"""Writes logs as MariaDB encrypts them: event by event, each at its offset."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ _U32: Final = Struct("<I")
 class MariadbOutput:
     """A log that is encrypted as it is written. Offsets are the file's own.
 
-    An event goes to the store when it is whole; until then it is held. A file that is cut is cut
-    where an event ends, and only what is clear can be updated: the format description.
+    An event is written to the store when it is whole; until then it is held in memory. A file can
+    be truncated only at the end of an event, and updated only in its unencrypted part: the format
+    description.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class MariadbOutput:
 
     @property
     def size(self) -> int:
-        """The file's bytes, those that are held among them."""
+        """The file's size, with the bytes that are held in memory."""
         return self._lower.size + len(self._held)
 
     def write(self, data: Data, /) -> None:
@@ -65,7 +66,7 @@ class MariadbOutput:
             end += length
         if made:
             rest = bytes(self._held[end:])
-            self._held.clear()  # where the store refuses, its size says what it has
+            self._held.clear()  # after an error of the store, its size says what it has
             self._lower.write(b"".join(made))
             self._held += rest
 
@@ -74,13 +75,13 @@ class MariadbOutput:
         check_within(offset, len(data), self.size)
         if offset + len(data) > self._clear:
             raise UsageError(
-                f"{self._path}: of a log that MariaDB encrypts the first {self._clear} bytes can be"
-                f" updated, not {len(data)} at {offset}"
+                f"{self._path}: only the first {self._clear} bytes of a log that MariaDB encrypts"
+                f" can be updated, not {len(data)} at {offset}"
             )
         self._lower.update(offset, data)
 
     def truncate(self, size: int, /) -> None:
-        """Cut the log back to where an event ends."""
+        """Truncate the log to the end of an event."""
         check_cut(size, self.size)
         below = self._lower.size
         if size >= below:
@@ -98,20 +99,20 @@ class MariadbOutput:
         self._lower.sync()
 
     def close(self) -> None:
-        """Close what lies below. Raises StorageError where an event is not whole."""
+        """Close the stream below. Raises StorageError if an event is incomplete."""
         self._lower.close()
         if self._held:
             count = len(self._held)
             self._held.clear()
             raise StorageError(
-                f"{self._path}: {count} bytes of an event that was not written whole are not in"
+                f"{self._path}: an event was not written completely: {count} bytes of it are not in"
                 " the log"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class MariadbBegin:
-    """The begin of a new file, ``raw``, as it is stored; ``clear`` bytes of it can be updated."""
+    """The beginning ``raw`` of a new file, as stored; its first ``clear`` bytes can be updated."""
 
     raw: bytes
     cipher: EventCipher
@@ -121,13 +122,14 @@ class MariadbBegin:
     def of(
         cls, head: bytes, keyring: Keyring, *, mode: Mode | str = Mode.CBC, path: str
     ) -> MariadbBegin:
-        """Of a plain one: magic, format description, and any whole events.
+        """Make it from a plain beginning: magic, format description, and any whole events.
 
-        START_ENCRYPTION comes behind the format description, and what follows moves by its length:
-        its ``log_pos`` and checksum are set. Where one is there (a copy that a server sent), it is
-        replaced, and nothing moves. Raises KeyMissing, LogError, UsageError, StorageError.
+        START_ENCRYPTION is inserted after the format description, and the events after it move by
+        its length: their ``log_pos`` and checksum are set. If there is one already (a copy that a
+        server sent), it is replaced, and nothing moves. Raises KeyMissing, LogError, UsageError,
+        StorageError.
         """
-        import secrets  # noqa: PLC0415 - slow, and seldom needed
+        import secrets  # noqa: PLC0415 - slow, and rarely needed
 
         form, start = format_of(head, path)
         version = keyring.latest(KEY_ID)
@@ -149,7 +151,7 @@ class MariadbBegin:
             length = event_length(rest)
             check_length(length, path, offset)
             if length > len(rest):
-                raise UsageError(f"{path}: a file begins with whole events")
+                raise UsageError(f"{path}: a file must begin with whole events")
             event = _moved(rest[:length], moved, checksums=checksums)
             out.append(cipher.encrypt(event, offset))
             offset += length
@@ -157,7 +159,7 @@ class MariadbBegin:
         return cls(b"".join(out), cipher, start)
 
     def output(self, lower: RandomOutput, path: str) -> MariadbOutput:
-        """The file, which holds ``raw`` and is gone on with."""
+        """Continue the file, which holds ``raw``."""
         return MariadbOutput(lower, self.cipher, self.clear, path=path)
 
 
@@ -171,15 +173,15 @@ def mariadb_output(
 ) -> MariadbOutput:
     """Encrypt a new file, as a server does with key 1 in its latest version.
 
-    ``head`` is its plain begin (see `MariadbBegin.of`), written at once; what follows is written at
-    the output's ``size``. ``mode`` is ``aes_cbc`` or ``aes_ctr``, as the server that is to read it
-    is set. Raises KeyMissing, LogError, UsageError, StorageError.
+    ``head`` is its plain beginning (see `MariadbBegin.of`), written at once; later bytes are
+    written at the output's ``size``. ``mode`` is ``aes_cbc`` or ``aes_ctr``, the setting of the
+    server that will read it. Raises KeyMissing, LogError, UsageError, StorageError.
     """
     needs(lower, RandomOutput, "mariadb_output")
     if lower.size:
         raise StorageError(
-            f"mariadb_output begins a file, and this one has {lower.size} bytes: mariadb_reopened"
-            " goes on with one"
+            f"mariadb_output starts a new file, and this one has {lower.size} bytes: use"
+            " mariadb_reopened to continue it"
         )
     begin = MariadbBegin.of(head, keyring, mode=mode, path=path)
     lower.write(begin.raw)
@@ -194,9 +196,9 @@ def mariadb_reopened(
     *,
     mode: Mode | str = Mode.CBC,
 ) -> MariadbOutput:
-    """Go on with a file that is encrypted, where an event ends.
+    """Continue an encrypted file at the end of an event.
 
-    ``first`` is the first encrypted event as it is stored: it says the mode. ``mode`` holds where
+    ``first`` is the first encrypted event as it is stored: it shows the mode. ``mode`` is used if
     there is none. Raises KeyMissing, WrongKey.
     """
     needs(lower, RandomOutput, "mariadb_reopened")
@@ -222,7 +224,7 @@ def _start_encryption(
 
 
 def _moved(event: bytes, by: int, *, checksums: bool) -> bytes:
-    """An event so many bytes further on in its file."""
+    """An event moved by ``by`` bytes in its file."""
     if not by:
         return event
     made = bytearray(event)

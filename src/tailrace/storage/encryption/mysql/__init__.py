@@ -1,1 +1,1 @@
-"""Logs that MySQL encrypts: a header, and all that follows as one stream."""
+"""Logs that MySQL encrypts: a header, and the rest as one stream."""

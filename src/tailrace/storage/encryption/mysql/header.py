@@ -1,8 +1,8 @@
 """The 512 bytes before a log that MySQL encrypts (facts sheet 7.1).
 
-``FD 62 69 6E``, version (1), then fields, each begun by its type: 1 the key's id (length u8, text),
-2 the file's password encrypted under that key (32 bytes), 3 the initial vector of that (16 bytes).
-Zeros up to 512. The password's SHA-512 is the file's key (32 bytes) and nonce (8 bytes).
+``FD 62 69 6E``, version (1), then fields, each with its type first: 1 the key's id (length u8,
+text), 2 the file's password encrypted under that key (32 bytes), 3 the initial vector of that (16
+bytes). Zeros up to 512. The password's SHA-512 is the file's key (32 bytes) and nonce (8 bytes).
 
 Source: MySQL 8.0, ``sql/rpl_log_encryption.cc``.
 """
@@ -34,7 +34,7 @@ _NONCE_SIZE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MysqlHeader:
-    """What an encrypted log's header says; ``password`` as it is there, encrypted."""
+    """An encrypted log's header; ``password`` is encrypted, as in the header."""
 
     key_id: str
     password: bytes
@@ -55,7 +55,7 @@ class MysqlHeader:
         if raw[_VERSION_AT] != _VERSION:
             raise EncryptionError(
                 f"its encryption header has version {raw[_VERSION_AT]}, and only version"
-                f" {_VERSION} is known",
+                f" {_VERSION} is supported",
                 file=path,
                 offset=_VERSION_AT,
             )
@@ -94,7 +94,7 @@ class MysqlHeader:
         key = keyring.key(key_id)
         if len(key) != _MASTER_KEY_SIZE:
             raise StorageError(f"key {key_id}: MySQL's logs need one of 32 bytes, not {len(key)}")
-        import secrets  # noqa: PLC0415 - slow, and seldom needed
+        import secrets  # noqa: PLC0415 - slow, and rarely needed
 
         password = secrets.token_bytes(_SIZES[_PASSWORD])
         iv = secrets.token_bytes(_SIZES[_IV])
@@ -105,18 +105,18 @@ class MysqlHeader:
         key = master_key(keyring, self.key_id, path, offset=_FIELDS_AT)
         if len(key) != _MASTER_KEY_SIZE:
             raise WrongKey(
-                f"the keyring's key {self.key_id} has {len(key)} bytes, MySQL's have 32",
+                f"the keyring's key {self.key_id} has {len(key)} bytes; MySQL's keys have 32",
                 file=path,
                 offset=_FIELDS_AT,
             )
         return _keystream(cbc_decrypt(key, self.iv, self.password))
 
     def check(self, keystream: Keystream, first: bytes, path: str) -> None:
-        """Whether a file's first bytes are a log's under this keystream. Raises WrongKey."""
+        """Check that the keystream decrypts a file's first bytes to a log's. Raises WrongKey."""
         if not MAGIC.startswith(keystream.apply(first[: len(MAGIC)], 0)):
             raise WrongKey(
-                f"the keyring's key {self.key_id} does not open this log: another key of that name"
-                " encrypted it, or its header is damaged",
+                f"the keyring's key {self.key_id} does not decrypt this log: another key of that"
+                " name encrypted it, or its header is damaged",
                 file=path,
                 offset=HEADER_SIZE,
             )
@@ -129,7 +129,7 @@ def _fields(raw: bytes, path: str) -> dict[int, bytes]:
         kind, start = raw[at], at + 1
         if kind not in _NAMES:
             raise EncryptionError(
-                f"its encryption header has a field of type {kind}, which is not known",
+                f"its encryption header has a field of unknown type {kind}",
                 file=path,
                 offset=at,
             )
@@ -149,7 +149,7 @@ def _fields(raw: bytes, path: str) -> dict[int, bytes]:
 
 
 def _keystream(password: bytes) -> Keystream:
-    import hashlib  # noqa: PLC0415 - slow, and seldom needed
+    import hashlib  # noqa: PLC0415 - slow, and rarely needed
 
     made = hashlib.sha512(password).digest()
     return Keystream(made[:_KEY_SIZE], made[_KEY_SIZE : _KEY_SIZE + _NONCE_SIZE])
@@ -158,7 +158,7 @@ def _keystream(password: bytes) -> Keystream:
 def master_key(
     keyring: Keyring | None, key_id: str, path: str, version: int | None = None, *, offset: int
 ) -> bytes:
-    """A log's key, which it names at ``offset``. Raises KeyMissing that names both."""
+    """A log's key, which it names at ``offset``. The KeyMissing that it raises names both."""
     which = key_id if version is None else f"{key_id}, version {version}"
     if keyring is None:
         raise KeyMissing(

@@ -1,4 +1,4 @@
-"""Logs that MySQL encrypts, read and written. Their offsets are those of the plain log."""
+"""Reads and writes logs that MySQL encrypts. Their offsets are those of the plain log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MysqlInput:
-    """The plain bytes of a log that is encrypted below."""
+    """The plain bytes of an encrypted log."""
 
     def __init__(self, lower: RandomInput, keystream: Keystream) -> None:
         self._lower = lower
@@ -48,19 +48,20 @@ class MysqlInput:
         return self._at
 
     def size(self) -> int:
-        """The plain log's bytes by now."""
+        """The plain log's current size in bytes."""
         return max(self._lower.size() - HEADER_SIZE, 0)
 
     def close(self) -> None:
-        """Close what lies below."""
+        """Close the stream below."""
         self._lower.close()
 
 
 class MysqlOutput:
     """A log that is encrypted as it is written. Offsets and ``size`` are the plain log's.
 
-    What is written anew behind a `truncate`, and what `update` writes, is encrypted with the same
-    keystream as what was there: the format gives a file one password, and the server does so too.
+    Bytes written after a `truncate`, and those of `update`, are encrypted with the same keystream
+    as the bytes that they replace: the format has one password for a file, and the server does the
+    same.
     """
 
     def __init__(self, lower: RandomOutput, keystream: Keystream) -> None:
@@ -77,30 +78,30 @@ class MysqlOutput:
         self._lower.write(self._keystream.apply(data, self.size))
 
     def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite bytes that are there."""
+        """Overwrite existing bytes."""
         check_within(offset, len(data), self.size)
         self._lower.update(offset + HEADER_SIZE, self._keystream.apply(data, offset))
 
     def truncate(self, size: int, /) -> None:
-        """Cut the log back."""
+        """Truncate the log."""
         check_cut(size, self.size)
         self._lower.truncate(size + HEADER_SIZE)
 
     def flush(self) -> None:
-        """Flush what lies below."""
+        """Flush the stream below."""
         self._lower.flush()
 
     def sync(self) -> None:
-        """Sync what lies below."""
+        """Sync the stream below."""
         self._lower.sync()
 
     def close(self) -> None:
-        """Close what lies below."""
+        """Close the stream below."""
         self._lower.close()
 
 
 def read_exactly(lower: RandomInput, offset: int, count: int) -> bytes:
-    """So many bytes from an offset on, fewer at the end only."""
+    """Read ``count`` bytes from an offset on, fewer only at the end."""
     lower.seek(offset)
     pieces = []
     while count and (piece := lower.read(count)):
@@ -131,8 +132,8 @@ def mysql_output(lower: RandomOutput, keyring: Keyring, *, key_id: str) -> Mysql
     needs(lower, RandomOutput, "mysql_output")
     if lower.size:
         raise StorageError(
-            f"mysql_output begins a file, and this one has {lower.size} bytes: mysql_reopened goes"
-            " on with one"
+            f"mysql_output starts a new file, and this one has {lower.size} bytes: use"
+            " mysql_reopened to continue it"
         )
     header, keystream = MysqlHeader.new(keyring, key_id)
     lower.write(header.encode())
@@ -142,7 +143,7 @@ def mysql_output(lower: RandomOutput, keyring: Keyring, *, key_id: str) -> Mysql
 def mysql_reopened(
     lower: RandomOutput, head: bytes, keyring: Keyring | None, *, path: str
 ) -> MysqlOutput:
-    """Go on with a file that is encrypted; ``head`` is its first 516 bytes (or all).
+    """Continue an encrypted file; ``head`` is its first 516 bytes (or all).
 
     Raises as `mysql_input`.
     """
