@@ -287,7 +287,7 @@ def test_a_file_without_a_whole_head_gives_its_number_back(tmp_path: Path, flavo
     alone = tmp_path / "alone"
     alone.mkdir()
     (alone / "binlog.000001").write_bytes(held[:50])
-    with pytest.raises(StorageError, match="create the log anew"):
+    with pytest.raises(StorageError, match="create the log again"):
         append(alone)
 
 

@@ -125,7 +125,7 @@ def test_an_unfinished_transaction_is_told_at_the_end(tmp_path: Path, flavour: s
     out = log(tmp_path / "binlog.000001", flavour)
     for event in [*transaction(flavour), *transaction(flavour, 2)[:-1]]:
         out.write(event)
-    with pytest.raises(BoundaryError, match="was begun by `write`"):
+    with pytest.raises(BoundaryError, match="that `write` started"):
         out.write_transaction(transaction(flavour, 3))
     with pytest.raises(BoundaryError, match="are not in the log"):
         out.close()

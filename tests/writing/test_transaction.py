@@ -259,7 +259,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.undo()
         with pytest.raises(StorageError, match=r"tailrace\.append cuts the log back"):
             out.transaction()
-        with pytest.raises(StorageError, match="could not be taken back"):
+        with pytest.raises(StorageError, match="could not be rolled back"):
             out.close()
     with pytest.warns(tailrace.writing.LogRecovered):
         out = tailrace.append("memory:full", server_uuid=UUID)

@@ -1,4 +1,4 @@
-"""Compressed packets: what a connection's bytes are wrapped in once both sides have agreed on it.
+"""Compressed packets, which wrap a connection's bytes if both sides have agreed on compression.
 
 After the login each side sends, in place of its packets, compressed ones: the length of what
 follows, u24; a sequence number, u8; the length that it has uncompressed, u24; and the bytes.
@@ -7,7 +7,7 @@ without regard to where these begin. An uncompressed length of 0 says that the b
 compressed.
 
 Numbers begin at 0 with each command, on both layers. They are not looked at in what a server sends:
-semi-synchronous sources begin them anew (as in `tailrace.wire.unframe`), and TCP keeps the order.
+semi-synchronous sources restart them (as in `tailrace.wire.unframe`), and TCP keeps the order.
 
 Source: MySQL ``sql-common/net_serv.cc``, MariaDB ``sql/net_serv.cc``. zlib is both servers'
 (CLIENT_COMPRESS), zstd MySQL's (8.0.18 and later).
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COMPRESSED_HEADER_SIZE: Final = 7
 _SMALL: Final = 50
-"""Bytes of a payload that is sent as it is, as servers do: it would not become smaller."""
+"""Smaller payloads are sent uncompressed, as servers do: they would not become smaller."""
 _LEVELS: Final = range(1, 23)
 _LARGEST_WINDOW: Final = 1 << 24
 """Bytes of zstd's window: no packet needs more, and memory is taken by it."""
@@ -78,7 +78,7 @@ def compressed(packets: Data, compression: ConnectionCompression) -> bytes:
         head = view[at : at + HEADER_SIZE]
         end = at + HEADER_SIZE + int.from_bytes(head[:3], "little")
         if len(head) < HEADER_SIZE or end > len(view):
-            raise UsageError(f"the packet at byte {at} of {len(view)} is not there whole")
+            raise UsageError(f"the packet at byte {at} of {len(view)} is incomplete")
         sequence = max(sequence, head[3]) if head[3] else 0
         for start in range(at, end, LARGEST):
             piece = view[start : min(start + LARGEST, end)]
@@ -125,7 +125,7 @@ class Decompressor:
         self._raw += data
 
     def take(self) -> bytes | None:
-        """What the next packet holds, a byte at least; None where it has not come whole.
+        """The content of the next packet, at least one byte; None if it has not come completely.
 
         Raises MalformedPacket where it does not hold what it says.
         """
@@ -166,14 +166,14 @@ class Decompressor:
 
 
 def _unzip(body: memoryview, length: int) -> bytes | None:
-    """What a stream of zlib holds; None where it is not so long, or something is behind it."""
+    """The content of a zlib stream; None if its length differs, or bytes follow it."""
     unpack = zlib.decompressobj()
     plain = unpack.decompress(body, length + 1)
     return plain if unpack.eof and not unpack.unused_data else None
 
 
 def _unzstd(body: memoryview, length: int) -> bytes | None:
-    """The same of zstd's frame. Its own header is not believed, since memory is taken by it."""
+    """The same for a zstd frame. Its header's size is not trusted, since it determines memory."""
     said = zstandard.get_frame_parameters(body).content_size
     if said not in {length, zstandard.CONTENTSIZE_UNKNOWN}:
         return None

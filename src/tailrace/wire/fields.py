@@ -54,7 +54,7 @@ class PacketCursor(Cursor):
             self.error(at, f"{what} is not UTF-8: {raw[:80]!r}")
 
     def finish(self, what: str) -> None:
-        """Raise where bytes remain behind ``what``, the last field."""
+        """Raise if bytes remain after ``what``, the last field."""
         if self.pos != self.end:
             self.error(self.pos, f"{self.end - self.pos} bytes follow {what}, the last field")
 

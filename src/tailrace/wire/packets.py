@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEADER_SIZE: Final = 4
 """Length, u24, and sequence number, u8."""
 LARGEST: Final = 0xFFFFFF
-"""The payload of one packet at most; one of just this length says that another goes on with it."""
+"""The largest payload of a packet; a payload of exactly this length continues in the next one."""
 OK: Final = 0x00
 """The first byte of every event in a dump; of what goes on in a further packet, not."""
 _ERROR: Final = 0xFF
@@ -42,7 +42,7 @@ def frame(payload: bytes, sequence: int = 0) -> bytes:
 def payloads(raw: Data) -> Iterator[tuple[int, bytes]]:
     """`frame`'s mirror: the sequence number of the first packet, and the payload, joined, of each.
 
-    Packets that go on with one payload are numbered on. Raises MalformedPacket, also where ``raw``
+    Packets that continue a payload have the next numbers. Raises MalformedPacket, also if ``raw``
     ends inside a payload.
     """
     view = memoryview(raw)
@@ -54,10 +54,10 @@ def payloads(raw: Data) -> Iterator[tuple[int, bytes]]:
             size = int.from_bytes(head[:3], "little")
             end = at + HEADER_SIZE + size
             if len(head) < HEADER_SIZE or end > len(view):
-                raise MalformedPacket(f"the packet at byte {at} of {len(view)} is not there whole")
+                raise MalformedPacket(f"the packet at byte {at} of {len(view)} is incomplete")
             if head[3] != (first + len(parts)) & 0xFF:
                 raise MalformedPacket(
-                    f"the packet at byte {at} has number {head[3]}, behind {len(parts)} from "
+                    f"the packet at byte {at} has number {head[3]}, after {len(parts)} from "
                     f"{first} on"
                 )
             parts.append(bytes(view[at + HEADER_SIZE : end]))

@@ -73,7 +73,7 @@ _LOW: Final = 0xFFFFFFFF
 
 
 def unframe(data: memoryview, starts: MutableSequence[int], state: MutableSequence[int]) -> int:
-    """Make what there is of whole packets into a chunk; why it stopped. See the module."""
+    """Make a chunk of the whole packets that have come; returns why it stopped. See the module."""
     read, end, begin, write, offset, count, _ = state
     room = len(starts)
     while True:
@@ -124,7 +124,7 @@ def unframe(data: memoryview, starts: MutableSequence[int], state: MutableSequen
 
 
 def look(event: memoryview, offset: int) -> int:
-    """What one event is that begins at ``offset``, by rules 5 to 7; PLAIN where none holds."""
+    """Classify one event that begins at ``offset`` by rules 5 to 7; PLAIN if none holds."""
     size = len(event)
     if size < HEADER_SIZE:
         return BAD_LENGTH

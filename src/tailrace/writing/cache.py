@@ -32,7 +32,7 @@ def cached(event: Event) -> bytes:
 
 
 class EventCache:
-    """Whole events in cache form (no checksum, ``log_pos`` 0), one behind the other.
+    """Whole events in cache form (no checksum, ``log_pos`` 0), one after the other.
 
     Holds at most ``limit`` bytes in memory; what is more lies in a temporary file, on which
     ``wrap`` puts its stream (`LogFolder.spill`). ``size`` is in bytes, ``count`` in events. Raises
@@ -62,7 +62,7 @@ class EventCache:
         self.count += count
 
     def cut(self, size: int, count: int) -> None:
-        """Take back what was added since the cache had this size and count."""
+        """Roll back what was added since the cache had this size and count."""
         self._cache.truncate(size)
         self.count = count
 

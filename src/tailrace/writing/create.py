@@ -67,7 +67,7 @@ def create(
     now: Callable[[], int] = now_us,
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
-    """A new log. It must not be there: `append` goes on with one that is.
+    """Create a log. It must not exist: `append` continues an existing one.
 
     ``target`` is the first file's path (``copy/binlog.000001``), a folder, or such in a ``memory:``
     URL. ``server_version`` is what readers take its server for. With ``server_uuid`` MySQL's
@@ -117,14 +117,15 @@ def append(
     recovered: Callable[[Recovery], None] | None = None,
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
-    """Go on with a log: its last file, its folder, or its index.
+    """Continue a log, given by its last file, its folder, or its index.
 
-    A last file that STOP or ROTATE closed is followed by a new one. Another was left by a crash,
-    or by a copy of a running server's log: it is gone on with, after its torn tail or unfinished
-    transaction was cut off. What was cut is in the log's ``recovery``; ``recovered`` is called
-    with it, or without that a `LogRecovered` warning is given. Server version, checksums, GTIDs,
-    clock and (unless given) ``server_id`` are those of the file. An encrypted log needs its
-    ``keyring``, and its next files are encrypted as the last is, with the newest key.
+    A last file that STOP or ROTATE closed is followed by a new one. Any other last file was left by
+    a crash, or is a copy of a running server's log: its torn tail or unfinished transaction is cut
+    off, and the file is continued. What was cut is in the log's ``recovery``; ``recovered`` is
+    called with it, or a `LogRecovered` warning is given if there is no ``recovered``. Server
+    version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file. An
+    encrypted log needs its ``keyring``, and its next files are encrypted as the last is, with the
+    newest key.
 
     Raises StorageError (KeyMissing), UsageError; LogError where the file is damaged elsewhere than
     at its end: nothing is cut then.
@@ -189,8 +190,8 @@ def _scan(folder: LogFolder, name: LogName) -> tuple[RecoveredLog, Recovery | No
     before = [known for known in logs_of(folder, name.base) if known.number < name.number]
     if not before:
         raise StorageError(
-            f"{last.path}: the file ends inside its head and says nothing to go on with; delete it"
-            " and create the log anew"
+            f"{last.path}: the file ends inside its head, so it cannot be continued; delete it"
+            " and create the log again"
         )
     previous = scan(folder, before[-1])
     if previous.headless or previous.reason:

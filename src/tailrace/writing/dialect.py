@@ -87,7 +87,7 @@ def version_number(server_version: str) -> int:
 
 
 class MysqlDialect:
-    """MySQL's: PREVIOUS_GTIDS at a file's begin, and a logical clock that starts anew there.
+    """MySQL's: PREVIOUS_GTIDS at a file's beginning, where the logical clock starts again.
 
     Each transaction depends on the one before it (``last_committed``): what a parallel applier
     makes of that is right for every log.
@@ -168,7 +168,7 @@ class MysqlDialect:
             length = whole
 
     def began(self) -> None:
-        """The clock starts anew."""
+        """Restart the logical clock."""
         self._sequence = 0
 
     def written(self, group: Group) -> None:
@@ -232,9 +232,9 @@ class MariadbDialect:
         )
 
     def began(self) -> None:
-        """Nothing starts anew with a file."""
+        """Do nothing: no state restarts with a file."""
 
     def written(self, group: Group) -> None:
-        """The domain stands at this GTID now."""
+        """Note the domain's last GTID."""
         if group.gtid is not None:
             self.gtids.add(group.gtid)

@@ -50,8 +50,8 @@ _ALONE: Final = frozenset({TransactionKind.DDL, TransactionKind.STANDALONE})
 class ForeignEvents:
     """Gathers a transaction's events, and has them written when its last has come.
 
-    They keep what they say: server id, timestamp, GTID, commit timestamps. Anew come from this log
-    what belongs to a place in it: positions, checksums, the logical clock, the length in the GTID
+    They keep their server id, timestamp, GTID and commit timestamps. What depends on the position
+    in this log is computed again: positions, checksums, the logical clock, the length in the GTID
     event. A transaction without a GTID event gets one.
     """
 
@@ -63,8 +63,8 @@ class ForeignEvents:
     def write(self, event: Event) -> None:
         """Take one event, in its log's order; the last of a transaction commits it.
 
-        Passed over is what the new log says itself (format descriptions, ROTATE, PREVIOUS_GTIDS,
-        …), artificial events, and events from inside a payload: the payload's own event is
+        Events that the new log writes itself (format descriptions, ROTATE, PREVIOUS_GTIDS, …),
+        artificial events, and events from inside a payload are skipped: the payload's own event is
         written. Raises EventEncodeError for an event of the other flavour, BoundaryError for one
         out of order, GtidError for a GTID that the log has: the transaction is then dropped.
         """
@@ -77,7 +77,7 @@ class ForeignEvents:
     def write_transaction(self, events: Iterable[Event]) -> None:
         """Take the events of exactly one transaction."""
         if self._parser.inside:
-            raise BoundaryError("a transaction that was begun by `write` is not at its end")
+            raise BoundaryError("a transaction that `write` started is not at its end")
         ended = False
         try:
             for event in events:

@@ -27,7 +27,7 @@ class MysqlGtids:
     """MySQL's: ``written`` are all GTIDs of this log, its earlier files included.
 
     With a ``server_uuid`` transactions that bring no GTID are numbered on from the highest number
-    of that source; without one they are anonymous, and refused in a log that holds GTIDs.
+    of that source; without one they are anonymous, and rejected in a log that holds GTIDs.
     """
 
     def __init__(self, written: GtidSet, server_uuid: str | None) -> None:
@@ -93,7 +93,7 @@ class MariadbGtids:
 
     Transactions that bring no GTID are numbered on in their domain. Without ``strict``
     (``gtid_strict_mode``) a given sequence number may be below its domain's last, as a log may hold
-    it that several servers wrote to at once; the last GTID itself is refused in any case.
+    it that several servers wrote to at once; the last GTID itself is rejected in any case.
     """
 
     def __init__(

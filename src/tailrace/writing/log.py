@@ -50,8 +50,8 @@ class LogWriter:
     Use it as a context manager, or `close` it: only then is its last file marked as closed. Any
     thread may commit; several transactions may be open at a time, and are written in the order of
     their commits. ``recovery`` says what `append` had to cut away. A transaction that could not be
-    written is not in the log, not even in part; where even that cannot be had (the disk is gone)
-    everything afterwards raises StorageError, and `append` puts the log right.
+    written is not in the log, not even in part. If it cannot be rolled back, either (the disk is
+    gone), everything afterwards raises StorageError, and `append` repairs the log.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class LogWriter:
     # --- files -----------------------------------------------------------------------------------
 
     def begin_file(self, name: LogName, *, created: bool) -> None:
-        """Go on in a new file. ``created``: it is the first since the log was opened."""
+        """Continue in a new file. ``created``: it is the first since the log was opened."""
         self._output, self._name = self._new_file(name, created=created), name
         self.dialect.began()
 
@@ -150,7 +150,7 @@ class LogWriter:
         return output
 
     def resume_file(self, name: LogName, size: int) -> None:
-        """Go on in a file that is there, from ``size`` on; what lies behind is cut."""
+        """Continue an existing file from ``size`` on; bytes after that are cut."""
         self._output = BinlogFile(self._folder, name)
         self._output.open()
         self._name = name
@@ -168,7 +168,7 @@ class LogWriter:
         self._output.update(_FLAGS_AT, flags.to_bytes(2, "little"))
 
     def rotate(self) -> None:
-        """End this file and go on in the next, as FLUSH BINARY LOGS does."""
+        """End this file and continue in the next, as FLUSH BINARY LOGS does."""
         with self._lock:
             self._check_open()
             following = self._name.next
@@ -191,7 +191,7 @@ class LogWriter:
             self.dialect.began()
 
     def _end_file(self, event: Event) -> None:
-        """Close the file behind its last event."""
+        """Close the file after its last event."""
         try:
             self._output.write(
                 stamp(event.encode(), self._output.position, checksum=self.checksums)
@@ -208,7 +208,7 @@ class LogWriter:
             return self._index.purge(to=to, before=before)
 
     def flush(self) -> None:
-        """Return when all that was committed would outlive a power cut."""
+        """Return when everything committed would survive a power cut."""
         with self._lock:
             self._check_open()
             self._output.sync()
@@ -357,7 +357,7 @@ class LogWriter:
             raise
 
     def _undo(self, start: int, error: BaseException) -> None:
-        """Take back what was written of a transaction."""
+        """Roll back the written part of a transaction."""
         try:
             self._output.truncate(start)
             self._output.sync()
@@ -373,5 +373,5 @@ class LogWriter:
     def _why_broken(self) -> str:
         return (
             f"{self._folder.path(str(self._name))}: writing failed ({self._broken}) and could not"
-            " be taken back; tailrace.append cuts the log back to its last whole transaction"
+            " be rolled back; tailrace.append cuts the log back to its last whole transaction"
         )

@@ -19,7 +19,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class TransactionOptions(TypedDict, total=False):
-    """What may be said of a transaction beside its GTID (`TransactionWriter` has the defaults)."""
+    """A transaction's options other than its GTID (`TransactionWriter` has the defaults)."""
 
     tag: str | None
     domain_id: int | None
@@ -43,15 +43,15 @@ class RowMetadata(StrEnum):
 
 
 class Sync(StrEnum):
-    """When what was written is made to outlive a power cut (``sync_binlog``).
+    """When written bytes are made to survive a power cut (``sync_binlog``).
 
-    The end of this process it outlives in any case.
+    They survive the end of this process in any case.
     """
 
     TRANSACTION = "transaction"
     """Before each commit returns."""
     NONE = "none"
-    """When the operating system likes, and at `LogWriter.flush` and the end of a file."""
+    """When the operating system decides, and at `LogWriter.flush` and the end of a file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tailrace.writing.cache import EventCache, cached
 
 _LEVEL: Final = 3
 _ROOM: Final = 1 << 10
-"""For what an event needs beside the payload."""
+"""Room for the bytes of an event in addition to the payload."""
 
 
 def compressed(cache: EventCache, header: dict[str, Any]) -> EventCache:

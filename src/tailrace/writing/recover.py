@@ -1,7 +1,7 @@
-"""What is in a log that is to be gone on with, and where its last whole transaction ends.
+"""Reads a log that `append` will continue, and finds where its last whole transaction ends.
 
 A writer that is killed leaves a file that ends inside a transaction, perhaps inside an event. That
-tail is cut: no reader could have used it. Damage with whole events behind it is no such tail, and
+tail is cut: no reader could have used it. Damage with whole events after it is no such tail, and
 nothing is cut then.
 """
 
@@ -59,7 +59,7 @@ _U32: Final = Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What `tailrace.append` took away from a log that its last writer left in mid-transaction.
+    """What `tailrace.append` cut from a log that its last writer left inside a transaction.
 
     ``file`` was cut back from ``size`` bytes to ``kept``; ``kept`` is 0 where the file was taken
     away, because not even its head was whole. ``reason`` says what was found there.
@@ -87,7 +87,7 @@ class LogRecovered(UserWarning):
 
 
 class RecoveredLog:
-    """All that a writer must know of a log file to go on with it. See `scan`.
+    """All that a writer must know of a log file to continue it. See `scan`.
 
     ``end`` is where the last whole transaction ends, ``reason`` why the file is longer than that
     (empty where it is not). ``closed`` says whether a STOP or ROTATE ends it. ``gtids`` holds what
@@ -123,7 +123,7 @@ class RecoveredLog:
         return self.form is None or not (self.previous or self.end > self._head_end)
 
     def run(self) -> None:
-        """Read the whole file. Raises LogError, StorageError for one that cannot be gone on with.
+        """Read the whole file. Raises LogError, StorageError for one that cannot be continued.
 
         That is: an encrypted file, a relay log, and one that is damaged elsewhere than at its end.
         """
@@ -192,7 +192,7 @@ class RecoveredLog:
         return self._held[start : start + count]
 
     def _note(self, event: Event, pending: list[GtidEvent | MariadbGtidEvent]) -> None:
-        """What the event says of the state to go on with."""
+        """Note the state that a writer continues with."""
         self.closed = isinstance(event, (RotateEvent, StopEvent))
         self._servers.add(event.header.server_id)
         if isinstance(event, (GtidEvent, MariadbGtidEvent)):
@@ -257,9 +257,9 @@ class RecoveredLog:
         return EventHeader.parse(self._bytes(at, HEADER_SIZE)).length
 
     def _whole_event_after(self, at: int) -> int | None:
-        """Where, behind a damaged event, a whole one begins, of a server that the log knows.
+        """Where a whole event of a server in this log begins after a damaged one.
 
-        Without checksums it is told by where its header says that it ends.
+        Without checksums it is recognised by the end position in its header.
         """
         checksums = (
             self.form is not None and self.form.checksum_algorithm is ChecksumAlgorithm.CRC32

@@ -1,4 +1,4 @@
-"""How a statement stands in a log: by itself or inside a transaction."""
+"""How a statement is logged: as its own transaction or inside one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Standing:
 
     @classmethod
     def of(cls, sql: str) -> Self:
-        """How this text stands. Raises UsageError for the begin or end of a transaction."""
+        """Classify this text. Raises UsageError for the begin or end of a transaction."""
         kind = classify(sql)
         ends_xa = xa_end(sql.encode()) is not None
         inside = savepoint_set(sql) or savepoint_of_rollback(sql) or _RELEASE.match(sql)

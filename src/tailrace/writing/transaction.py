@@ -67,7 +67,7 @@ class TransactionWriter:
     commits it; an exception in the ``with`` body, or `rollback`, discards it wholly. Memory: as
     much as the log's ``cache_limit``, and one rows event.
 
-    A statement that commits by itself (DDL) commits what stands before it, as on a server: see
+    A statement that commits by itself (DDL) commits everything before it, as on a server: see
     `query`. ``gtid`` and ``position`` (its end) are the last commit's. ``timestamp`` is in seconds
     UTC, the present time where it is not given; ``original_commit_timestamp`` in microseconds UTC
     (MySQL), where the transaction was first committed elsewhere.
@@ -181,7 +181,7 @@ class TransactionWriter:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """What is added is added in whole or not at all."""
+        """Add everything inside, or nothing after an error."""
         mark = self._cache.size, self._cache.count, self._begun
         try:
             yield
@@ -215,9 +215,9 @@ class TransactionWriter:
 
         One that commits by itself (DDL, GRANT, …) is a transaction of its own; ``alone`` says so
         where the text does not tell. As on a server, it commits what comes before it; it then has
-        the next GTID, and so has what follows it. ``status`` are status variables beside or in
-        place of the usual ones: the session that a replica runs it in (no SQL modes, utf8mb4,
-        autocommit). Raises UsageError for transaction control, which is the writer's.
+        the next GTID, and so has what follows it. ``status`` are status variables in addition to,
+        or in place of, the usual ones: the session that a replica runs it in (no SQL modes,
+        utf8mb4, autocommit). Raises UsageError for transaction control, which is the writer's.
         """
         text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
         standing = Standing.of(text)
@@ -243,7 +243,7 @@ class TransactionWriter:
     def event(self, event: Event) -> None:
         """An event as it is, with its own server id and timestamp.
 
-        Refused (UsageError) are those that the writer writes: of files, GTIDs, commits.
+        Events that the writer writes itself (of files, GTIDs, commits) raise UsageError.
         """
         if event.type in _REFUSED:
             raise UsageError(f"{event.name} is written by the log itself")
@@ -315,7 +315,7 @@ class TransactionWriter:
             self._commit_and_go_on()
 
     def _commit_and_go_on(self) -> None:
-        """Commit as a server does before and behind a statement that commits by itself."""
+        """Commit as a server does before and after a statement that commits by itself."""
         self.commit()
         self._asked = None if self._asked is None else following(self._asked)
         self._start()
@@ -323,8 +323,9 @@ class TransactionWriter:
     def commit(self) -> Position | None:
         """Write the transaction; its end in the log. The ``with`` block's end does that.
 
-        One without events is only written where its GTID was given: servers do so, too, that the
-        number be used. Raises what `LogWriter.commit` does; the transaction is then discarded.
+        A transaction without events is written only if its GTID was given: servers do so, too, so
+        that the number is used. Raises what `LogWriter.commit` does; the transaction is then
+        discarded.
         """
         if self._done:
             raise UsageError(f"the transaction is {self._done} already")
