@@ -124,7 +124,7 @@ def test_the_same_number_twice(tmp_path: Path) -> None:
 def test_a_file_without_a_number_among_others(tmp_path: Path) -> None:
     log(tmp_path, 1)
     write(tmp_path / "binlog", raw_format())
-    with pytest.raises(StorageError, match=r"binlog: no number says where it stands"):
+    with pytest.raises(StorageError, match=r"binlog: its name has no number for its order"):
         find(tmp_path)
     assert names(tmp_path / "binlog") == {"binlog": ["binlog"]}
     with pytest.raises(StorageError, match="No such file"):

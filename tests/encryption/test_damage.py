@@ -63,7 +63,7 @@ MYSQL_DAMAGE: list[tuple[Callable[[bytearray], None], int, str]] = [
     (lambda raw: raw.__setitem__(5, 0), 5, "no key id"),
     (lambda raw: raw.__setitem__(6, 255), 262, "type|no password"),
     (lambda raw: raw.__delitem__(slice(300, None)), 300, "ends after 300"),
-    (lambda raw: raw.__setitem__(80, raw[80] ^ 1), 512, "does not open"),
+    (lambda raw: raw.__setitem__(80, raw[80] ^ 1), 512, "does not decrypt"),
 ]
 
 

@@ -181,7 +181,10 @@ WRONG = [
     ({"flags": 1 << 32}, "flags must lie"),
     ({"flags": -1}, "flags must lie"),
     ({"flags": "GTID"}, "flags is a whole number"),
-    ({"flags": 1 << 17}, r"the upper half of flags knows RPL_GTID \(0x10000\) only, not 0x20000"),
+    (
+        {"flags": 1 << 17},
+        r"the upper half of flags may hold RPL_GTID \(0x10000\) only, not 0x20000",
+    ),
     ({"filename": "b" * 512}, "filename has at most 511 bytes"),
     ({"filename": "b\0"}, "filename has at most 511 bytes, none of them 0"),
     ({"filename": b"binlog.000001"}, "filename is text, not bytes"),

@@ -219,7 +219,7 @@ def test_a_start_that_is_none_is_an_error_of_the_call(worked):
             function(url_of(worked, "&start=now"), start="binlog.000001:4")
         two = tailrace.open(f"mysql://root@127.0.0.1:{worked.port},localhost:{worked.port}/")
         two.seek("2026-11-21T09:30")
-        with pytest.raises(UsageError, match="the place of a time is of one server"):
+        with pytest.raises(UsageError, match="the position of a time belongs to one server"):
             list(two)
 
 

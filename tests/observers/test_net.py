@@ -151,7 +151,7 @@ def test_a_source_that_takes_nothing_is_lost_and_its_reader_finds_out(pair):
     ours.setblocking(False)
     service = _service(ours, patience=0.05)
     service.write(b"x" * (8 << 20))
-    with pytest.raises(ConnectionLost, match=r"the source: .*longer than 0.05 s in all"):
+    with pytest.raises(ConnectionLost, match=r"the source: .*longer than 0.05 s in total"):
         service.flush()
     assert ours.recv(1) == b""  # the stream's end, for whoever reads
     del theirs

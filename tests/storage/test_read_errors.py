@@ -374,7 +374,7 @@ def test_error_decrypting_file(tmp_path: Path, reading: Reading, encrypted: Encr
     ring = tmp_path / "ring"
     keyring.make(ring).add(encrypted.key_id, bytes(32))
     path = write(tmp_path, bytes(encrypted.data))
-    expected = Expected(WrongKey, encrypted.begins_at, f"{encrypted.key_id}.* does not open")
+    expected = Expected(WrongKey, encrypted.begins_at, f"{encrypted.key_id}.* does not decrypt")
     reading.fails(path, expected, str(ring))
 
 

@@ -92,7 +92,7 @@ def test_each_command_begins_at_0():
 
 @pytest.mark.parametrize("raw", [b"\x01", b"\x05\0\0\0abc", frame(b"abc") + b"\x01\0"])
 def test_only_whole_packets_are_sent(raw):
-    with pytest.raises(UsageError, match="not there whole"):
+    with pytest.raises(UsageError, match="incomplete"):
         compressed(raw, WAYS[0])
 
 

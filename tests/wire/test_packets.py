@@ -65,15 +65,15 @@ def test_what_is_too_large_for_one_packet_goes_on_in_the_next(size, lengths):
 @pytest.mark.parametrize("cut", [1, 3, 4, 6])
 def test_a_packet_that_is_not_there_whole(cut):
     raw = frame(b"whole") + frame(b"cut")[:cut]
-    with pytest.raises(MalformedPacket, match=r"at byte 9 of .* not there whole"):
+    with pytest.raises(MalformedPacket, match=r"at byte 9 of .* incomplete"):
         list(payloads(raw))
 
 
 def test_a_payload_that_does_not_go_on():
     raw = frame(bytes(LARGEST))
-    with pytest.raises(MalformedPacket, match="not there whole"):
+    with pytest.raises(MalformedPacket, match="incomplete"):
         list(payloads(raw[:-HEADER_SIZE]))
-    with pytest.raises(MalformedPacket, match="number 9, behind 1 from 0 on"):
+    with pytest.raises(MalformedPacket, match="number 9, after 1 from 0 on"):
         list(payloads(raw[:-1] + b"\x09"))
 
 
