@@ -89,7 +89,7 @@ def test_the_queue_is_a_mutable_sequence() -> None:
     assert sqls(Pipeline([handler]).drain()) == ["4", "0", "3"]
     assert not handler.injected
     for wrong in ("text", None, b"bytes"):
-        with pytest.raises(UsageError, match="events are injected"):
+        with pytest.raises(UsageError, match="only events can be injected"):
             handler.inject(wrong)
 
 

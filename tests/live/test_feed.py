@@ -245,7 +245,7 @@ def test_the_first_connection_fails_at_once(server, caplog):
 def test_a_position_is_of_one_host():
     hosts = (Host("a", 1), Host("b", 2))
     source = Source(hosts=hosts, user="root", start=Position("binlog.000001", 4))
-    with pytest.raises(UsageError, match="a position is of one server"):
+    with pytest.raises(UsageError, match="a position belongs to one server"):
         Feed(source)
     Feed(Source(hosts=hosts, user="root", start=GtidSet())).close()
 

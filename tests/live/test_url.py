@@ -181,7 +181,7 @@ def test_overrides_win():
     assert (source.start, source.heartbeat, source.password()) == (Position("b.1", 4), 4.0, "p")
     assert Source.parse("mysql://u@h/?start=now", gtid="0-1-1").start == GtidList.parse("0-1-1")
     assert Source.parse("mysql://u@h/?start=now", start=None).start == "now"
-    with pytest.raises(UsageError, match="not both"):
+    with pytest.raises(UsageError, match="give one of them"):
         Source.parse("mysql://u@h", start="now", gtid="")
 
 

@@ -166,7 +166,7 @@ def test_memory_that_is_not_there(memory: str) -> None:
         tailrace.open("memory:nowhere")
     with pytest.raises(StorageError, match=r"memory:test-registry/binlog\.1: no log"):
         tailrace.open(f"memory:{memory}/binlog.1")
-    with pytest.raises(UsageError, match="has a name"):
+    with pytest.raises(UsageError, match="needs a name"):
         tailrace.open("memory:")
     memory_folder(memory).replace(
         "relay.000001", memory_folder(memory).read("binlog.000008", 0, 999)
