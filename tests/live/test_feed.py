@@ -227,7 +227,7 @@ def test_a_position_that_is_none(server):
         Position("binlog.999999", 4),
     ):
         with Feed(source_of(server), start=start) as feed:
-            with pytest.raises(LogReset, match=re.escape(f"{start} was asked for")):
+            with pytest.raises(LogReset, match=re.escape(f"{start} was requested")):
                 feed.take(DEADLINE)
             with pytest.raises(LogReset):  # it stays
                 feed.take(DEADLINE)

@@ -168,7 +168,7 @@ def test_no_log_at_all(fresh_server):
 
 def test_gtids_that_were_purged(log):
     start = GtidSet() if log.flavour == "mysql" else GtidList()
-    meets(refused(log, start), LogPurged, "purged", "copy the data anew")
+    meets(refused(log, start), LogPurged, "purged", "copy the data again")
 
 
 def test_gtids_ahead_of_the_source(log):
@@ -177,7 +177,7 @@ def test_gtids_ahead_of_the_source(log):
         ahead = GtidSet.parse(f"{own}:1-1000")
         with prepared(log) as session:
             error = ending(session.request(ahead, block=False))
-        meets(error, GtidsAhead, "more GTIDs than the source has", "make sure")
+        meets(error, GtidsAhead, "more GTIDs than the source has", "find out which")
         with pytest.raises(GtidsAhead, match="1000"):
             refused(log, ahead)
         return
