@@ -1,6 +1,6 @@
 """Logs that end anywhere, and what the ways of reading make of it: the same rows.
 
-    ./run python -m tools.campaign badinput --endings [--seed 1 --every 10]
+    ./run python -m tools.campaign badinput --endings 10 [--seed 1]      # one in ten of them
 
 Each small log of `tools.campaign.verdicts` is cut at each event's bounds and inside each event,
 behind the format description, once with the flag of a log in use and once without: a log that was
