@@ -37,9 +37,8 @@ class XaRows(Enum):
 
 class Committed:
     """The rows that do not count: ``rollbacks`` has the ranges that were rolled back,
-    ``unfinished``
-    those of transactions that have no end in the logs. ``end`` is where the last transaction ended.
-    For ``delivered`` see `Rollbacks`.
+    ``unfinished`` those of transactions that have no end in the logs. ``end`` is where the last
+    transaction ended. For ``delivered`` see `Rollbacks`.
     """
 
     def __init__(self, delivered: Position | None = None) -> None:

@@ -44,8 +44,7 @@ class TransactionParts:
 
     ``parts`` has, by file and in order, the offset at which the transaction begins in that file: in
     relay logs it may continue in the next file. ``void`` has the parts of a transaction that the
-    last
-    event made void.
+    last event made void.
     """
 
     def __init__(self) -> None:
@@ -69,9 +68,8 @@ class Rollbacks:
     """Finds what was rolled back. Fed with a series' statements and XA_PREPARE events in order.
 
     ``ranges`` are those of rows events that were rolled back; for a compressed transaction, that of
-    the
-    payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was not
-    seen: it was prepared in another log, or in a payload that was not fed.
+    the payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was
+    not seen: it was prepared in another log, or in a payload that was not fed.
     Rows before ``delivered`` were already given to the caller: rolling them back is an error.
     """
 
@@ -106,8 +104,7 @@ class Rollbacks:
     @property
     def undecided(self) -> Position | None:
         """The start of the first in-doubt XA transaction (prepared, neither committed nor rolled
-        back)
-        whose rows were not delivered.
+        back) whose rows were not delivered.
         """
         places = [begin for begin, _ in self._prepared.values()]
         if self.delivered is not None:

@@ -172,12 +172,9 @@ def plan_splits(
     """Cut a series into splits of about ``target_bytes`` each; a file has at least one.
 
     A larger transaction is cut inside, where the rows of a statement begin; the compressed events
-    of
-    a payload are never cut. Only headers and statements are read. ``catalogue`` has the tables
-    known
-    before the first file. What comes after the last transaction that ended in a file is left out:
-    it
-    is still being written, or was cut off.
+    of a payload are never cut. Only headers and statements are read. ``catalogue`` has the tables
+    known before the first file. What comes after the last transaction that ended in a file is left
+    out: it is still being written, or was cut off.
     """
     return SplitPlanner(catalogue, hold=False, target_bytes=target_bytes).plan(series)
 
