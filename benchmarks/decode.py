@@ -1,33 +1,49 @@
-"""Decoding to Arrow, checksums verified, against ``mysqlbinlog -v`` and mysql-replication."""
+"""Decoding to Arrow, checksums verified, against ``mysqlbinlog -v`` and mysql-replication.
+
+``--part NAME`` measures one of the logs of `LOGS`, ``incumbent`` mysql-replication, and ``corners``
+each setting that the owner of a server can choose; without it all but ``corners``.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from benchmarks import logs
+from benchmarks import corners, logs
 from benchmarks.measure import Series, Worker, compare, pin, ratio, run_command
+from tailrace.columns import changes
 from tools.servers import Server, binlog_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SETUP = "from tailrace.columns import changes"
-_FRESH = "import tailrace, sys\nfor batch in tailrace.changes(sys.argv[1]): pass"
+LOGS: Final = ("bulk", "single", "tables", "writes", "tpcc")
+_SETUP: Final = "from tailrace.columns import changes"
+_FRESH: Final = "import tailrace, sys\nfor batch in tailrace.changes(sys.argv[1]): pass"
 
 
-def run(*, quick: bool) -> None:
+def command(arguments: list[str]) -> int:
     """Print a table for each log: MB/s, rows/s, peak memory, and the ratios."""
-    names = ("bulk", "single", "tables")
-    paths = {name: logs.log(name) for name in names}
-    incumbent = _incumbent(2_000 if quick else 20_000)
+    parser = argparse.ArgumentParser(prog="benchmarks decode", description=__doc__)
+    parser.add_argument("--part", action="append", choices=[*LOGS, "incumbent", "corners"])
+    parser.add_argument("--only", default="", help="of the corners, those with this text")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller corners")
+    chosen = parser.parse_args(arguments)
+    parts = chosen.part or [*LOGS, "incumbent"]
+    paths = {name: logs.log(name) for name in LOGS if name in parts}
+    incumbent = _incumbent(2_000 if chosen.quick else 20_000) if "incumbent" in parts else None
+    if "corners" in parts:
+        corners.make(chosen.only, quick=chosen.quick)
     pin()
     for name, path in paths.items():
-        _one(name, path, rounds=3 if quick else 7)
-    print(
-        f"\nmysql-replication (Python, live server, one-row transactions): {incumbent:,.0f} rows/s"
-    )
+        _one(name, path, rounds=3 if chosen.quick else 7)
+    if incumbent is not None:
+        print(f"\nmysql-replication (Python, live, one-row transactions): {incumbent:,.0f} rows/s")
+    if "corners" in parts:
+        corners.run(chosen.only, quick=chosen.quick)
+    return 0
 
 
 def _one(name: str, path: Path, rounds: int) -> None:
@@ -48,7 +64,7 @@ def _one(name: str, path: Path, rounds: int) -> None:
         rounds,
     )
     decode.close()
-    rows = int(path.parent.name.rsplit("-", 1)[-1])
+    rows = sum(batch.num_rows for batch in changes(path))
     print(f"\n{name}: {size / 1e6:.0f} MB, {rows:,} rows; medians of {rounds} rounds, one core")
     reference = found["mysqlbinlog -v"]
     for series in found.values():

@@ -70,7 +70,7 @@ def _one(title: str, plain: Path, encrypted: Path, keys: Path, rounds: int) -> N
 
 
 def _mysql(plain: Path) -> tuple[Path, Path, Path]:
-    """A log of MySQL, encrypted as it does it (its servers read it: tests/encryption)."""
+    """A log of MySQL, encrypted as it does it (its servers read it: tests/storage/encryption)."""
     folder = plain.parent / "encrypted"
     path, keys = folder / plain.name, folder / "keyring"
     if not path.exists():

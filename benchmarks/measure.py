@@ -51,6 +51,13 @@ def user_seconds(arguments: Sequence[str]) -> tuple[float, int]:
     return usage.ru_utime, usage.ru_maxrss * 1024
 
 
+def run_for_cpu(arguments: Sequence[str]) -> tuple[float, float]:
+    """Run a command with its output thrown away: the processor's seconds, and the wall's."""
+    start = time.perf_counter()
+    usage = _run(arguments)
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start
+
+
 def _run(arguments: Sequence[str]) -> struct_rusage:
     # As a program is that was installed: its modules are compiled once, not at each start.
     environment = {key: os.environ[key] for key in os.environ if key not in _NOT_COMPILED}
@@ -62,7 +69,7 @@ def _run(arguments: Sequence[str]) -> struct_rusage:
     return usage
 
 
-class Worker:
+class _Process:
     """A Python process that runs a statement again and again, timed inside, warm."""
 
     def __init__(self, setup: str, statement: str) -> None:
@@ -70,26 +77,43 @@ class Worker:
             "import sys, time\n"
             f"{setup}\n"
             "for _line in sys.stdin:\n"
-            "    _start = time.perf_counter()\n"
+            "    _start, _cpu = time.perf_counter(), time.process_time()\n"
             f"    {statement}\n"
-            "    print(time.perf_counter() - _start, flush=True)\n"
+            "    print(time.process_time() - _cpu, time.perf_counter() - _start, flush=True)\n"
         )
         self._process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __call__(self) -> tuple[float, int]:
-        """One run: seconds, and the process's peak memory in bytes so far."""
+    def _timed(self, line: str = "") -> tuple[float, float]:
+        """One run, which has ``line`` as ``_line``: seconds of the processor and of the wall."""
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the worker has no pipes")
-        self._process.stdin.write("\n")
+        self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        seconds = float(self._process.stdout.readline())
-        return seconds, peak_of(self._process.pid)
+        cpu, wall = map(float, self._process.stdout.readline().split())
+        return cpu, wall
 
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+
+
+class Worker(_Process):
+    """A warm Python process, measured by the wall's seconds and its memory."""
+
+    def __call__(self) -> tuple[float, int]:
+        """One run: seconds, and the process's peak memory in bytes so far."""
+        _, wall = self._timed()
+        return wall, peak_of(self._process.pid)
+
+
+class CpuWorker(_Process):
+    """A warm Python process, measured by the processor's seconds and the wall's."""
+
+    def __call__(self, line: str) -> tuple[float, float]:
+        """One run, which has ``line`` as ``_line``: seconds of the processor and of the wall."""
+        return self._timed(line)
 
 
 def peak_of(pid: int) -> int:

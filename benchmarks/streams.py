@@ -29,7 +29,7 @@ from benchmarks.measure import pin
 from tailrace.schema.table import Table
 from tailrace.storage import EventReader, LogFile
 from tailrace.storage.binlog_file import BinlogFile
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.streams.buffer import BufferRandomInput
 from tailrace.storage.streams.counting import CountingRandomInput, CountingRandomOutput
 from tailrace.storage.streams.file import FileInput
@@ -217,7 +217,7 @@ def _log_read(folder: Path) -> tuple[float, float]:
     size = path.stat().st_size
 
     def events(kind: type[LogFile]) -> Callable[[int], None]:
-        return lambda _: deque(EventReader(kind(str(path), "log", size)), 0).clear()
+        return lambda _: deque(EventReader(kind(LocalStore(folder), "log", size)), 0).clear()
 
     return _turns(events(_BareFile), events(_CountedFile))
 

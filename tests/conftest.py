@@ -39,7 +39,12 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-_STARTERS = ("tools.servers", "tools.s3", "tests.encryption.conftest", "tests.encryption.servers")
+_STARTERS = (
+    "tools.servers",
+    "tools.s3",
+    "tests.storage.encryption.conftest",
+    "tests.storage.encryption.servers",
+)
 _SERVERS = {
     *("mysql97", "mariadb118", "mariadb1011", "server", "flavour_server", "own_server"),
     "fresh_server",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,9 +27,12 @@ from tailrace.storage import find
 from tests.events.cases import GTID
 from tests.events.made import log, query_body, raw_event, raw_format, table_map_body, write
 from tests.events.test_payload import INNER, PLAIN, compress, payload_body
+from tests.recorded import CORPUS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 E = EventType
-CORPUS = Path(__file__).parent / "corpus"
 BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
 XID = raw_event(E.XID, bytes(8))
 DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
@@ -210,7 +213,6 @@ def test_positions_that_are_no_start(tmp_path: Path) -> None:
     assert [event.name for event in at_end] == ["FORMAT_DESCRIPTION"]
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 @pytest.mark.parametrize(
     "case",
     [
@@ -234,7 +236,6 @@ def test_resuming_in_real_logs(case: str) -> None:
             list(open_log(source, start=Position(end.file, end.offset + 1)))
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 @pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
 @pytest.mark.parametrize("checksums", ["crc32", "none"])
 def test_each_byte_of_a_real_log_flipped(tmp_path: Path, server: str, checksums: str) -> None:

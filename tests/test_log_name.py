@@ -10,15 +10,15 @@ import pytest
 from tailrace.errors import BadLogName, ProtocolError, StorageError
 from tailrace.log_name import LogName, plain_name
 from tailrace.replication.copy.folder import CopyFolder
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.objects.folder import ObjectFolder
-from tailrace.storage.output import LocalFolder
 from tests.live.test_feed_rules import HOSTILE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 PATHS = ["../x.000001", "/tmp/x", "a/../b", "..", ".", "", "a\\b", "a\0b", "a\nb", "x" * 256]
 
@@ -84,7 +84,7 @@ def test_a_folder_checks_again(
     """Whoever forgot to: no path leads a folder to a file of another."""
     monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     (tmp_path / "x.000001").write_text("not yours")
-    folders: dict[str, LogFolder] = {
+    folders: dict[str, WritableStore] = {
         "disk": LocalFolder(tmp_path / "log"),
         "memory": memory_folder("names"),
         "objects": ObjectFolder("memory://names/log"),

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tailrace.errors import TailraceError
 from tailrace.reader import Reader
 from tailrace.records import MOST_HELD, Changes
 from tailrace.storage import find
+from tests.recorded import folders
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = sorted(
-    path.parent
-    for path in ROOT.glob("tests/corpus/*/expected.json")
-    if not path.parent.name.endswith("encrypted")
-)
-FOLDERS += sorted(path.parent for path in ROOT.glob("examples/shop/*/*.index"))
+FOLDERS = folders("encrypted", shop=True)
 
 
 def places(folder, most_held=MOST_HELD):

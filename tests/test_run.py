@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.recorded import ROOT
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = [ROOT / "uv.lock", ROOT / "tools" / "pyspark-4.2" / "uv.lock"]
 UV = re.search(r"^uv==(\S+)", (ROOT / "tools" / "uv.txt").read_text(), re.MULTILINE)[1]

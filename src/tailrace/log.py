@@ -17,7 +17,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
 )
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.handlers import Handler, Pipeline
 from tailrace.position import Position
 from tailrace.selection import one_start, start_of
@@ -89,7 +89,7 @@ class Log(Closing):
         """Where to begin, for the transport and as a position."""
         wanted = start_of(start)
         place = self.transport.locate(wanted)
-        if wanted is not None and place is not None and not isinstance(wanted, GtidSet | GtidList):
+        if wanted is not None and place is not None and not isinstance(wanted, GtidState):
             wanted = place  # for GTIDs, transactions after that position may have been read
         return wanted, place or Position("", len(MAGIC))
 
@@ -143,7 +143,7 @@ class Log(Closing):
         self.seek(start)
 
     @property
-    def gtids(self) -> GtidSet | GtidList | None:
+    def gtids(self) -> GtidState | None:
         """Of a server: the GTIDs after which to resume, there or at another server (`seek`). A file
         that is not read from its start gives none: None until the next file, unless by GTIDs.
         """

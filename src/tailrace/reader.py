@@ -26,7 +26,7 @@ from tailrace.events import (
     RowsEvent,
     TransactionPayloadEvent,
 )
-from tailrace.gtid import GtidList, GtidSet, advanced
+from tailrace.gtid import GtidState, advanced
 from tailrace.log import Log, agreed_start
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -181,7 +181,7 @@ class Reader:
         for place in (start, None if self.follow else self.selection.end):
             if isinstance(place, Position):
                 self.transport.locate(place)
-        if isinstance(start, (GtidSet, GtidList)):
+        if isinstance(start, GtidState):
             self._read = already_read(start)
         if start is None or start == "oldest" or self._looks_for_start:
             return None
@@ -306,17 +306,17 @@ class Reader:
     def _awaited(self) -> Awaited | None:
         """What must still be read up to the requested end, if GTIDs define it."""
         end = self.selection.end
-        if not isinstance(end, (GtidSet, GtidList)):
+        if not isinstance(end, GtidState):
             return None
         awaited = Awaited(end)
         start = self.selection.start
-        if isinstance(start, (GtidSet, GtidList)):
+        if isinstance(start, GtidState):
             awaited.without(start)
         elif isinstance(self._begin, Position):
             awaited.without(gtids_at(self.transport, self._begin))
         return awaited
 
-    def _enter_pipe(self, read: AlreadyRead, before: GtidSet | GtidList) -> None:
+    def _enter_pipe(self, read: AlreadyRead, before: GtidState) -> None:
         """Take in the first list in a pipe, of the transactions before it."""
         if not read.covers(before):
             raise GtidError(f"{self.name}: {read.refusal(before)} not in it, and was not read")
@@ -425,12 +425,12 @@ def defines(event: QueryEvent) -> bool:
     return raw not in BEGIN_AND_COMMIT and classify(event.sql).changes_schema
 
 
-def gtids_at(transport: Transport, start: Position) -> GtidSet | GtidList | None:
+def gtids_at(transport: Transport, start: Position) -> GtidState | None:
     """The GTIDs of all transactions before a position: its file's list, and those after that list.
 
     None if the file has no GTIDs.
     """
-    seen: GtidSet | GtidList | None = None
+    seen: GtidState | None = None
     log = Log(
         transport,
         start=Position(start.file, len(MAGIC)),

@@ -18,7 +18,7 @@ from tailrace.rows.row import RowSet
 from tailrace.rows.schema import TableSchema
 from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.storage.spill import Spill
+from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind
 from tailrace.transactions.committed import Committed, XaRows
 from tailrace.transactions.statements import (
@@ -153,14 +153,14 @@ class Changes:
         self._ahead: Committed | None = None
         self._streaming = False
         self._payload_rolled_back = False
-        self._prepared: dict[XaName, Spill[Change | Logged]] = {}
-        self._prepares: Spill[Change | Logged] | None = None
+        self._prepared: dict[XaName, SpilledObjects[Change | Logged]] = {}
+        self._prepares: SpilledObjects[Change | Logged] | None = None
         self._given: set[XaName] = set()
         self._group: TransactionHead | None = None
 
-    def _hold(self) -> Spill[Change | Logged]:
+    def _hold(self) -> SpilledObjects[Change | Logged]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
-        return Spill(limit, shared=(TableSchema, TransactionHead, FormatDescription))
+        return SpilledObjects(limit, shared=(TableSchema, TransactionHead, FormatDescription))
 
     @property
     def prepared(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, UsageError
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import Gtid, GtidList, GtidSet, GtidState, MariadbGtid
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class Time:
         return (_EPOCH + timedelta(microseconds=self.microseconds)).isoformat()
 
 
-Start = Literal["oldest", "now"] | Position | GtidSet | GtidList | Time
+Start = Literal["oldest", "now"] | Position | GtidState | Time
 """Where reading begins: with the oldest log; at the log's present end; at a position where a
 transaction ended; after GTIDs that were already read, with the transactions that are not among them
 (for MariaDB's, in each domain, after the one that is named); with the first transaction that was
 committed at a time or later."""
-Until = Literal["now"] | Position | GtidSet | GtidList | Time
+Until = Literal["now"] | Position | GtidState | Time
 """Where reading ends: before the first transaction that begins at a position or after it, or was
 committed at a time or later; once all of some GTIDs were read; at the present end."""
 
@@ -109,7 +109,7 @@ def one_start(stated: Start | None, given: Start | None, source: str) -> Start |
 
 def start_text(start: Start) -> str:
     """A start on one line."""
-    if isinstance(start, GtidSet | GtidList):
+    if isinstance(start, GtidState):
         return f"gtid:{start.text()}"
     return str(start)
 
@@ -121,7 +121,7 @@ def _bound(given: object, name: str) -> Start | Gtid | None:
         return GtidList([given])
     if isinstance(given, datetime):
         return _time(given, str(given), name, zone=None)
-    if given is None or isinstance(given, Position | Gtid | GtidSet | GtidList | Time):
+    if given is None or isinstance(given, Position | Gtid | GtidState | Time):
         return given
     raise UsageError(f"{name} is {_FORMS}, and not {given!r}")
 
@@ -150,7 +150,7 @@ def _parsed(text: str, name: str) -> Start | Gtid:
     raise UsageError(f"{name} is {_FORMS}, and not {text!r}")
 
 
-def _gtids(text: str, given: str, name: str) -> GtidSet | GtidList | Gtid:
+def _gtids(text: str, given: str, name: str) -> GtidState | Gtid:
     try:
         if _MARIADB_GTIDS.match(text):
             return GtidList.parse(text)

@@ -18,11 +18,11 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.storage import find
+from tests.recorded import CORPUS
 from tests.waiting import DEADLINE
 from tools.campaign import trial
 from tools.campaign.mutate import Parsed
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 SMALL = {
     "mysql": CORPUS / "mysql-9.7.clean-shutdown" / "binlog.000001",
     "mariadb": CORPUS / "mariadb-11.8.clean-shutdown" / "binlog.000001",

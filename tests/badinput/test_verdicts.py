@@ -7,7 +7,6 @@ are in ``docs/evidence/badinput.md``.
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -26,10 +25,10 @@ from tailrace.events import DecodeContext
 from tailrace.events.payload import PayloadFields, unpack
 from tailrace.reader import Reader
 from tailrace.transactions import Boundary, BoundaryParser
+from tests.recorded import CORPUS
 from tools.campaign import verdicts
 from tools.campaign.mutate import Parsed
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
 GTID_TAGGED, XA_PREPARE = 42, 38
 WRITE_V1, UPDATE_V1, WRITE, UPDATE, DELETE = 23, 24, 30, 31, 32

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tailrace.cli import main
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.recorded import ROOT
 
 
 class Ran(NamedTuple):

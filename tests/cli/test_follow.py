@@ -17,7 +17,7 @@ import pymysql
 import pytest
 
 from tailrace.cli.follow import LineOutput
-from tailrace.storage import LogFile
+from tailrace.storage.local import LocalStore
 from tests.cli.test_errors import assert_refused
 from tests.waiting import DEADLINE, wait_for
 from tools.servers import ONE_OF_EACH
@@ -138,7 +138,7 @@ def test_a_commit_comes_by_itself(busy, place, how):
 
 
 def test_files_are_looked_at_many_times_a_second():
-    assert LogFile.looks_every < 0.1
+    assert LocalStore.looks_every < 0.1
 
 
 def test_what_is_followed_is_what_the_files_hold(busy, place, run):

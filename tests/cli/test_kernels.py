@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 import zlib
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,11 +16,10 @@ import tailrace
 from tailrace.columns.text import lines
 from tests.cli.both import no_minus_zero, same, written
 from tests.columns.random_log import logs
+from tests.recorded import ROOT, folders
 from tests.writing import made
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = sorted({path.parent for path in ROOT.glob("tests/corpus/*/*.0*")})
-FOLDERS += sorted({path.parent for path in ROOT.glob("examples/shop/*/*.0*")})
+FOLDERS = folders(shop=True)
 OUTPUTS = {
     "json": ("log", "--as", "json"),
     "text": ("log",),

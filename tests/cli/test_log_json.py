@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tailrace.columns import changes
 from tailrace.storage import find
+from tests.recorded import ROOT, has
 
-ROOT = Path(__file__).resolve().parents[2]
 CASES = sorted(ROOT.glob("tests/corpus/*/expected.json"))
 FIELDS = [
     "_op",
@@ -38,11 +37,7 @@ PLAIN = (
     "enum",
     "text",
 )
-WITHOUT_ROWS = ("encrypted", "incident")
-WITHOUT_DOCUMENTS = "json-partial-minimal"
-"""Updates say what changed in a document (``_diff``), which Arrow has no place for."""
-BEYOND_ROWS = ("ddl", "switches", "partitions", "two-phase-alter", "minimal", "noblob", "generated")
-"""Cases where rows change by DDL, by a DEFAULT or by a generated column, too."""
+BEYOND_ROWS = ("rows-by-ddl", "not-full", "generated")
 
 
 def records(ran):
@@ -106,7 +101,7 @@ def test_the_shop(run, shop):
 def test_the_corpus(run, path):
     expected = json.loads(path.read_text())
     folder = path.parent
-    if folder.name.endswith(WITHOUT_ROWS):
+    if has(folder, "unreadable"):
         ran = run("log", folder, "--as", "json")
         assert ran.status == 2
         return
@@ -115,9 +110,9 @@ def test_the_corpus(run, path):
     found = records(ran)
     sequence = [int(record["_seq"]) for record in found]
     assert sequence == sorted(set(sequence))
-    if expected.get("rows_complete") and not any(word in folder.name for word in BEYOND_ROWS):
+    if expected.get("rows_complete") and not has(folder, *BEYOND_ROWS):
         assert_same_tables(replay(found), expected["tables"])
-    if folder.name.endswith(WITHOUT_DOCUMENTS):
+    if has(folder, "unknown-documents"):  # what changed (``_diff``), which Arrow has no place for
         assert any("_diff" in record for record in found)
     else:
         assert [place(record) for record in found] == [record[:7] for record in column_path(folder)]
@@ -183,7 +178,7 @@ def test_naming_is_said_once(run, shop, tmp_path):
 
 def test_all_events(run, corpus):
     for folder in sorted(corpus.iterdir()):
-        if not folder.is_dir() or folder.name.endswith("encrypted"):
+        if not folder.is_dir() or has(folder, "encrypted"):
             continue
         ran = run("log", folder, "--as", "json", "--events")
         assert ran.status == 0, (folder.name, ran.err)

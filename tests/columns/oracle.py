@@ -10,7 +10,6 @@ import pyarrow as pa
 from tailrace.columns.batches import changes
 from tailrace.columns.frames import plan as k
 from tailrace.columns.read.committed import committed_in
-from tailrace.columns.read.objects import batch_of_rows
 from tailrace.columns.read.pool import Pool
 from tailrace.columns.read.table import TableDecoder
 from tailrace.events import (
@@ -23,6 +22,7 @@ from tailrace.events import (
 from tailrace.log import Log
 from tailrace.position import file_number
 from tailrace.schema.catalogue import Catalogue
+from tools.objects import batch_of_rows
 
 
 def by_table(batches):

@@ -20,7 +20,15 @@ from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError
 from tests.columns.jsonb_made import jsonb, opaque
 from tests.columns.test_json_text import random_document
-from tests.columns.test_row_json import DECLARED, KINDS, TEXT, Kind, batch_of, column, schema_of
+from tests.columns.text.test_row_json import (
+    DECLARED,
+    KINDS,
+    TEXT,
+    Kind,
+    batch_of,
+    column,
+    schema_of,
+)
 
 PAGE = mmap.PAGESIZE
 

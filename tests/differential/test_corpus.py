@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tailrace.storage import find
+from tests.recorded import folders
 from tools.campaign.replay import UNKNOWN, Replayed
 from tools.campaign.selected import Declared, canonical
 from tools.campaign.witnesses import arrow_changes
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
-
-ELSEWHERE = (
-    # What a DDL does to rows is in no row event.
-    "ddl",
-    "partitions",
-    "switches",
-    "two-phase-alter",
-    # SELECT lays numbers out as only the CREATE TABLE knows: tests/rows compares them.
-    "displayed",
-    # They cannot be read without their key: tests/columns has them.
-    "encrypted",
-    "incident",
-    "json-partial-minimal",
-)
+NOT_HERE = ("rows-by-ddl", "displayed", "unreadable", "unknown-documents")
 MARIADB_LEAVES_OUT = {
     # Columns that a REPLACE resets are not in the after image where the image is not FULL.
     "corpus.keyed": ("-minimal-", "-noblob-"),
@@ -36,10 +22,10 @@ GENERATED = {"corpus.computed": frozenset({"s", "v"})}
 
 
 def complete():
-    for path in sorted(CORPUS.glob("*/expected.json")):
-        expected = json.loads(path.read_text(encoding="utf-8"))
-        if expected["rows_complete"] and not path.parent.name.endswith(ELSEWHERE):
-            yield pytest.param(path.parent, expected, id=path.parent.name)
+    for folder in folders(*NOT_HERE):
+        expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+        if expected["rows_complete"]:
+            yield pytest.param(folder, expected, id=folder.name)
 
 
 @pytest.mark.parametrize(("folder", "expected"), [*complete()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -16,10 +15,9 @@ from tailrace.storage.file import LogFile
 from tests.columns.oracle import assert_equal_paths
 from tests.columns.random_log import payload
 from tests.events.made import raw_event
+from tests.recorded import CORPUS
 from tools.campaign.mutate import Parsed
 from tools.campaign.witnesses import arrow_changes, json_changes, json_lines, typed_changes
-
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 
 
 def ids(changes):
@@ -37,7 +35,7 @@ def ids(changes):
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("partial", [True, False], ids=["partial", "whole"])
 def test_xa_transactions_taken_back(mysql97, compressed, end, partial):
-    """Inside a payload, or with partial JSON updates, whose rows are delivered one by one."""
+    """Inside a payload, or with partial JSON updates."""
     with mysql97.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE IF NOT EXISTS found")
         cursor.execute("USE found")

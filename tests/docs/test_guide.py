@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.recorded import ROOT
+
 if TYPE_CHECKING:
     from tests.conftest import FreshServer
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
 SERVERS = {
     "live": {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"},

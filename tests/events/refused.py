@@ -193,12 +193,12 @@ REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
     (
         kinds.MariadbGtidEvent,
         {"seq_no": 1, "event_flags": 0x40},
-        "xid: event_flags announce it, but it is",
+        "xid: it is missing, but event_flags announce it",
     ),
     (
         kinds.MariadbGtidEvent,
         {"seq_no": 1, "flags_extra": 0x08},
-        "alter_seq_no: flags_extra announce it",
+        "alter_seq_no: it is missing, but flags_extra announce it",
     ),
     (kinds.MariadbGtidEvent, {"seq_no": 1, "domain_id": 1 << 32}, "domain_id: 4294967296 is not"),
     (kinds.GtidListEvent, {"gtids": "0-1-2"}, "gtids: '0-1-2' is no list of GTIDs"),

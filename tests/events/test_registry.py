@@ -25,6 +25,7 @@ from tailrace.events import (
 )
 from tailrace.events.build import Builder
 from tailrace.events.fields import Cursor
+from tailrace.events.layout import U8, U16, Text, field, flagged, tail
 from tests.events.made import context, raw_event, raw_format
 
 if TYPE_CHECKING:
@@ -76,6 +77,45 @@ def test_a_type_of_ones_own() -> None:
         kind.make(type=201, beats=1 << 16)
     with pytest.raises(EventDecodeError, match=r"b at 4 \(UNKNOWN_201\): 1 bytes follow PULSE"):
         context().decode(raw_event(201, b"\1\0\0"), file="b", offset=4).check()
+
+
+def test_a_layout_of_ones_own() -> None:
+    """Fields that are declared once are read, written, made and printed."""
+
+    class BeatEvent(Event, types=(203,)):
+        flags: int = field(U8, "the flags", default=0)
+        beats: int = field(U16, "the beats", default=3)
+        who: str | None = flagged(Text(U8, "the name's length"), "the name", "flags", 4)
+        rest: bytes = tail(shown=False)
+
+    class LoudBeatEvent(BeatEvent, types=(204,)):
+        __slots__ = ()
+
+        @property
+        def shout(self) -> str:
+            return f"{self.who}!"
+
+    for kind in (BeatEvent, LoudBeatEvent):
+        made = kind.make(beats=70, who="é", rest=b"xyz")
+        assert made.body == b"\4\x46\0\2\xc3\xa9xyz"
+        event = context().decode(raw_event(kind.TYPES[0], made.body))
+        assert type(event) is kind
+        assert event.fields() == {"flags": 4, "beats": 70, "who": "é"}
+        assert repr(event) == f"<UNKNOWN_{kind.TYPES[0]} flags=4 beats=70 who='é'>"
+        assert event.replace(who=None, event_flags=0).body == b"\0\x46\0xyz"
+        assert not hasattr(event, "__dict__")
+    assert event.shout == "é!"
+    assert BeatEvent.make(rest=b"").body == b"\0\3\0"
+    for fields, words in (
+        ({"beats": 1 << 16}, "beats: 65536 is not between 0 and 65535"),
+        ({"event_flags": 4}, "who: it is missing, but event_flags announce it"),
+        ({"who": 5}, "who: 5 is not text"),
+    ):
+        with pytest.raises(EventEncodeError, match=words):
+            BeatEvent.make(rest=b"", **fields)
+    for body, words in ((b"\0\1", "the beats needs 2 bytes, 1"), (b"\4\1\0\1\xff", "not UTF-8")):
+        with pytest.raises(EventDecodeError, match=words):
+            context().decode(raw_event(203, body)).check()
 
 
 def test_a_class_may_be_defined_again_and_be_refined() -> None:

@@ -282,6 +282,15 @@ def test_the_same_bytes_give_the_same_layout() -> None:
     assert first != second
 
 
+def test_tables_of_the_same_columns_share_them() -> None:
+    body = table_map_body(b"\3\x0f", b"\x28\0")
+    first, second = (decode(19, body.replace(b"orders", name)) for name in (b"orders", b"orderz"))
+    assert isinstance(first, TableMapEvent)
+    assert isinstance(second, TableMapEvent)
+    assert (first.table, second.table) == ("orders", "orderz")
+    assert first.columns is second.columns
+
+
 def test_too_many_open_tables() -> None:
     context = DecodeContext()
     context.decode(raw_format())
@@ -295,5 +304,5 @@ def test_too_many_open_tables() -> None:
 
 def test_optional_metadata_alone() -> None:
     said = read_optional(b"", [T.LONG], Flavour.MYSQL)
-    assert said.unsigned == {}
+    assert said.columns == [{}]
     assert said.key is None

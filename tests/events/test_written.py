@@ -6,7 +6,6 @@ Grows by adding a folder to tests/corpus or examples, or a case to `cases`.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,11 +25,12 @@ from tailrace.storage import EventReader, find
 from tests.events.cases import CASES, Case
 from tests.events.cases_mariadb import MARIADB_CASES
 from tests.events.made import checked, context, raw_event, table_map_body, unread
+from tests.recorded import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [
     folder
     for parent in (ROOT / "tests/corpus", ROOT / "examples/shop")

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 import tailrace
 from tailrace.constants import MAGIC
 from tailrace.events import Event, FormatDescriptionEvent, RowsEvent, TableMapEvent
 from tailrace.transactions import BoundaryParser
+from tests.recorded import CORPUS, folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tailrace.handlers import Handler
-
-CORPUS = Path(__file__).parent.parent / "corpus"
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 
 
 def cases(*words: str) -> list[str]:
     """The cases whose names hold one of the words; all readable ones without."""
-    names = (
-        sorted(path.name for path in CORPUS.iterdir() if path.is_dir()) if CORPUS.is_dir() else []
-    )
-    return [
-        name
-        for name in names
-        if "encrypted" not in name and (not words or any(word in name for word in words))
-    ]
+    names = [folder.name for folder in folders("encrypted")]
+    return [name for name in names if not words or any(word in name for word in words)]
 
 
 def events(case: str, *handlers: Handler, expand: bool = True) -> list[Event]:

@@ -38,7 +38,6 @@ from tests.handlers.logs import (
     cases,
     check_grammar,
     events,
-    needs_corpus,
     row_images,
     tables,
 )
@@ -69,7 +68,6 @@ WITH_ROWS = (
 )
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases())
 def test_a_filter_that_wants_all_changes_nothing(case: str) -> None:
     for expand in (True, False):
@@ -78,7 +76,6 @@ def test_a_filter_that_wants_all_changes_nothing(case: str) -> None:
             assert events(case, handler, expand=expand) == bare
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases(*WITH_ROWS))
 def test_the_rows_of_some_tables(case: str) -> None:
     bare = events(case)
@@ -119,7 +116,6 @@ def _of_rows(case: str) -> bool:
     return "ddl" not in case
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     "case",
     cases(
@@ -362,7 +358,6 @@ def test_types() -> None:
         ByType(["QUERY"])
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases("payload-full", "compressed-full-full", "several-tables"))
 def test_types_in_real_logs(case: str) -> None:
     bare = events(case)

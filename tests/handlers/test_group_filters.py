@@ -21,7 +21,6 @@ from tests.handlers.logs import (
     CORPUS,
     cases,
     events,
-    needs_corpus,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def groups(given: Iterable[Event]) -> list[Event]:
     return [event for event in given if isinstance(event, (GtidEvent, MariadbGtidEvent))]
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     "case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay")
 )
@@ -82,7 +80,6 @@ def _time(one: tailrace.log.Transaction) -> int:
     return one.commit_timestamp or one.events[0].timestamp * 1_000_000
 
 
-@needs_corpus
 def test_sets_and_states_of_gtids() -> None:
     case = "mysql-9.7.tagged-gtids"
     done = GtidSet.parse("ab3fb2ab-e590-11f1-af3c-02fc00000001:1-2:orders:1")
@@ -106,7 +103,6 @@ def test_sets_and_states_of_gtids() -> None:
     assert events(case, ByGtid(without=done)) == events(case)
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases("incident"))
 def test_an_incident_passes_whatever_is_left_out(case: str) -> None:
     out = events(case, ByServerId([]))

@@ -26,7 +26,6 @@ from tests.handlers.logs import (
     cases,
     check_grammar,
     events,
-    needs_corpus,
     row_images,
     tables,
 )
@@ -51,7 +50,6 @@ def databases(case: str) -> list[str]:
     )
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     "case",
     cases(
@@ -133,7 +131,6 @@ def test_databases(case: str, new: str) -> None:
     assert all(one.body == two.body for one, two in same)
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
 def test_as_the_servers_tool(case: str, tmp_path: Path) -> None:
     """What the tool makes of our log is what its --rewrite-db makes of the server's."""
@@ -172,7 +169,6 @@ def _printed(server: str, path: Path, *options: str) -> str:
     )
 
 
-@needs_corpus
 def test_tables_and_precedence() -> None:
     case = "mysql-9.7.several-tables"
     (database, first), (_, second), *_ = tables(events(case))
@@ -184,7 +180,6 @@ def test_tables_and_precedence() -> None:
     assert {one[:2] for one in row_images(out)} <= set(names)
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases("several-tables", "payload-full"))
 def test_filters_before_and_behind(case: str) -> None:
     database, table = tables(events(case))[0]
@@ -201,7 +196,6 @@ def test_filters_before_and_behind(case: str) -> None:
         assert row_images(opened) == row_images(out)
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases("several-tables", "compressed-full-full"))
 def test_what_is_not_renamed_is_the_very_event(case: str) -> None:
     seen: list[Event] = []
@@ -232,7 +226,6 @@ def test_a_statement_with_unknown_variables_keeps_them() -> None:
     assert list(Pipeline([Rename({"one": "three"})]).process(many)) == [many]
 
 
-@needs_corpus
 def test_records_and_positions_of_a_renamed_log() -> None:
     case = CORPUS / "mysql-9.7.payload-full"
     bare, renamed = tailrace.open(case), tailrace.open(case, handlers=[Rename({"corpus": "x"})])

@@ -11,7 +11,7 @@ from tailrace.constants import EventType
 from tailrace.events import Event, RowsEvent, TableMapEvent
 from tailrace.handlers import Assembler, ByServerId, ByTable, Handler, Pipeline, TableIndex
 from tests.events.made import query_body, raw_event, raw_format, write
-from tests.handlers.logs import CORPUS, cases, events, needs_corpus
+from tests.handlers.logs import CORPUS, cases, events
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 E = EventType
 
 
-@needs_corpus
 @pytest.mark.parametrize("expand", [True, False])
 @pytest.mark.parametrize(
     "case",
@@ -62,7 +61,6 @@ def test_the_table_index(case: str, expand: bool) -> None:
     assert any(tables for *_, tables in seen)
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", cases())
 def test_the_assembler(case: str) -> None:
     got: list[Transaction] = []
@@ -119,7 +117,6 @@ class Counter:
         return counted
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     "case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"]
 )
@@ -149,7 +146,6 @@ def test_events_that_pass_untouched_are_not_decoded(
     assert sum(isinstance(event, RowsEvent) for event in bare) > 3
 
 
-@needs_corpus
 def test_an_untouched_event_is_the_very_object() -> None:
     log = tailrace.open(CORPUS / "mysql-9.7.gtids")
     given = list(log)

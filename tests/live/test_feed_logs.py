@@ -8,7 +8,6 @@ from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
 from tailrace.position import Position
 from tests.conftest import _require
-from tests.encryption.servers import mariadb_with_keys, mysql_with_keyring
 from tests.live.feeding import (
     DEADLINE,
     Copy,
@@ -21,6 +20,7 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
+from tests.storage.encryption.servers import mariadb_with_keys, mysql_with_keyring
 from tools.proxy import Proxy
 
 START_ENCRYPTION = 164

@@ -222,7 +222,7 @@ def test_transactions_without_gtids(fresh_server):
 def test_no_checksum_announced(log):
     given = source(log)
     with connect(given, given.hosts[0]) as connection:
-        stream = BinlogStream.open(connection, server_id=9, flags=1)
+        stream = BinlogStream.open(connection, server_id=9, flags=1, announce_checksum=False)
         meets(ending(stream), ServerError, "SET @source_binlog_checksum")
 
 

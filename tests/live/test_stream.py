@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,7 @@ from pymysql.err import InterfaceError
 from tailrace.errors import LocalProtocolError, LogReset, ServerError, UsageError
 from tailrace.live.stream import BinlogStream
 from tests.live.dumps import ALL, connect, events_of, is_artificial
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tests.wire.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tools.servers import Server
 
 ID = 4711
+ROTATE, DESCRIPTION = 4, 15
 FIRST_ERROR = "Could not find first log file name in binary log index file"
 
 
@@ -84,13 +87,12 @@ def test_nf2_8_a_fetched_from_stream_leaves_no_other_command(stream: BinlogStrea
 
 
 def test_fr2_1_fetch_works_only_behind_open(connection: Any, log: Path):
-    stream = BinlogStream(connection, filename=log.name, server_id=ID, flags=ALL)
-    with pytest.raises(LocalProtocolError, match="fetch: the stream was not opened"):
-        stream.fetch()
-    with pytest.raises(LocalProtocolError, match="fetch: the stream was not opened"):
-        list(stream)
+    """There is no stream that was not opened: creating one opens it, or raises the error."""
+    with pytest.raises(UsageError):
+        BinlogStream(connection, filename=log.name, server_id=-1)
     with connection.cursor() as cursor:
         assert cursor.execute("SELECT 1") == 1
+    assert BinlogStream(connection, filename=log.name, server_id=ID, flags=ALL).fetch() is not None
 
 
 def test_fr2_1_fetch_does_not_work_behind_close(stream: BinlogStream):
@@ -166,11 +168,79 @@ def test_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(stream: 
     assert all(record == copy for record, copy in records)  # one is not overwritten by the next
 
 
-def test_fr2_9_what_was_asked_for_stays(stream: BinlogStream, log: Path):
-    stream.fetch()
-    asked = (stream.filename, stream.position, stream.server_id, stream.flags, stream.gtid_set)
-    assert asked == (log.name, 4, ID, ALL, None)
-    assert repr(log.name) in repr(stream)
+def test_fr2_9_fetch_moves_file_and_position(server: Server, stream: BinlogStream, log: Path):
+    """They say where the next event begins, as the server's own files do."""
+    assert (stream.filename, stream.position) == (log.name, 4)
+    files = {path.name: path for path in server.binlogs()}
+    seen, end = [], 4
+    while (record := stream.fetch()) is not None:
+        if is_artificial(record):
+            end = 4  # of a file's begin
+        else:
+            raw = files[stream.filename if record[4] != ROTATE else seen[-1]].read_bytes()
+            begin, end = end, end + len(record)
+            assert raw[begin : begin + 17] == record[:17]  # after that, a flag: the log is in use
+            assert raw[begin + 19 : end - 4] == record[19:-4]
+        assert stream.position == (4 if record[4] == ROTATE else end)
+        seen.append(stream.filename)
+    last = server.binlogs()[-1]
+    assert (stream.filename, stream.position) == (last.name, last.stat().st_size)
+    assert (stream.server_id, stream.flags, stream.gtid_set) == (ID, ALL, None)
+
+
+def test_fr2_9_a_position_that_fetch_has_reached_is_one_to_begin_at(server: Server, log: Path):
+    places = []
+    with connect(server) as connection, BinlogStream(connection, log.name, 4, flags=ALL) as stream:
+        places += [(stream.filename, stream.position, bytes(record)) for record in stream]
+    for (file, position, _), (_, _, after) in list(pairwise(places))[5:200:20]:
+        with (
+            connect(server) as connection,
+            BinlogStream(connection, file, position, flags=ALL) as stream,
+        ):
+            own = (each for each in stream if each[4] != DESCRIPTION and not is_artificial(each))
+            assert next(own) == after or after[4] in {ROTATE, DESCRIPTION}
+
+
+def test_use_case_of_a_file_and_4(server: Server, log: Path):
+    """The worklog's ``{logfile, 4}``: all else has a default, on a connection without settings."""
+    connection = server.connect()
+    with BinlogStream.open(connection, log.name, 4) as stream:
+        sizes = [len(record) for record in stream]
+    connection.close()
+    files = [path for path in server.binlogs() if path.name >= log.name]
+    assert sum(sizes) >= sum(path.stat().st_size - 4 for path in files)
+
+
+@pytest.mark.parametrize("how", ["stream", "connection"])
+def test_closing_ends_a_fetch_that_waits(server: Server, how: str):
+    """From another thread, at once: the fetch gives None, or says that the connection was closed."""
+    current = server.binlogs()[-1]
+    connection = server.connect()
+    stream = BinlogStream(connection, current.name, current.stat().st_size, server_id=ID)
+    ended: list[object] = []
+
+    def read() -> None:
+        try:
+            while stream.fetch() is not None:
+                pass
+            ended.append(None)
+        except LocalProtocolError as error:
+            ended.append(str(error))
+
+    reader = Thread(target=read)
+    reader.start()
+    wait_for(lambda: any(row[0] == connection.thread_id() for row in dumps(server)))
+    closer = Thread(target=stream.close if how == "stream" else connection.close)
+    closer.start()
+    for thread in (closer, reader):
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+    if how == "stream":
+        assert ended == [None]
+        connection.close()
+    else:
+        assert len(ended) == 1
+        assert str(ended[0]).endswith("was closed")
 
 
 def test_fetch_waits_for_what_is_written_next(server: Server, connection: Any):
@@ -190,9 +260,6 @@ def test_fetch_waits_for_what_is_written_next(server: Server, connection: Any):
 
 
 def test_fr3_1_close_works_only_behind_open(connection: Any, log: Path):
-    stream = BinlogStream(connection, filename=log.name, server_id=ID, flags=ALL)
-    with pytest.raises(LocalProtocolError, match="close: the stream was not opened"):
-        stream.close()
     with pytest.raises(UsageError):
         BinlogStream.open(connection, server_id=-1)
     assert connection.open

@@ -86,7 +86,7 @@ def test_the_command_cannot_be_sent(server: Server):
     connection = connect(server)
     connection._sock.shutdown(socket.SHUT_RDWR)
     with pytest.raises(ConnectionLost, match="the request for the dump was not sent"):
-        BinlogStream.open(connection, server_id=ID)
+        BinlogStream.open(connection, server_id=ID, announce_checksum=False)
     assert not connection.open
     connection.close()
 
@@ -169,7 +169,7 @@ def fed(server: Server, *packets: bytes) -> BinlogStream:
     connection._sock.close()
     connection._rfile.close()
     connection._sock, connection._rfile = ours, ours.makefile("rb")
-    stream = BinlogStream.open(connection, server_id=ID, flags=ALL)
+    stream = BinlogStream(connection, server_id=ID, flags=ALL, announce_checksum=False)
 
     def send():
         with theirs:

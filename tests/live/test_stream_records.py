@@ -134,7 +134,7 @@ def test_heartbeats_are_records_as_well(server: Server):
 
 
 def test_what_goes_before_an_event_is_part_of_the_record(mariadb118: Server):
-    """Of MySQL's semi-synchronous source see tests/semisync."""
+    """Of MySQL's semi-synchronous source see tests/replication/semisync."""
     log = write_log(mariadb118)
     mariadb118.execute("SET GLOBAL rpl_semi_sync_master_enabled = 1")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +13,12 @@ from tailrace.columns.batches import read_split
 from tailrace.constants import MAGIC, EventType
 from tailrace.position import Position, file_number
 from tailrace.storage import EventReader, find
+from tests.recorded import CORPUS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 E = EventType
-
-
-CORPUS = Path(__file__).parent.parent / "corpus"
 
 
 FILLER = 96 << 20
@@ -27,8 +28,6 @@ FILLER = 96 << 20
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
     """A real log, the same with 4.2 GiB of ignorable events (sparse) behind its head, and the shift."""
     source = CORPUS / "mysql-9.7.checksum-none" / "binlog.000001"
-    if not source.exists():
-        pytest.skip("no recorded logs (tests/corpus)")
     path = tmp_path_factory.mktemp("large") / "binlog.000001"
     count = (1 << 32) // FILLER + 2
     with path.open("wb") as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,17 +23,17 @@ from tailrace.reader import Reader
 from tailrace.records import Changes
 from tailrace.storage import LogFile, LogSeries, find
 from tailrace.transactions import TransactionKind
+from tests.recorded import CORPUS
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.conftest import FreshServer
     from tools.servers import Server
 
 E = EventType
-CORPUS = Path(__file__).parent.parent / "corpus"
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 
 
 def rows_of(series: LogSeries, **options: object) -> Iterator[tuple[str, str, tuple[object, ...]]]:
@@ -97,7 +96,6 @@ def test_every_row_in_a_payload_arrives(fresh_server: FreshServer) -> None:
 # Positions of 0: inside payloads, and inside transactions of MariaDB 11.4 and later.
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     ("case", "zeros"),
     [
@@ -126,7 +124,6 @@ def test_positions_of_zero_in_transactions(case: str, zeros: bool) -> None:
             ]
 
 
-@needs_corpus
 @pytest.mark.parametrize("case", ["mysql-9.7.payload-full", "mysql-9.7.payload-no-checksum"])
 def test_positions_of_zero_in_payloads(case: str) -> None:
     opened = tailrace.open(CORPUS / case)
@@ -283,7 +280,6 @@ def test_statements_without_begin(server: Server) -> None:
 # An incident event.
 
 
-@needs_corpus
 @pytest.mark.parametrize(
     "case", ["mysql-9.7.incident", "mariadb-11.8.incident", "mariadb-10.11.incident"]
 )

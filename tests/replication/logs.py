@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from pathlib import Path
 
 from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.replication.copy.scan import as_sent
-
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
-_NOT_PLAIN = ("encrypted", "relay-log", "torn")
+from tests.recorded import case_of, folders
 
 
 def files(*cases):
     """The log files of these cases of all servers; of all cases without any."""
-    folders = sorted(CORPUS.iterdir()) if not cases else []
-    for case in cases:
-        folders += sorted(CORPUS.glob(f"*.{case}"))
     return [
         path
-        for folder in folders
-        if folder.is_dir() and not folder.name.endswith(_NOT_PLAIN)
+        for folder in folders("encrypted", "relay", "torn")
+        if not cases or case_of(folder) in cases
         for path in sorted(folder.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]"))
     ]
 

@@ -8,7 +8,8 @@ from tailrace.constants import GTID_TYPES, EventType
 from tailrace.errors import BadMagic, StorageError
 from tailrace.replication.copy.scan import Mark, scan
 from tailrace.storage.memory import MemoryFolder
-from tests.replication.logs import CORPUS, files, split
+from tests.recorded import CORPUS
+from tests.replication.logs import files, split
 
 NAME = "binlog.000001"
 

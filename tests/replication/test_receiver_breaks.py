@@ -6,18 +6,16 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError
 from tailrace.replication.receiver import Receiver
 from tests import waiting
+from tests.recorded import ROOT
 from tests.replication.conftest import Running, insert, rotate, same, url_of
 from tests.waiting import DEADLINE, next_second, wait_for
 from tools.proxy import Proxy
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(source, folder, **settings):

@@ -11,8 +11,8 @@ from tailrace.replication.receiver import Receiver
 from tailrace.storage.file import LogFile
 from tailrace.storage.keyring import make
 from tailrace.storage.keyring import open as open_keyring
-from tests.encryption.conftest import KINDS, start, write_some
 from tests.replication.conftest import url_of
+from tests.storage.encryption.conftest import KINDS, start, write_some
 from tests.waiting import wait_for
 
 

@@ -10,8 +10,8 @@ import tailrace
 from tailrace.errors import TailraceError
 from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
-from tests.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 from tests.replication.conftest import insert, rotate, url_of
+from tests.storage.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 
 
 def run(source, bucket, **settings):  # noqa: F811 - the fixture's value

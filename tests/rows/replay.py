@@ -6,7 +6,6 @@ import base64
 import json
 import struct
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace.log
@@ -14,13 +13,13 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.rows.row import Row, RowSet
 from tailrace.schema.catalogue import Catalogue
+from tests.recorded import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.rows.schema import Column, TableSchema
-
-CORPUS = Path(__file__).parents[1] / "corpus"
 
 
 class Case(NamedTuple):

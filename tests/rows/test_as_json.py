@@ -12,11 +12,12 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.reader import Reader
 from tailrace.records import Changes
-from tailrace.rows import large_json
 from tailrace.rows.as_json import Origin, change_json, image_json, sequence
+from tailrace.rows.charsets import PIECE
 from tailrace.rows.image import Image, decoder_of
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.row import RowSet
-from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
+from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
 from tailrace.storage import find
 from tests.rows.made import Rows, TableMap, spec
 from tests.rows.test_rows import AFTER, JSON_SCHEMA, partial
@@ -27,7 +28,7 @@ ORIGIN = Origin("binlog.000003", 3, 1234, 1700000000123456, "uuid:7", 42)
 
 def written(column, value: object, definition: ColumnDefinition | None = None) -> str:
     known = definition and TableDefinition("shop", "orders", (definition,))
-    schema = TableSchema.resolve(TableMap((column,)), Flavour.MARIADB, known)
+    schema = resolve_table(TableMap((column,)), Flavour.MARIADB, known)
     text = image_json(Image(decoder_of(schema), [value]))
     json.loads(text)
     assert "\n" not in text
@@ -37,7 +38,7 @@ def written(column, value: object, definition: ColumnDefinition | None = None) -
 
 def test_whole_record() -> None:
     columns = (spec(T.LONG, name="id"), spec(T.VARCHAR, 20, name='n"', collation=45))
-    schema = TableSchema.resolve(TableMap(columns), Flavour.MYSQL)
+    schema = resolve_table(TableMap(columns), Flavour.MYSQL)
     (row,) = RowSet(Rows("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
     assert change_json(row, schema, ORIGIN) == (
         '{"_op":"update","_db":"shop","_table":"orders","_ts":1700000000123456,"_gtid":"uuid:7",'
@@ -75,7 +76,7 @@ def test_values(column, value: object, text: str) -> None:
 
 
 def test_small_decimals_have_no_exponent() -> None:
-    schema = TableSchema.resolve(TableMap((spec(T.NEWDECIMAL, 30 << 8 | 30),)), Flavour.MYSQL)
+    schema = resolve_table(TableMap((spec(T.NEWDECIMAL, 30 << 8 | 30),)), Flavour.MYSQL)
     (row,) = RowSet(Rows("insert", None, b"\x01", b"\0\x80" + bytes(12) + b"\x01"), schema)
     assert image_json(row.after) == f'{{"c1":"0.{"0" * 29}1"}}'
 
@@ -130,7 +131,7 @@ def test_large_values_in_pieces(tmp_path, kind, value):
     (large,) = next(changes).json_records()
     assert not isinstance(large, str)
     pieces = list(large)
-    assert max(map(len, pieces)) <= 2 * large_json._PIECE
+    assert max(map(len, pieces)) <= 2 * PIECE
     expected = {"longblob": lambda: b64encode(value).decode(), "json": lambda: json.loads(value)}
     body = expected.get(kind, lambda: value)()
     assert json.loads("".join(pieces))["after"] == {"id": 1, "body": body, "n": None}

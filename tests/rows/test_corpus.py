@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.constants import Flavour
 from tailrace.rows.json_diff import JsonDiffs
+from tests.recorded import has
 from tests.rows.replay import Case, cases, changes, same
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ DISPLAYED = ("zerofill", "float(", "double(")
 INSERT_ONLY = [
     case for case in cases() if case.expected["insert_only"] and case.expected["rows_complete"]
 ]
-ELSEWHERE = ("ddl", "partitions", "savepoints", "switches", "two-phase-alter", "xa")
-"""Cases whose contents depend on DDL's or rollback's effect on rows: no business of row decoding."""
-
 MARIADB_LEAVES_OUT = {
     # Columns that a REPLACE resets are not in the after image where the image is not FULL.
     "corpus.keyed": ("-minimal-", "-noblob-"),
@@ -35,7 +33,7 @@ CHANGED = [
     for case in cases()
     if case.expected["rows_complete"]
     and not case.expected["insert_only"]
-    and not case.folder.name.endswith(ELSEWHERE)
+    and not has(case.folder, "rows-by-ddl", "rolled-back")
 ]
 
 

@@ -16,7 +16,7 @@ from tailrace.rows.as_json import image_json
 from tailrace.rows.row import RowSet
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
-from tests.columns.encode_oracle import rows_events
+from tests.columns.write.encode_oracle import rows_events
 from tools.campaign.witnesses import json_lines
 
 DOCUMENTS = ["null", None, "[null]", " null ", '"null"', "{}", "NULL"]
@@ -174,6 +174,6 @@ def test_partial_updates_in_records(partial) -> None:
 def test_batches_have_no_place_for_them(partial) -> None:
     """The error names the column, the table, the file and the position."""
     (file,) = partial.files
-    where = rf"{file.name} at \d+: partial\.t\.j: a partial JSON update"
+    where = rf"^{file.name} at \d+: partial\.t: column j: a partial JSON update"
     with pytest.raises(UnsupportedType, match=where):
         list(changes(partial))

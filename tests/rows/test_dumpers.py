@@ -14,8 +14,7 @@ import pytest
 
 from tailrace.constants import ColumnType
 from tailrace.errors import SchemaError, UnsupportedType, ValueRefused
-from tailrace.rows.dumpers import dumper_of
-from tailrace.rows.loaders import loader_of
+from tailrace.rows.registry import dumper_of, loader_of
 from tailrace.rows.schema import Column, Logical
 from tests.rows.test_loaders import AB, KNOWN, column, text
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
-from tailrace.rows.dumpers import dumper_of
-from tailrace.rows.loaders import loader_of
+from tailrace.rows.registry import dumper_of, loader_of
 from tests.rows.test_dumpers import decimal
 from tests.rows.test_loaders import column
 

@@ -13,6 +13,7 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError, UnknownColumn, UnsupportedType, ValueRefused
 from tailrace.rows.encode import RowEncoder, RowGroup, RowImage
 from tailrace.rows.image import ABSENT
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.row import Row, RowSet
 from tailrace.rows.schema import (
     ColumnDefinition,
@@ -35,7 +36,7 @@ SPECS = (
 
 
 def schema_of(*specs: Any, key: tuple[int, ...] | None = (0,), **facts: Any) -> TableSchema:
-    return TableSchema.resolve(TableMap(specs or SPECS, key), Flavour.MYSQL, **facts)
+    return resolve_table(TableMap(specs or SPECS, key), Flavour.MYSQL, **facts)
 
 
 SCHEMA = schema_of()
@@ -235,9 +236,7 @@ def test_generated_columns_may_be_left_out() -> None:
         (ColumnDefinition("id", "int"), ColumnDefinition("twice", "int", generated=True)),
         ("id",),
     )
-    schema = TableSchema.resolve(
-        TableMap((spec(T.LONG), spec(T.LONG))), Flavour.MARIADB, definition
-    )
+    schema = resolve_table(TableMap((spec(T.LONG), spec(T.LONG))), Flavour.MARIADB, definition)
     (group,) = RowEncoder(schema).insert([{"id": 1}])
     assert group == RowGroup("insert", None, b"\x01", [b"\x00\x01\0\0\0"])
     (group,) = RowEncoder(schema).update([(1, 2)], [{"id": 2, "twice": 4}])

@@ -15,10 +15,12 @@ from tailrace.events import QueryEvent, RowsEvent, WriteRowsEvent
 from tailrace.rows.collations import longest_character
 from tailrace.rows.encode import RowEncoder, RowImage
 from tailrace.rows.image import ABSENT
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.row import RowSet
 from tailrace.rows.schema import Logical, TableSchema
 from tailrace.schema.catalogue import Catalogue
 from tests.columns.random_log import logs
+from tests.recorded import has
 from tests.rows.replay import CORPUS, Case, cases, changes
 
 if TYPE_CHECKING:
@@ -76,12 +78,7 @@ def lacks_columns(rows: list[Row]) -> bool:
     )
 
 
-PASSED = [
-    case
-    for case in cases()
-    if not case.folder.name.endswith(("json-partial-minimal", "image-nodup"))
-]
-"""Not the case that lacks documents, nor MariaDB's fourth kind of image."""
+PASSED = [case for case in cases() if not has(case.folder, "unknown-documents", "nodup")]
 
 
 @pytest.mark.parametrize("case", PASSED, ids=lambda case: case.folder.name)
@@ -195,7 +192,7 @@ def test_random_rows_come_back(tmp_path_factory, data: bytes) -> None:
     for event in tailrace.log.open(path):
         if not isinstance(event, RowsEvent):
             continue
-        schema = TableSchema.resolve(event.table_map, Flavour.MYSQL)
+        schema = resolve_table(event.table_map, Flavour.MYSQL)
         encoder = RowEncoder(schema, "minimal")
         for row in RowSet(event, schema):
             for image in filter(None, (row.before, row.after)):

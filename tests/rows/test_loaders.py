@@ -16,7 +16,7 @@ from tailrace.errors import EventDecodeError, LogError, UnsupportedType
 from tailrace.rows.decimals import decimal_size, decimal_text
 from tailrace.rows.floats import float32_text, load_float
 from tailrace.rows.geometry import srid_of, wkb_of
-from tailrace.rows.loaders import loader_of, width_of
+from tailrace.rows.registry import loader_of, width_of
 from tailrace.rows.schema import Column, Logical
 
 T = ColumnType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,9 +11,12 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, LogError, UnknownColumn, UnsupportedType
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json_diff import JsonDiffs, Operation, parse_diffs, parse_path
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.row import RowSet
-from tailrace.rows.schema import TableSchema
 from tests.rows.made import Rows, TableMap, spec
+
+if TYPE_CHECKING:
+    from tailrace.rows.schema import TableSchema
 
 T = ColumnType
 COLUMNS = (
@@ -23,7 +27,7 @@ COLUMNS = (
 
 
 def schema_of(*columns) -> TableSchema:
-    return TableSchema.resolve(TableMap(columns or COLUMNS), Flavour.MYSQL)
+    return resolve_table(TableMap(columns or COLUMNS), Flavour.MYSQL)
 
 
 SCHEMA = schema_of()

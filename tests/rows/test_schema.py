@@ -9,6 +9,7 @@ import pytest
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError
 from tailrace.rows.collations import charset_of, collation_id, default_collation
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
 from tests.rows.made import TableMap, spec
 
@@ -20,7 +21,7 @@ def definition(*columns: ColumnDefinition, key: tuple[str, ...] = ()) -> TableDe
 
 
 def resolved(columns, given=None, source="given", key=None) -> TableSchema:
-    return TableSchema.resolve(TableMap(columns, key), Flavour.MYSQL, given, source)
+    return resolve_table(TableMap(columns, key), Flavour.MYSQL, given, source)
 
 
 def test_nothing_known() -> None:

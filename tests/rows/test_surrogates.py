@@ -15,8 +15,8 @@ from tailrace.rows.row import RowSet
 from tailrace.rows.surrogates import unescaped
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
-from tests.columns.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.columns.oracle import assert_equal_paths
+from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tools.campaign.recording import recording
 from tools.campaign.witnesses import json_lines
 

@@ -84,6 +84,12 @@ STATEMENTS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def parsed_each_time(monkeypatch):
+    """The effects of short statements are kept, which would take no time at all."""
+    monkeypatch.setattr("tailrace.schema.ddl._LONGEST_KEPT", -1)
+
+
 def repeated(frame, piece, size):
     return frame.replace("{}", piece * (size // len(piece)))
 

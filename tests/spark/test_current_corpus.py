@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tailrace.errors import TailraceError
+from tests.recorded import ROOT, folders, has
 from tests.spark.replay import current_states, differences, rows_of
 
-ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "examples" / "shop"
-CASES = sorted(path.parent for path in (ROOT / "tests" / "corpus").glob("*/expected.json"))
+CASES = folders()
 
-UNREADABLE = ("encrypted", "incident", "json-partial-minimal")
-"""Cases whose logs cannot be read to their end, for reasons that other tests look at."""
 
 # Where there can be no current state, and why; the words are of the reason that is given.
 REFUSED = {
@@ -27,13 +24,12 @@ REFUSED = {
     "selected_old": "primary key",
     "parts": "partition",
 }
-NOT_FULL = ("minimal", "noblob")
 
 
 def allowed_refusal(case, table, reason):
     if word := REFUSED.get(table):
         return word in reason
-    return any(word in case for word in NOT_FULL) and "inserts left columns" in reason
+    return has(case, "not-full") and "inserts left columns" in reason
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
@@ -44,7 +40,7 @@ def test_current_state_is_what_select_gave(case, tmp_path):
     try:
         states = current_states(case, tmp_path)
     except TailraceError:
-        if not any(word in case.name for word in UNREADABLE):
+        if not has(case, "unreadable", "unknown-documents"):
             raise
         return
     for name, table in expected["tables"].items():
@@ -55,7 +51,7 @@ def test_current_state_is_what_select_gave(case, tmp_path):
             continue
         reason = built.current.refused
         if reason is not None:
-            assert allowed_refusal(case.name, short, reason), reason
+            assert allowed_refusal(case, short, reason), reason
             continue
         assert built.current.unseen == 0
         if built.current.unlogged:  # MariaDB 11 leaves generated columns out of updates

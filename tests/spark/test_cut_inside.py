@@ -14,9 +14,9 @@ from tailrace.spark.shape import JSON_SCHEMA
 from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
+from tests.recorded import CORPUS
 from tests.spark.following import Follow, check
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 CASES = [
     *(CORPUS / f"{server}.savepoints" for server in ("mysql-9.7", "mariadb-11.8", "mariadb-10.11")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,8 +11,11 @@ import pytest
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import KeyMissing
 from tailrace.spark import mirror, register
+from tests.recorded import CORPUS
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 NAMES = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 
 

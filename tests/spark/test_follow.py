@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
 from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
+from tests.recorded import ROOT
 from tests.spark.following import FLAVOURS, Follow, batches, check, mark, read, url_of, values
 from tests.waiting import wait_for
 from tools.dumps import dump_databases
 from tools.load import Load
 from tools.proxy import Proxy
 
-ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "examples" / "shop"
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")

@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +15,12 @@ from pyspark.errors import PySparkException, StreamingQueryException
 import tailrace
 from tailrace.spark import register
 from tailrace.spark.stream import BASES
+from tests.recorded import ROOT
 from tests.spark.following import FLAVOURS, mark, url_of
 from tests.spark.killing import kill
 from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.load import Load
 
-ROOT = Path(__file__).resolve().parents[2]
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
 """Each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""

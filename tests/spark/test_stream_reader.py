@@ -22,9 +22,9 @@ from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.transactions import Boundary, BoundaryParser
 from tailrace.transports.read_gtids import ReadGtids
-from tests.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
+from tests.recorded import CORPUS
+from tests.storage.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 CASES = [
     f"{server}.{case}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -17,15 +16,15 @@ from tailrace.spark.write import writer
 from tailrace.spark.write_log import FOLDER, Part, assemble
 from tailrace.spark.write_rows import write_rows
 from tailrace.storage import find
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tests.conftest import _require
+from tests.recorded import ROOT
 from tests.spark.following import FLAVOURS
 from tools.applied import by_tool, forget, gtid_mode, insert_files, replicate
 from tools.servers import Server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CREATE = "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(40), total DECIMAL(10,2))"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

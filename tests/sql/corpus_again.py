@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from unittest.mock import patch
 
 from tailrace.columns.text import stretches
@@ -18,17 +17,15 @@ from tailrace.schema import Catalogue, load
 from tailrace.sql import commands, script, statements
 from tailrace.storage import find
 from tests.cli.both import written
+from tests.recorded import folders
 from tests.sql.campaign import execute, feed
 from tools.dumps import dump_table, quoted
 from tools.servers import NAMES, Server
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
-
 
 def cases(*words):
     """The folders of the corpus whose logs can be read at all."""
-    found = sorted(path.parent for path in CORPUS.glob("*/expected.json"))
-    return [path for path in found if not words or any(word in path.name for word in words)]
+    return [path for path in folders() if not words or any(word in path.name for word in words)]
 
 
 def expected(case):

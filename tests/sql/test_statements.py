@@ -12,7 +12,6 @@ from tailrace.reader import Reader, TransactionHead
 from tailrace.records import Changes, Logged
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
-from tailrace.sql.backwards import Backwards
 from tailrace.sql.logged import statement_of
 from tailrace.sql.text import comment, name, plain, quoted, string
 from tailrace.sql.triggers import Triggers
@@ -119,27 +118,6 @@ def test_nothing_is_written_where_nothing_can_be_had():
     lines = script(broken(), ["heading"])
     with pytest.raises(ValueError, match="no"):
         next(lines)
-
-
-@given(st.lists(st.text(max_size=50)), st.integers(1, 400))
-def test_backwards(texts, block):
-    with Backwards() as pile:
-        pile._write, write = (lambda: None), pile._write
-        for number, text in enumerate(texts):
-            pile.push(row(text))
-            if number % block == block - 1:
-                write()
-        assert [each.text for each in pile] == texts[::-1]
-
-
-def test_backwards_keeps_little_in_memory(tmp_path):
-    with Backwards(tmp_path) as pile:
-        for _ in range(5000):
-            pile.push(row("x" * 1000))
-        assert pile._size < 2 << 20
-        assert len(pile._held) < 2000
-        assert sum(1 for _ in pile) == 5000
-    assert list(tmp_path.iterdir()) == []
 
 
 CREATE = "CREATE DEFINER=`a`@`b` TRIGGER IF NOT EXISTS tr AFTER INSERT ON t FOR EACH ROW SET @x = 1"

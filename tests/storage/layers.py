@@ -43,7 +43,7 @@ def _encrypted(lower: Any) -> MysqlOutput:
 
 
 ENCRYPTION = Layer("encryption", _decrypted, _encrypted)
-"""MySQL's, for any bytes; MariaDB's takes events only, and tests/encryption has it."""
+"""MySQL's, for any bytes; MariaDB's takes events only, and tests/storage/encryption has it."""
 LAYERS = [
     layer("buffer"),
     layer("counting"),

@@ -16,8 +16,8 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.encryption import EncryptedFolder
 from tailrace.storage.keyring import make
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import MemoryFolder
-from tailrace.storage.output import LocalFolder
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.compression import ZstdOutput
 from tailrace.storage.streams.file import FileOutput
@@ -27,11 +27,11 @@ from tests.storage.layers import RefusingSystem
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 
 @pytest.fixture(params=["disk", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> LogFolder:
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
     return LocalFolder(tmp_path) if request.param == "disk" else MemoryFolder("test")
 
 
@@ -40,7 +40,7 @@ def there(file: BinlogFile) -> bytes:
 
 
 @pytest.mark.parametrize("buffer", [0, 5, 1 << 16])
-def test_its_life(folder: LogFolder, buffer: int) -> None:
+def test_its_life(folder: WritableStore, buffer: int) -> None:
     file = BinlogFile(folder, "binlog.000001", buffer=buffer)
     assert not file.is_open
     file.create(b"")
@@ -69,7 +69,7 @@ def test_its_life(folder: LogFolder, buffer: int) -> None:
     assert there(again) == b"aB"
 
 
-def test_what_is_refused(folder: LogFolder) -> None:
+def test_what_is_refused(folder: WritableStore) -> None:
     file = BinlogFile(folder, "x")
     for act in (
         lambda: file.write(b"a"),

@@ -14,9 +14,9 @@ from tailrace.errors import ChecksumMismatch, StorageError
 from tailrace.events import FormatDescriptionEvent
 from tailrace.storage import LogFile, find, keyring
 from tailrace.storage.event_streams import EventData, Events
+from tests.recorded import CORPUS
 from tools.servers import binlog_tool
 
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 NAMES = ("mysql-9.7.interleaved", "mariadb-11.8.interleaved", "mysql-9.7.relay-log")
 PLACE = re.compile(rb"^# at (\d+)$", re.MULTILINE)
 

@@ -12,15 +12,15 @@ import tailrace
 from tailrace.errors import BadLogName, StorageError, UsageError
 from tailrace.storage import find, keyring
 from tailrace.storage.index import LogIndex
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.storage.output import LocalFolder
 from tailrace.storage.purge import purge
 from tests.writing.made import FLAVOURS, START, append, fill, log, transactions_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
 FILES = 5
@@ -41,7 +41,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.fixture(params=["disk", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, LogFolder]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, WritableStore]:
     if request.param == "disk":
         return str(tmp_path / "binlog.000001"), LocalFolder(tmp_path)
     forget_memory("purged")
@@ -49,7 +49,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, LogFolde
 
 
 @both
-def test_up_to_a_file(place: tuple[str, LogFolder], flavour: str) -> None:
+def test_up_to_a_file(place: tuple[str, WritableStore], flavour: str) -> None:
     target, folder = place
     files = made(target, flavour)
     index = LogIndex(folder, "binlog")
@@ -63,12 +63,12 @@ def test_up_to_a_file(place: tuple[str, LogFolder], flavour: str) -> None:
     assert index.names == files[-1:]
 
 
-def begun(folder: LogFolder, name: str) -> int:
+def begun(folder: WritableStore, name: str) -> int:
     return int.from_bytes(folder.read(name, 4, 4), "little") * 1_000_000
 
 
 @both
-def test_up_to_a_time(place: tuple[str, LogFolder], flavour: str) -> None:
+def test_up_to_a_time(place: tuple[str, WritableStore], flavour: str) -> None:
     """A file goes where the second in which the next was begun is over by then."""
     target, folder = place
     files = made(target, flavour)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,15 +14,16 @@ from tailrace.reader import Reader
 from tailrace.selection import Selection
 from tailrace.storage import find, search
 from tailrace.storage.search import commit_time, file_of_gtid, find_gtid, find_time
+from tests.recorded import CORPUS
 from tests.writing.made import FLAVOURS, START, UUID, Clock, append, fill, log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.storage import LogSeries
     from tailrace.transactions import Transaction
 
-CORPUS = Path(__file__).parents[1] / "corpus"
 both = pytest.mark.parametrize("flavour", FLAVOURS)
 SECOND = 1_000_000
 
@@ -49,8 +49,6 @@ def recorded() -> list[Path]:
 
 @pytest.mark.parametrize("folder", recorded(), ids=lambda path: path.name)
 def test_every_gtid_of_recorded_logs(folder: Path) -> None:
-    if not folder.is_dir():
-        pytest.skip("not recorded")
     series = series_of(folder)
     some = False
     for each in whole(series):
@@ -69,8 +67,6 @@ def test_every_gtid_of_recorded_logs(folder: Path) -> None:
 )
 def test_times_of_recorded_logs(folder: Path) -> None:
     """As ``--from TIME`` finds it by reading all."""
-    if not folder.is_dir():
-        pytest.skip("not recorded")
     series = series_of(folder)
     transactions = whole(series)
     times = sorted({commit_time(each.events[0]) for each in transactions})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.storage.index import LogIndex
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.purge import purge
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed

@@ -39,14 +39,12 @@ from tailrace.errors import (
 )
 from tailrace.storage import LogFile, LogSeries, keyring
 from tailrace.storage.streams import file as streams
+from tests.recorded import CORPUS, ROOT
 from tools.campaign.mutate import Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).parents[2]
-CORPUS = ROOT / "tests" / "corpus"
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 SOUND = ["mysql-9.7.checksum-crc32", "mariadb-11.8.checksum-crc32", "mysql-9.7.checksum-none"]
 TABLE_MAP = 19
 HEADER = 19

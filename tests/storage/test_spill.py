@@ -1,65 +1,289 @@
-"""Objects that are held in memory, and past a limit in a temporary file."""
+"""`Spill`: memory, then a temporary file."""
 
 from __future__ import annotations
 
-import random
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
+from tailrace.storage.encryption import EncryptedFolder, temporary
+from tailrace.storage.keyring import make
+from tailrace.storage.local import LocalFolder
+from tailrace.storage.memory import MemoryFolder
 from tailrace.storage.spill import Spill
+from tailrace.storage.streams import file as file_module
+from tailrace.storage.streams.memory import MemoryOutput
+from tailrace.storage.streams.temporary import TemporaryOutput
+from tailrace.testing import FAULTS, Faults
+from tests.storage.layers import RefusingSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.storage.streams.base import Data, RandomInput, SpillOutput
+
+    Wrap = Callable[[SpillOutput], SpillOutput]
 
 
-class Shared:
-    """Does not pickle: it is kept in memory."""
-
-    def __reduce__(self):
-        raise AssertionError
-
-
-def test_small_ones_stay_in_memory():
-    held = Spill(100)
-    for number in range(10):
-        held.append(number, 10)
-    assert held.in_file == 0
-    assert (len(held), list(held)) == (10, list(range(10)))
-    held.append(10, 1)
-    assert held.in_file == 11
-    held.clear()
-    assert (len(held), held.in_file, list(held)) == (0, 0, [])
+def copied(cache: Spill) -> bytes:
+    output = MemoryOutput()
+    cache.copy_to(output)
+    return bytes(output.data)
 
 
-def test_what_is_shared_comes_back_as_the_same():
-    shared = [Shared(), Shared()]
-    held = Spill(0, shared=(Shared,))
-    for number in range(6):
-        held.append((number, shared[number % 2]), 1 << 20)
-    assert held.in_file
-    assert [item[1] for item in held] == shared * 3
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 300)),
+        st.tuples(st.just("savepoint"), st.just(0)),
+        st.tuples(st.just("back"), st.integers(0, 5)),
+        st.tuples(st.just("reset"), st.just(0)),
+        st.tuples(st.just("copy"), st.just(0)),
+    ),
+    max_size=40,
+)
 
 
-@pytest.mark.parametrize("limit", [0, 5_000_000, 1 << 40])
-def test_as_a_list_does(limit):
-    """Appended and cut back at random, small and large ones, it is a list."""
-    rng = random.Random(6)
-    for _ in range(20):
-        held, model = Spill(limit), []
-        for _ in range(rng.randrange(60)):
-            if rng.random() < 0.2:
-                count = rng.randrange(len(model) + 1)
-                held.truncate(count)
-                del model[count:]
+@settings(deadline=None, max_examples=150)
+@given(
+    limit=st.sampled_from([1, 10, 100, 1 << 20]),
+    steps=STEPS,
+    seed=st.integers(0, 9),
+    wrap=st.sampled_from([None, temporary]),
+)
+def test_as_bytes_in_memory(
+    limit: int, steps: list[tuple[str, int]], seed: int, wrap: Wrap | None
+) -> None:
+    chance = Random(seed)
+    plain = bytearray()
+    savepoints = [0]
+    with Spill(limit, wrap=wrap) as cache:
+        for act, number in steps:
+            if act == "write":
+                data = chance.randbytes(number)
+                cache.write(chance.choice((bytes, bytearray, memoryview))(data))
+                plain += data
+            elif act == "savepoint":
+                savepoints.append(len(cache))
+            elif act == "back":
+                size = savepoints[-1 - number % len(savepoints)]
+                savepoints = [each for each in savepoints if each <= size]
+                cache.truncate(size)
+                del plain[size:]
+            elif act == "reset":
+                cache.reset()
+                plain.clear()
+                savepoints = [0]
             else:
-                item = rng.randbytes(rng.choice([0, 10, 1 << 16, 1 << 20]))
-                held.append(item, len(item))
-                model.append(item)
-            assert len(held) == len(model)
-        assert list(held) == model
-        assert list(held) == model
-        held.clear()
+                assert copied(cache) == plain
+            assert len(cache) == len(plain)
+            assert bool(cache) is bool(plain)
+            assert cache.in_memory <= limit
+        assert copied(cache) == copied(cache) == plain
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    held = Spill(0, folder=tmp_path / "none")
-    with pytest.raises(StorageError, match="temporary file"):
-        held.append(b"x", 1)
+def test_disk_writes_are_counted() -> None:
+    cache = Spill(100)
+    cache.write(bytes(100))
+    assert (cache.disk_writes, cache.in_memory) == (0, 100)
+    cache.write(b"x")
+    assert (cache.disk_writes, cache.in_memory) == (1, 1)
+    cache.write(bytes(250))
+    assert (cache.disk_writes, cache.in_memory) == (3, 0)
+    cache.reset()
+    cache.write(bytes(20))
+    assert cache.disk_writes == 3
+    with pytest.raises(UsageError, match="cannot be cut to 21"):
+        cache.truncate(21)
+    cache.close()
+
+
+def test_a_cache_into_another() -> None:
+    one, other = Spill(10), Spill(1000)
+    one.write(b"a" * 35)
+    one.copy_to(other)
+    assert copied(other) == b"a" * 35
+    assert other.disk_writes == 0
+    one.close()
+    other.close()
+
+
+def open_files() -> int:
+    """How many files without a name this process has open; other tests' sockets come and go."""
+    found = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += str(each.readlink()).endswith(" (deleted)")
+    return found
+
+
+def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
+    before = open_files()
+
+    def fail() -> None:
+        with Spill(10, folder=tmp_path) as cache:
+            cache.write(bytes(50))
+            assert open_files() == before + 1
+            assert list(tmp_path.iterdir()) == []  # it has no name
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert open_files() == before
+    dropped = Spill(10)
+    dropped.write(bytes(50))
+    del dropped
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("number", FAULTS.values())
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+@pytest.mark.parametrize("wrap", [None, temporary])
+def test_a_full_disk_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch, number: int, share: float, wrap: Wrap | None
+) -> None:
+    for call in range(4):
+        with Spill(10, wrap=wrap) as cache:
+            faults = Faults(call, number)
+            cache.write(b"first")
+            savepoint = len(cache)
+            refused: list[str] = []
+            for piece in (b"a" * 8, b"b" * 30, b"c" * 9, b"d" * 20):
+                monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
+                try:
+                    cache.write(piece)
+                except StorageError as error:
+                    refused.append(str(error))
+                    cache.truncate(savepoint)
+                    cache.write(piece)
+                savepoint = len(cache)
+            monkeypatch.setattr(file_module, "os", os)
+            assert refused == [f"the transaction's temporary file: {os.strerror(number)}"]
+            assert copied(cache) == b"first" + b"a" * 8 + b"b" * 30 + b"c" * 9 + b"d" * 20
+
+
+def test_no_folder_to_spill_to(tmp_path: Path) -> None:
+    cache = Spill(1, folder=tmp_path / "missing")
+    with pytest.raises(StorageError, match=r"temporary file: No such file or directory"):
+        cache.write(b"ab")
+
+
+class Masked:
+    """A spill file whose bytes are masked: what an encryption is to the cache."""
+
+    made = 0
+
+    def __init__(self, lower: SpillOutput) -> None:
+        type(self).made += 1
+        self.lower = lower
+        self.update, self.truncate = lower.update, lower.truncate
+        self.flush, self.sync, self.close = lower.flush, lower.sync, lower.close
+
+    @property
+    def size(self) -> int:
+        return self.lower.size
+
+    def write(self, data: Data) -> None:
+        self.lower.write(bytes(each ^ 0x55 for each in bytes(data)))
+
+    def input(self) -> RandomInput:
+        below = self.lower.input()
+
+        class Input:
+            seek = below.seek
+
+            def readinto(self, view: memoryview) -> int:
+                count = below.readinto(view)
+                view[:count] = bytes(each ^ 0x55 for each in view[:count])
+                return count
+
+        return Input()
+
+
+def test_the_temporary_file_may_be_wrapped() -> None:
+    with Spill(10, wrap=Masked) as cache:
+        cache.write(b"0123456789")
+        assert Masked.made == 0
+        cache.write(b"secret")
+        assert Masked.made == 1
+        assert copied(cache) == b"0123456789secret"
+        assert cache._file.lower.input().read(100) == bytes(each ^ 0x55 for each in b"0123456789")
+    with pytest.raises(UsageError, match="needs a SpillOutput"):
+        Spill(1, wrap=lambda lower: lower.input()).write(b"ab")
+
+
+def test_encrypted_as_the_log_is() -> None:
+    seen: list[SpillOutput] = []
+
+    def wrap(lower: SpillOutput) -> SpillOutput:
+        seen.append(lower)
+        return temporary(lower)
+
+    with Spill(100, wrap=wrap) as cache:
+        plain = bytes(range(256)) * 10
+        for start in range(0, len(plain), 90):
+            cache.write(plain[start : start + 90])
+        cache.truncate(150)
+        cache.write(plain[150:])
+        assert copied(cache) == plain
+        stored = seen[0].input().read(1 << 20)
+        assert len(stored) > 2000
+        assert plain[:16] not in stored
+
+
+def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
+    """Where logs are encrypted, temporary files are; elsewhere they are as they are."""
+    keyring = make(tmp_path / "keys", "1")
+    for folder in (LocalFolder(tmp_path), MemoryFolder("x")):
+        for encrypting in (True, False):
+            around = EncryptedFolder(folder, keyring, encrypting=encrypting)
+            file = TemporaryOutput()
+            with Spill(10, wrap=lambda _, file=file, to=around: to.spill(file)) as cache:
+                cache.write(b"this is a secret, or it is none")
+                assert copied(cache) == b"this is a secret, or it is none"
+                assert (b"secret" in file.input().read(100)) is not encrypting
+        assert folder.spill(file) is file
+
+
+MUCH = """
+import sys
+from tailrace.storage.spill import Spill
+from tailrace.storage.encryption.temporary import temporary
+class Sum:
+    def __init__(self): self.size = self.check = 0
+    def write(self, data):
+        self.size += len(data)
+        self.check ^= data[0] ^ data[-1]
+def peak():  # of this process alone; getrusage's is also its parent's
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+piece = bytes(range(256)) * 32
+out = Sum()
+with Spill(16 << 20, wrap=temporary if sys.argv[1] == "encrypted" else None) as cache:
+    for _ in range((1 << 28) // len(piece)):
+        cache.write(piece)
+    cache.copy_to(out)
+    assert out.size == len(cache) == 1 << 28
+    print(cache.disk_writes, peak())
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted"])
+def test_much_in_little_memory(kind: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", MUCH, kind], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    writes, kibibytes = map(int, run.stdout.split())
+    print(f"{kind}: {writes} disk writes, {kibibytes / 1024:.0f} MiB")
+    assert writes >= 15
+    assert kibibytes > 10_000
+    assert kibibytes * 1024 < 100_000_000  # Python and all modules among them

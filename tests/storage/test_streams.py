@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import UsageError
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.buffer import BufferRandomOutput
 from tailrace.storage.streams.layer import Layer, layer, stacked

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,15 +15,15 @@ from tailrace.errors import GtidError
 from tailrace.events import GtidEvent, MariadbGtidEvent
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.storage import search as module
+from tests.recorded import CORPUS
 from tools.servers import available, binlog_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.position import Position
 
-CORPUS = Path(__file__).parent.parent / "corpus"
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="no recorded logs (tests/corpus)")
 MYSQL = ["mysql-9.7.gtids", "mysql-9.7.tagged-gtids"]
 UUID = "ab3fb2ab-e590-11f1-af3c-02fc00000001"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,14 +16,15 @@ from tailrace.position import Position
 from tailrace.transports import SeriesTransport
 from tests.events.made import log as made_log
 from tests.events.made import query_body, raw_event, raw_format
+from tests.recorded import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.transports import Record, Start
 
 E = EventType
-CORPUS = Path(__file__).parent.parent / "corpus"
 CASES = (
     sorted(path.name for path in CORPUS.iterdir() if path.is_dir() and "encrypted" not in path.name)
     if CORPUS.is_dir()

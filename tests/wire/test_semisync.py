@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
-from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
+from tailrace.wire.semisync import Acknowledgement, event_of, unwrap, wrap
 
 NAMES = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=127
@@ -81,3 +81,11 @@ def test_what_is_no_acknowledgement(raw, what):
 def test_an_acknowledgement_that_has_no_form(sent, what):
     with pytest.raises(UsageError, match=what):
         sent.encode()
+
+
+@pytest.mark.parametrize("begin", [bytes(4), b"\xef\0\0\0", b"\xef\1\x17\0"])
+def test_event_of_a_record_with_the_two_bytes_and_without(begin):
+    """Also of an event whose time stamp begins as they do."""
+    event = begin + bytes(5) + (23).to_bytes(4, "little") + bytes(10)
+    for record in (event, wrap(event, wanted=True), wrap(event, wanted=False)):
+        assert event_of(memoryview(bytearray(record))) == event

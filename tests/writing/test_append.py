@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
@@ -33,8 +33,10 @@ from tests.writing.made import (
     transactions_of,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 both = pytest.mark.parametrize("flavour", FLAVOURS)
-CORPUS = Path(__file__).parents[1] / "corpus"
 
 
 def killed(folder: Path, flavour: str, **given: object) -> tuple[Path, list[int], bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +11,7 @@ from tailrace.errors import (
     LogError,
     StorageError,
 )
+from tests.recorded import CORPUS
 from tests.writing.made import (
     FLAVOURS,
     append,
@@ -20,10 +20,11 @@ from tests.writing.made import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tailrace.writing import Recovery
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
-CORPUS = Path(__file__).parents[1] / "corpus"
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,6 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 )
 def test_logs_of_servers(tmp_path: Path, case: str) -> None:
     """What servers left, crashed ones too, is gone on with."""
-    if not (CORPUS / case).is_dir():
-        pytest.skip(f"{case} is not recorded")
     folder = tmp_path / case
     folder.mkdir()
     for path in sorted((CORPUS / case).glob("binlog.0*")):

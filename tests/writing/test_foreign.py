@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,14 +23,13 @@ from tailrace.events import (
 from tailrace.writing import LogWriter, append
 from tests.events.made import MYSQL_ARRAY, query_body, raw_event, raw_format, table_map_body
 from tests.events.made import write as write_events
+from tests.recorded import CORPUS, folders
 from tests.writing.made import FLAVOURS, UUID, check_files, events_of, log, transactions_of
 
-CORPUS = Path(__file__).parents[1] / "corpus"
-CASES = sorted(
-    path
-    for path in CORPUS.iterdir()
-    if (path / "expected.json").is_file() and not path.name.endswith((".encrypted", ".relay-log"))
-)
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = folders("encrypted", "relay")
 PASSED_OVER = {
     *("FORMAT_DESCRIPTION", "PREVIOUS_GTIDS", "GTID_LIST", "BINLOG_CHECKPOINT", "ROTATE", "STOP"),
     "START_ENCRYPTION",

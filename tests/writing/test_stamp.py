@@ -78,7 +78,7 @@ def test_the_cache_gives_whole_events(monkeypatch: pytest.MonkeyPatch, limit: in
     held.append(b"".join(events[150:]), 50)
     assert (held.size, held.count) == (sum(map(len, events)), 200)
     for _ in range(2):
-        pieces = list(held.pieces())
+        pieces = [bytes(piece) for piece in held.pieces()]
         assert b"".join(pieces) == b"".join(events)
         for piece in pieces:
             at = 0

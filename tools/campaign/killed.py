@@ -22,7 +22,7 @@ from tailrace.gtid import Gtid
 from tailrace.rows.row import RowSet
 from tailrace.storage import keyring
 from tailrace.storage.index import LogIndex
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tools.campaign.killed_writer import (
     MARIADB_KEY,
     MYSQL_KEY,

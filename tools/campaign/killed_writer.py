@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import tailrace
 from tailrace.gtid import GtidList
 from tailrace.schema.table import Table
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.streams.file import FileOutput
 
 if TYPE_CHECKING:

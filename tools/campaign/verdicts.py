@@ -25,7 +25,6 @@ import pyarrow as pa
 import zstandard
 
 from tailrace.columns import changes
-from tailrace.columns.read.objects import arrow_value
 from tailrace.columns.types import plan_of
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import QueryEvent, RowsEvent
@@ -38,8 +37,9 @@ from tailrace.records import MOST_HELD, Changes
 from tailrace.rows.image import ABSENT
 from tailrace.schema.classify import classify
 from tailrace.storage import LogFile, LogSeries
-from tailrace.storage.streams.memory import MemoryInput
+from tailrace.storage.memory import MemoryFolder
 from tools.campaign.mutate import AIMED, flip_sealed
+from tools.objects import arrow_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from tailrace.records import Change
     from tailrace.rows.schema import TableSchema
-    from tailrace.storage.streams.base import RandomInput
 
 _CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
 _LARGEST: Final = 6000
@@ -55,23 +54,11 @@ _LARGEST: Final = 6000
 _SAYS_EVERY: Final = 5000
 
 
-class _InMemory(LogFile):
-    """A log of bytes that stand in its path's place."""
-
-    bytes_: bytes
-
-    def stored(self) -> RandomInput:
-        return MemoryInput(self.bytes_)
-
-
 def series_of(*contents: bytes) -> LogSeries:
     """A series of files with these contents, from ``binlog.000001`` on."""
-    files = []
-    for number, data in enumerate(contents, 1):
-        name = f"binlog.{number:06}"
-        file = _InMemory(name, name, len(data))
-        object.__setattr__(file, "bytes_", data)
-        files.append(file)
+    store = MemoryFolder("verdicts")
+    store.files = {f"binlog.{n:06}": bytearray(data) for n, data in enumerate(contents, 1)}
+    files = (LogFile(store, name, len(data)) for name, data in store.files.items())
     return LogSeries("binlog", tuple(files))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.pages import Pages, give_back
@@ -15,9 +16,8 @@ from tailrace.constants import ColumnType
 from tailrace.rows.schema import Column, Logical, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tailrace.columns.types import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -56,9 +56,10 @@ _MOVED: Final = 4 << 20
 """Bytes that are moved together."""
 
 
-def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str) -> pa.Schema:
-    """The Arrow schema of a table's batches; ``plans`` are the columns asked for, by name."""
-    image = pa.struct([pa.field(name, plan.type) for name, plan in plans])
+def schema_of(table: TableSchema, image: pa.StructType, source: str, columns: str) -> pa.Schema:
+    """The Arrow schema of a table's batches; ``image`` is the type of a row image, ``columns`` what
+    `described` gives.
+    """
     key = [table.columns[index].name for index in table.primary_key]
     return pa.schema(
         [*METADATA_FIELDS, pa.field("before", image), pa.field("after", image)],
@@ -67,13 +68,18 @@ def schema_of(table: TableSchema, plans: Sequence[tuple[str, Plan]], source: str
             "tailrace.source": source,
             "tailrace.key": json.dumps(key),
             "tailrace.names": table.names_from,
-            "tailrace.columns": json.dumps(
-                [
-                    [each.name, int(each.type), each.metadata, each.unsigned, each.logical]
-                    for each in table.columns
-                ]
-            ),
+            "tailrace.columns": columns,
         },
+    )
+
+
+def described(columns: Sequence[Column]) -> str:
+    """Columns for the metadata of a schema, for `table_of`."""
+    return json.dumps(
+        [
+            [each.name, int(each.type), each.metadata, each.unsigned, each.logical]
+            for each in columns
+        ]
     )
 
 
@@ -104,9 +110,24 @@ def zeros(size: int) -> pa.Buffer:
     return _zeros(max(_MOST_ZEROS, 1 << (size - 1).bit_length()))
 
 
-def nulls(arrow: pa.DataType, length: int) -> pa.Array:
-    """An array of NULLs that takes no memory of its own."""
-    return _nulls(arrow, max(16, 1 << (length - 1).bit_length())).slice(0, length)
+class Nulls:
+    """Arrays of NULLs of one type, which take no memory of their own."""
+
+    def __init__(self, arrow: pa.DataType) -> None:
+        self._type = arrow
+        self._made: dict[int, pa.Array] = {}
+
+    def of(self, length: int) -> pa.Array:
+        """An array of so many."""
+        rounded = max(16, 1 << (length - 1).bit_length())
+        made = self._made.get(rounded)
+        if made is None:
+            made = self._made[rounded] = _nulls(self._type, rounded)
+        return made.slice(0, length)
+
+
+NO_RAW: Final = Nulls(_RAW)
+NO_PRESENCE: Final = Nulls(_PRESENT)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -163,7 +184,7 @@ def odd_values(
     ``names`` are the columns' names, ``digits`` the number of digits of their fractions.
     """
     if len(odd) == 0 and not texts:
-        return nulls(_RAW, length)
+        return NO_RAW.of(length)
     found = [
         OddText(row, place, _odd_text(date, time, digits[place & 0xFFFFFFFF]))
         for row, place, date, time in odd[:, [k.O_ROW, k.O_PLACE, k.O_DATE, k.O_TIME]].tolist()
@@ -194,6 +215,13 @@ def _odd_text(date: int, time: int, digits: int) -> str:
     seconds, part = divmod(time, 1_000_000)
     text += f" {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{text}.{part:06}"[: len(text) + 1 + digits] if digits else text
+
+
+def replaced(array: pa.BinaryArray, values: Mapping[int, bytes]) -> pa.BinaryArray:
+    """An array with other values in some rows."""
+    places = pa.array([row in values for row in range(len(array))])
+    others = pa.array([values[row] for row in sorted(values)], array.type)
+    return pc.replace_with_mask(array, places, others)
 
 
 def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.Array:

@@ -1,7 +1,7 @@
 """The events of a binary log, both flavours: bytes in, objects out. No file, no socket."""
 
 from tailrace.constants import event_name
-from tailrace.events.base import REQUIRED, Event
+from tailrace.events.base import Event
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.context import DecodeContext
 from tailrace.events.control import (
@@ -18,6 +18,7 @@ from tailrace.events.group_replication import TransactionContextEvent, ViewChang
 from tailrace.events.gtids import GtidEvent, PreviousGtidsEvent
 from tailrace.events.header import EventHeader
 from tailrace.events.heartbeat import HeartbeatEvent
+from tailrace.events.layout import REQUIRED
 from tailrace.events.load import DeleteFileEvent, ExecuteLoadQueryEvent, LoadBlockEvent
 from tailrace.events.mariadb import (
     BinlogCheckpointEvent,
@@ -33,10 +34,10 @@ from tailrace.events.rows import (
     DeleteRowsEvent,
     PartialUpdateRowsEvent,
     RowsEvent,
+    RowsExtra,
     UpdateRowsEvent,
     WriteRowsEvent,
 )
-from tailrace.events.rows_extra import RowsExtra
 from tailrace.events.status_vars import StatusVariable, StatusVariables
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.events.transaction import (

@@ -8,8 +8,11 @@ from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, UsageError
+from tailrace.events.build import Builder
 from tailrace.events.description import NO_FORMAT, FormatDescription
+from tailrace.events.fields import Cursor
 from tailrace.events.header import EventHeader
+from tailrace.events.layout import OF_THE_HEADER, REQUIRED, Declared, Field
 from tailrace.events.registry import REGISTRY, register
 
 if TYPE_CHECKING:
@@ -20,21 +23,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 E = TypeVar("E", bound="Event")
 
-REQUIRED: Final = object()
-"""Marks, in `Event.MADE_OF`, a field that has no default."""
-
 _U32: Final = Struct("<I")
 _LONGEST_REPR = 60
-_OF_THE_HEADER: Final = frozenset({"timestamp", "server_id", "flags"})
-_MAKE_TAKES: Final = _OF_THE_HEADER | {"type", "form"}
+_MAKE_TAKES: Final = OF_THE_HEADER | {"type", "form"}
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
     """A field that is decoded when it is first used, and then kept.
 
     It is not part of an event's value: it is neither compared nor pickled. Its errors name the
-    event's
-    position.
+    event's position.
     """
 
     def __init__(self, decode: Callable[[Any], T]) -> None:
@@ -65,7 +63,7 @@ class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
         return value
 
 
-class Event:
+class Event(metaclass=Declared):
     """One event of a log.
 
     ``header`` and ``body`` (without header and checksum) are its bytes; ``checksum`` is its stored
@@ -79,15 +77,18 @@ class Event:
     The fields are decoded from the body when one of them is first used: an event that is only
     passed on is never decoded. `make` is the inverse, from fields to an event.
 
-    A subclass names its type codes: defining it registers it (`registry`). `read_body` sets its
-    slots from the body, `write_body` builds the body from them. ``FIELDS`` lists the public
-    fields. ``MADE_OF`` lists the arguments of `make`, with their defaults; ``MADE_FROM`` gives the
-    field's name in the event if it differs from the argument's. Thus ``event_flags`` is the
-    argument of `make` for the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since
-    ``flags`` are the header's; and ``sql`` and other texts may be given as bytes, and are copied as
-    bytes. Fields that need no slot are properties, and fields that are expensive to decode are
-    `lazy`; but when `write_body` runs, all arguments of `make` are slots. Events compare by value,
-    and pickle.
+    A subclass names its type codes: defining it registers it (`registry`). It declares its fields
+    in the order of the body, each with its codec (`tailrace.events.layout`), and has from them its
+    slots, ``FIELDS`` (the public fields), ``MADE_OF`` (the arguments of `make`, with their
+    defaults) and ``MADE_FROM`` (an argument's field, if it has another name). What it gives itself
+    is added to these; ``FIELDS`` it gives as a whole. Thus ``event_flags`` is the argument of
+    `make` for the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since ``flags``
+    are the header's; and ``sql`` and other texts may be given as bytes, and are copied as bytes.
+
+    A body that is more than a list of fields has its own `read_body`, which sets the slots from the
+    body, and `write_body`, which builds the body from them. Fields that need no slot are
+    properties, and fields that are expensive to decode are `lazy`; but when `write_body` runs, all
+    arguments of `make` are slots. Events compare by value, and pickle.
     """
 
     __slots__ = (
@@ -105,6 +106,10 @@ class Event:
     FIELDS: ClassVar[tuple[str, ...]] = ()
     MADE_OF: ClassVar[Mapping[str, Any]] = {}
     MADE_FROM: ClassVar[Mapping[str, str]] = {}
+    LAYOUT: ClassVar[tuple[Field, ...] | None] = None
+    """The declared fields, if these are all of the body. An empty body is ``()``."""
+    FIXED_PART: ClassVar[int] = 0
+    """The size of the fixed part, where a body that is shorter is reported as such."""
     TYPES: ClassVar[tuple[int, ...]] = ()
     CHANGES_CONTEXT: ClassVar[bool] = False
     FROM_CONTEXT: ClassVar[tuple[str, ...]] = ()
@@ -174,8 +179,7 @@ class Event:
         ``type`` says which type, if a class has several and the fields do not say it; ``timestamp``
         is in seconds UTC, ``flags`` are the header's (a field of that name is ``event_flags``).
         Raises EventEncodeError, which names the field, for a field that is missing, unknown, or
-        more
-        than the format can hold.
+        more than the format can hold.
         """
         if not isinstance(form, FormatDescription):
             raise EventEncodeError(f"form: {form!r} is no FormatDescription")
@@ -212,9 +216,9 @@ class Event:
         """The same event with some fields changed: those of ``MADE_OF``, ``type``, ``form`` and
         the header's ``timestamp``, ``server_id`` and ``flags``.
 
-        It keeps its position and ``log_pos``, and has no checksum. If only fields of the header
-        change,
-        the body stays as it is; else it is rewritten from the fields. Raises EventEncodeError.
+        It keeps its position and ``log_pos``, and has no checksum. If only fields of the
+        header change, the body stays as it is; else it is rewritten from the fields.
+        Raises EventEncodeError.
         """
         header = self.header
         said: dict[str, Any] = {
@@ -224,8 +228,8 @@ class Event:
             "flags": header.flags,
             "form": self.form,
         }
-        if changes and changes.keys() <= _OF_THE_HEADER:
-            event = self._with_header(**{name: said[name] for name in _OF_THE_HEADER} | changes)
+        if changes and changes.keys() <= OF_THE_HEADER:
+            event = self._with_header(**{name: said[name] for name in OF_THE_HEADER} | changes)
             carried_pos = True
         else:
             event = self.make(**{**said, **self.carried(changes), **changes})
@@ -263,11 +267,28 @@ class Event:
         return event
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Set the slots from ``self.body``. Raises LogError without a position."""
+        """Set the slots from ``self.body``, by LAYOUT. Raises LogError without a position."""
+        layout, body = self.LAYOUT, self.body
+        if layout is None:
+            return
+        if len(body) < self.FIXED_PART:
+            raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {self.FIXED_PART}")
+        cursor = Cursor(body)
+        for each in layout:
+            each.read(self, cursor)
+        if cursor.pos != cursor.end:
+            cursor.finish(self.name)
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
         """The body made from the slots: the inverse of `read_body`. Raises EventEncodeError."""
-        raise EventEncodeError(f"{type(self).__mro__[1].__name__} has no write_body")
+        if self.LAYOUT is None:
+            raise EventEncodeError(f"{type(self).__mro__[1].__name__} has no write_body")
+        for each in self.LAYOUT:
+            each.announce(self)
+        out = Builder()
+        for each in self.LAYOUT:
+            each.write(self, out)
+        return out.done()
 
     def encode(
         self, checksum: ChecksumAlgorithm | None = None, *, log_pos: int | None = None
@@ -275,9 +296,8 @@ class Event:
         """The whole event, as it is in a log: header, body, checksum.
 
         With neither argument, byte for byte as it was read (an event that was made has no
-        checksum).
-        ``checksum`` says whether it gets one; ``log_pos`` is where it ends in its file (the low 32
-        bits are written).
+        checksum). ``checksum`` says whether it gets one; ``log_pos`` is where it ends in its file
+        (the low 32 bits are written).
         """
         if checksum is None:
             if self.checksum is not None:
@@ -311,7 +331,7 @@ class Event:
 
     @property
     def end_offset(self) -> int | None:
-        """The decoded fields by name; decodes those that were not decoded before."""
+        """Where the event ends in its file, in bytes; None if its offset is not known."""
         if self.offset is None:
             return None
         return self.offset + (self.outer_length or self.header.length)

@@ -25,9 +25,9 @@ _LENENC: Final = (
 
 
 class Builder:
-    """Bytes that are being built. Every method raises EventEncodeError, which names the field, for
-    a value
-    that does not fit; numbers are little-endian and unsigned, except for `i32`, `i64` and `f64`.
+    """Bytes that are being built. Every method raises EventEncodeError, which names the field,
+    for a value that does not fit; numbers are little-endian and unsigned, except for `i32`, `i64`
+    and `f64`.
     """
 
     __slots__ = ("data",)
@@ -114,19 +114,6 @@ def parts(value: Any, count: int | None, what: str) -> Sequence[Any]:
     if not isinstance(value, (tuple, list)) or (count is not None and len(value) != count):
         raise EventEncodeError(f"{what}: {value!r} is no tuple{f' of {count}' if count else ''}")
     return value
-
-
-def write_fields(out: Builder, fields: Any, known: range, what: str) -> None:
-    """Fields, each after its type and length; their types must all be unknown ones.
-
-    Raises EventEncodeError.
-    """
-    for field in parts(fields, None, what):
-        kind, value = parts(field, 2, what)
-        if kind in known:
-            raise EventEncodeError(f"{what}: a field of type {kind} is known")
-        out.lenenc(kind, what)
-        out.lenenc_bytes(value, what)
 
 
 def integer(value: int, what: str, least: int, most: int) -> int:

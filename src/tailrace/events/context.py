@@ -61,9 +61,8 @@ class DecodeContext:
     ``format`` is the last format description's content (None before it), ``checksum_algorithm``
     what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
     table maps in force, by table id. ``unknown`` says what happens to an event whose type is
-    neither
-    known nor marked ignorable: an error, or an `OpaqueEvent`. A context belongs to one log, whose
-    events it decodes in order.
+    neither known nor marked ignorable: an error, or an `OpaqueEvent`. A context belongs to one log,
+    whose events it decodes in order.
     """
 
     format: FormatDescription | None = None

@@ -52,8 +52,8 @@ class FormatDescription:
     """The content of a format description event.
 
     ``created`` is in seconds UTC; it is not 0 only in the first log after the server's start.
-    ``post_headers`` holds the size of each type's fixed part, one byte for each type, from type 1
-    on.
+    ``post_headers`` holds the size of each type's fixed part, one byte for each type, from type
+    1 on.
     """
 
     binlog_version: int
@@ -82,8 +82,8 @@ class FormatDescription:
         created: int = 0,
         checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.CRC32,
     ) -> Self:
-        """The description for a log that is to be written, in the layout of MySQL 9.7 or MariaDB
-        11.8.
+        """The description for a log that is to be written, in the layout of MySQL 9.7 or
+        MariaDB 11.8.
 
         Raises EventEncodeError for an unknown flavour.
         """

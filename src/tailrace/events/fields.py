@@ -28,11 +28,14 @@ class Cursor:
     __slots__ = ("buf", "end", "pos")
 
     def __init__(self, buf: bytes, pos: int = 0, end: int | None = None) -> None:
+        size = len(buf)
+        if end is None:
+            end = size
+        if not 0 <= pos <= end <= size:
+            raise EventDecodeError(f"a field at {pos} to {end} of a {size}-byte body")
         self.buf = buf
         self.pos = pos
-        self.end = len(buf) if end is None else end
-        if not 0 <= pos <= self.end <= len(buf):
-            raise EventDecodeError(f"a field at {pos} to {self.end} of a {len(buf)}-byte body")
+        self.end = end
 
     @property
     def remaining(self) -> int:

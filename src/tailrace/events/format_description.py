@@ -24,6 +24,7 @@ from tailrace.events.description import (
     FormatDescription,
 )
 from tailrace.events.fields import text
+from tailrace.events.layout import derived
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,13 +97,10 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     """FORMAT_DESCRIPTION (15): the first event of a file. It replaces the context's format.
 
     An event that is made has the form that MySQL 9.7 or MariaDB 11.8 writes, unless
-    ``server_version``
-    and ``post_headers`` say otherwise; the version decides the flavour. It always has a checksum,
-    also
-    in a log whose other events have none, unless the server of that version knew no checksums.
+    ``server_version`` and ``post_headers`` say otherwise; the version decides the flavour. It
+    always has a checksum, also in a log whose other events have none, unless the server of that
+    version knew no checksums.
     """
-
-    __slots__ = ("description",)
 
     FIELDS = (
         "binlog_version",
@@ -122,7 +120,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     }
     CHANGES_CONTEXT = True
 
-    description: FormatDescription
+    description: FormatDescription = derived()
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm]."""
@@ -225,8 +223,8 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     @property
     def server_version(self) -> str:
-        """The version of the server that wrote the log, such as ``9.7.4`` or
-        ``11.8.9-MariaDB-log``.
+        """The version of the server that wrote the log, such as ``9.7.4``
+        or ``11.8.9-MariaDB-log``.
         """
         return self.description.server_version
 
@@ -257,8 +255,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
 
     def update(self, context: DecodeContext) -> None:
         """Set a new format. No table map outlives a server, but a statement may continue in the
-        next
-        file (relay logs).
+        next file (relay logs).
         """
         context.format = self.description
         context.checksum_algorithm = self.description.checksum_algorithm

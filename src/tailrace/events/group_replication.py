@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
-from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.base import Event, lazy
 from tailrace.events.build import Builder, binary, made, name, parts, utf8
 from tailrace.events.fields import Cursor, text
+from tailrace.events.layout import U16, U32, Group, Prefixed, Repeated, field
 from tailrace.gtid import GtidSet
 
 if TYPE_CHECKING:
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
 
     from tailrace.events.description import FormatDescription
 
-_VIEW_ID_SIZE = 40
+_VIEW_ID_SIZE: Final = 40
+_HASH: Final = Prefixed(U16, "a hash's length")
+_ENTRIES: Final = Repeated(
+    U32,
+    "the number of certified entries",
+    Group(
+        (
+            (Prefixed(U16, "a key's length"), "a key"),
+            (Prefixed(U32, "a value's length"), "a value"),
+        )
+    ),
+)
 
 
 class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
@@ -26,24 +38,14 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
     hold hashes of rows.
     """
 
-    __slots__ = ("gtid_specified", "read_set", "server_uuid", "snapshot", "thread_id", "write_set")
-
     FIELDS = ("server_uuid", "thread_id", "gtid_specified", "write_set", "read_set")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "server_uuid": REQUIRED,
-        "thread_id": 0,
-        "gtid_specified": False,
-        "snapshot": REQUIRED,
-        "write_set": (),
-        "read_set": (),
-    }
 
-    server_uuid: str
-    thread_id: int
-    gtid_specified: bool
-    snapshot: bytes
-    write_set: tuple[bytes, ...]
-    read_set: tuple[bytes, ...]
+    server_uuid: str = field()
+    thread_id: int = field(default=0)
+    gtid_specified: bool = field(default=False)
+    snapshot: bytes = field()
+    write_set: tuple[bytes, ...] = field(default=())
+    read_set: tuple[bytes, ...] = field(default=())
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: fixed part of 18 bytes, text of the UUID, GTID set, the two sets of hashes."""
@@ -73,13 +75,12 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
         out.u32(self.thread_id, "thread_id")
         out.u8(made(self.gtid_specified, bool, "gtid_specified"), "gtid_specified")
         out.u32(len(snapshot), "snapshot")
-        for field in ("write_set", "read_set"):
-            out.u32(len(parts(getattr(self, field), None, field)), field)
+        for hashes in ("write_set", "read_set"):
+            out.u32(len(parts(getattr(self, hashes), None, hashes)), hashes)
         out.raw(uuid + snapshot, "snapshot")
-        for field in ("write_set", "read_set"):
-            for each in getattr(self, field):
-                out.u16(len(binary(each, field)), field)
-                out.raw(each, field)
+        for hashes in ("write_set", "read_set"):
+            for each in getattr(self, hashes):
+                _HASH.write(out, each, hashes)
         return out.done()
 
     @lazy
@@ -94,23 +95,16 @@ class TransactionContextEvent(Event, types=(EventType.TRANSACTION_CONTEXT,)):
 def _hashes(cursor: Cursor, count: int) -> tuple[bytes, ...]:
     if count * 2 > cursor.remaining:
         raise EventDecodeError(f"{count} hashes in {cursor.remaining} bytes")
-    return tuple(cursor.take(cursor.u16("a hash's length"), "a hash") for _ in range(count))
+    return tuple(_HASH.read(cursor, "a hash") for _ in range(count))
 
 
 class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
     """VIEW_CHANGE (37): the group's members changed; ``certification`` is its raw database."""
 
-    __slots__ = ("sequence_number", "view_id")
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"certification": {}}
 
-    FIELDS = ("view_id", "sequence_number")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "view_id": REQUIRED,
-        "sequence_number": REQUIRED,
-        "certification": {},
-    }
-
-    view_id: str
-    sequence_number: int
+    view_id: str = field()
+    sequence_number: int = field()
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: view id 40 bytes, sequence number u64, count u32, keys and values."""
@@ -122,25 +116,17 @@ class ViewChangeEvent(Event, types=(EventType.VIEW_CHANGE,)):
 
     def write_body(self, _form: FormatDescription, /) -> bytes:
         """The inverse of `read_body`."""
-        entries = made(self.certification, dict, "certification")
         out = Builder()
         out.raw(name(self.view_id, "view_id", _VIEW_ID_SIZE).ljust(_VIEW_ID_SIZE, b"\0"), "view_id")
         out.u64(self.sequence_number, "sequence_number")
-        out.u32(len(entries), "certification")
-        for key, value in entries.items():
-            out.u16(len(binary(key, "certification")), "certification")
-            out.raw(key, "certification")
-            out.u32(len(binary(value, "certification")), "certification")
-            out.raw(value, "certification")
+        entries = made(self.certification, dict, "certification")
+        _ENTRIES.write(out, tuple(entries.items()), "certification")
         return out.done()
 
     @lazy
     def certification(self) -> dict[bytes, bytes]:
         """The certification database: from a row's hash to an encoded GTID set."""
         cursor = Cursor(self.body, 48)
-        entries: dict[bytes, bytes] = {}
-        for _ in range(cursor.u32("the number of certified entries")):
-            key = cursor.take(cursor.u16("a key's length"), "a key")
-            entries[key] = cursor.take(cursor.u32("a value's length"), "a value")
+        entries = _ENTRIES.read(cursor, "a certified entry")
         cursor.finish("VIEW_CHANGE")
-        return entries
+        return dict(entries)

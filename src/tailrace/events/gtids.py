@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
-from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.base import Event, lazy
 from tailrace.events.build import Builder, binary, integer, made
 from tailrace.events.fields import Cursor
+from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.tagged_gtid import read_message, write_tagged
 from tailrace.gtid import Gtid, GtidSet, format_uuid
 from tailrace.gtid.mysql import GNO_END, parse_tag, parse_uuid
@@ -30,35 +31,16 @@ _HAS_ORIGINAL_VERSION: Final = 1 << 31
 class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)):
     """GTID (33), ANONYMOUS_GTID (34), GTID_TAGGED (42): a transaction begins.
 
-    ``flags``: 1 if statements may be logged as such. ``last_committed`` and
-    ``sequence_number`` order transactions for parallel appliers (None in logs of 5.6). Commit
-    timestamps are in microseconds UTC: ``original`` from the server where the transaction was
-    committed first, ``immediate`` from the one that wrote this log. ``transaction_length`` is in
-    bytes, including this event. Fields that the log does not have are None. Of a GTID_TAGGED,
-    ``last_needed`` is one more than the number of the last field that a reader must know (0: none),
-    and ``unknown_fields`` holds what a newer server added. ``unknown_clock`` holds a clock other
-    than
-    the logical one, instead of ``last_committed`` and ``sequence_number``. For `make`, an original
-    that is left out is the same as the immediate one.
+    ``flags``: 1 if statements may be logged as such. ``last_committed`` and ``sequence_number``
+    order transactions for parallel appliers (None in logs of 5.6). Commit timestamps are in
+    microseconds UTC: ``original`` from the server where the transaction was committed first,
+    ``immediate`` from the one that wrote this log. ``transaction_length`` is in bytes, including
+    this event. Fields that the log does not have are None. Of a GTID_TAGGED, ``last_needed`` is one
+    more than the number of the last field that a reader must know (0: none), and ``unknown_fields``
+    holds what a newer server added. ``unknown_clock`` holds a clock other than the logical one,
+    instead of ``last_committed`` and ``sequence_number``. For `make`, an original that is left out
+    is the same as the immediate one.
     """
-
-    __slots__ = (
-        "commit_group_ticket",
-        "flags",
-        "gno",
-        "immediate_commit_timestamp",
-        "immediate_server_version",
-        "last_committed",
-        "last_needed",
-        "original_commit_timestamp",
-        "original_server_version",
-        "sequence_number",
-        "tag",
-        "transaction_length",
-        "unknown_clock",
-        "unknown_fields",
-        "uuid_bytes",
-    )
 
     FIELDS = (
         "gtid",
@@ -72,38 +54,23 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         "immediate_server_version",
         "commit_group_ticket",
     )
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "gtid": REQUIRED,
-        "event_flags": 0,
-        "last_committed": None,
-        "sequence_number": None,
-        "immediate_commit_timestamp": None,
-        "original_commit_timestamp": None,
-        "transaction_length": None,
-        "immediate_server_version": None,
-        "original_server_version": None,
-        "commit_group_ticket": None,
-        "last_needed": 0,
-        "unknown_fields": b"",
-        "unknown_clock": b"",
-    }
-    MADE_FROM: ClassVar[Mapping[str, str]] = {"event_flags": "flags"}
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtid": REQUIRED}
 
-    flags: int
-    uuid_bytes: bytes
-    tag: str
-    gno: int
-    last_committed: int | None
-    sequence_number: int | None
-    immediate_commit_timestamp: int | None
-    original_commit_timestamp: int | None
-    transaction_length: int | None
-    immediate_server_version: int | None
-    original_server_version: int | None
-    commit_group_ticket: int | None
-    last_needed: int
-    unknown_fields: bytes
-    unknown_clock: bytes
+    flags: int = field(default=0)
+    uuid_bytes: bytes = derived()
+    tag: str = derived()
+    gno: int = derived()
+    last_committed: int | None = field(default=None)
+    sequence_number: int | None = field(default=None)
+    immediate_commit_timestamp: int | None = field(default=None)
+    original_commit_timestamp: int | None = field(default=None)
+    transaction_length: int | None = field(default=None)
+    immediate_server_version: int | None = field(default=None)
+    original_server_version: int | None = field(default=None)
+    commit_group_ticket: int | None = field(default=None)
+    last_needed: int = field(default=0)
+    unknown_fields: bytes = field(default=b"")
+    unknown_clock: bytes = field(default=b"")
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """33 and 34: fixed fields, then optional ones to the end; 42: a serialized message."""
@@ -192,10 +159,10 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
     def write_body(self, _form: FormatDescription, /) -> bytes:
         """The inverse of `read_body`."""
         uuid, tag, gno = self._checked_gtid()
-        for field, (least, most) in _LIMITS.items():
-            value = getattr(self, field)
-            if value is not None or field in {"flags", "last_needed"}:
-                name = "event_flags" if field == "flags" else field
+        for each, (least, most) in _LIMITS.items():
+            value = getattr(self, each)
+            if value is not None or each in {"flags", "last_needed"}:
+                name = "event_flags" if each == "flags" else each
                 integer(value, name, least, most)
         self._complete()
         if self.header.type == EventType.GTID_TAGGED:
@@ -235,11 +202,11 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         if self.header.type == EventType.GTID_TAGGED:
             return
         missing = None
-        for field in self._in_order():
-            if getattr(self, field) is None:
-                missing = missing or field
+        for each in self._in_order():
+            if getattr(self, each) is None:
+                missing = missing or each
             elif missing:
-                raise EventEncodeError(f"{missing}: it is missing, but {field} after it is given")
+                raise EventEncodeError(f"{missing}: it is missing, but {each} after it is given")
         if missing == "sequence_number":
             raise EventEncodeError("sequence_number: it is missing, but last_committed is given")
 
@@ -327,17 +294,14 @@ class PreviousGtidsEvent(Event, types=(EventType.PREVIOUS_GTIDS,)):
     some sets without any. `make` uses it for sets with tags as well.
     """
 
-    __slots__ = ("tagged",)
-
     FIELDS = ("gtids",)
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED}
 
-    tagged: bool
+    tagged: bool = field(default=False)
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: a GTID set; the eighth byte is 1 in the form with tags."""
         self.tagged = self.body[7:8] == b"\1"
-
-    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED, "tagged": False}
 
     def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
         """All fields; another set has its own form."""

@@ -64,8 +64,8 @@ class EventHeader:
         return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(flags))
 
     def resized(self, length: int, log_pos: int | None = None) -> Self:
-        """The same header with another length, and end position if given (its low 32 bits are
-        used).
+        """The same header with another length, and end position if given (its low 32 bits
+        are used).
 
         Raises EventEncodeError for a length that no event can have.
         """

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventEncodeError
-from tailrace.events.base import REQUIRED, Event
-from tailrace.events.build import Builder, integer, utf8, write_fields
+from tailrace.events.base import Event
+from tailrace.events.build import Builder, integer, utf8
 from tailrace.events.fields import Cursor, text
+from tailrace.events.layout import (
+    field,
+    tagged_fields,
+    write_tagged_field,
+    write_unknown_fields,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tailrace.events.description import FormatDescription
     from tailrace.events.header import EventHeader
 
 _OFFSET_SIZE: Final = 8
-_END, _FILE, _POSITION = range(3)
+_FILE, _POSITION = 1, 2
 
 
 class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2)):
@@ -28,19 +32,11 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
     added: type and bytes of each.
     """
 
-    __slots__ = ("log_file", "log_offset", "unknown_fields")
-
-    FIELDS = ("log_file", "log_offset")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "log_file": REQUIRED,
-        "log_offset": REQUIRED,
-        "unknown_fields": (),
-    }
     OWN_LOG_POS = True
 
-    log_file: str
-    log_offset: int
-    unknown_fields: tuple[tuple[int, bytes], ...]
+    log_file: str = field()
+    log_offset: int = field()
+    unknown_fields: tuple[tuple[int, bytes], ...] = field(default=(), shown=False)
 
     def read_body(self, form: FormatDescription, /) -> None:
         """27: the file name, the offset is the header's; 41: fields, each after type and length."""
@@ -60,8 +56,7 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
 
     def _read_fields(self, cursor: Cursor) -> None:
         self.log_file, self.log_offset = "", 0
-        while (kind := cursor.lenenc("a field's type")) != _END:
-            value = cursor.lenenc_bytes("a field")
+        for kind, value in tagged_fields(cursor):
             if kind == _FILE:
                 self.log_file = text(value, "the file name")
             elif kind == _POSITION:
@@ -88,15 +83,12 @@ class HeartbeatEvent(Event, types=(EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
 
     def _write_fields(self, out: Builder, name: bytes) -> None:
         if name:
-            out.lenenc(_FILE, "log_file")
-            out.lenenc_bytes(name, "log_file")
+            write_tagged_field(out, _FILE, name, "log_file")
         if integer(self.log_offset, "log_offset", 0, (1 << 64) - 1):
             value = Builder()
             value.lenenc(self.log_offset, "log_offset")
-            out.lenenc(_POSITION, "log_offset")
-            out.lenenc_bytes(value.done(), "log_offset")
-        write_fields(out, self.unknown_fields, range(3), "unknown_fields")
-        out.lenenc(_END, "the end")
+            write_tagged_field(out, _POSITION, value.done(), "log_offset")
+        write_unknown_fields(out, self.unknown_fields, range(3))
 
     def finished(self, header: EventHeader, /) -> EventHeader:
         """The header; for type 27, with the source's position in it."""

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import zstandard
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm, EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, TruncatedEvent
-from tailrace.events.base import REQUIRED, Event
-from tailrace.events.build import Builder, binary, integer, member, write_fields
+from tailrace.events.base import Event
+from tailrace.events.build import Builder, binary, integer, member
 from tailrace.events.context import DecodeContext
 from tailrace.events.fields import Cursor
 from tailrace.events.header import bad_length, unpack_header
+from tailrace.events.layout import (
+    derived,
+    field,
+    tagged_fields,
+    tail,
+    write_tagged_field,
+    write_unknown_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,8 +38,8 @@ After a step that gives more than a piece, the steps are this small, which give 
 """
 LARGEST_PIECE: Final = 1 << 20
 """The most bytes of a piece of a payload."""
-_LARGEST_WINDOW: Final = 1 << 27
-_END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
+LARGEST_WINDOW: Final = 1 << 27
+_SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(1, 4)
 
 
 class Compression(IntEnum):
@@ -45,8 +53,8 @@ class Compression(IntEnum):
 class PayloadFields:
     """The fields before the payload; ``payload_at`` is the payload's offset in the event's body.
 
-    Sizes are in bytes, None if they are not given. ``unknown`` has type and bytes of each unknown
-    field.
+    Sizes are in bytes, None if they are not given. ``unknown`` has type and bytes of each
+    unknown field.
     """
 
     compression: Compression
@@ -61,8 +69,7 @@ class PayloadFields:
         cursor = Cursor(body)
         fields: dict[int, int] = {}
         unknown: tuple[tuple[int, bytes], ...] = ()
-        while (kind := cursor.lenenc("a field's type")) != _END:
-            value = cursor.lenenc_bytes("a field")
+        for kind, value in tagged_fields(cursor):
             if kind <= _UNCOMPRESSED_SIZE:
                 fields[kind] = Cursor(value).lenenc("a field's value")
             else:
@@ -89,10 +96,8 @@ class PayloadFields:
             if value is not None:
                 raw = Builder()
                 raw.lenenc(value, what)
-                out.lenenc(kind, what)
-                out.lenenc_bytes(raw.done(), what)
-        write_fields(out, self.unknown, range(4), "unknown_fields")
-        out.lenenc(_END, "the end")
+                write_tagged_field(out, kind, raw.done(), what)
+        write_unknown_fields(out, self.unknown, range(4))
         return out.done()
 
 
@@ -114,7 +119,7 @@ def unpack(pieces: Iterable[bytes | memoryview], compression: Compression) -> It
         for piece in pieces:
             yield from _cut(piece)
         return
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
     frame, step = None, _STEP
     for piece in pieces:
         at = 0
@@ -191,27 +196,13 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
     an event from the events inside.
     """
 
-    __slots__ = (
-        "_payload_at",
-        "compression",
-        "payload_size",
-        "uncompressed_size",
-        "unknown_fields",
-    )
-
     FIELDS = ("compression", "payload_size", "uncompressed_size")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "payload": REQUIRED,
-        "compression": Compression.ZSTD,
-        "uncompressed_size": None,
-        "unknown_fields": (),
-    }
 
-    compression: Compression
-    payload_size: int
-    uncompressed_size: int | None
-    unknown_fields: tuple[tuple[int, bytes], ...]
-    _payload_at: int
+    compression: Compression = field(default=Compression.ZSTD)
+    payload_size: int = derived()
+    uncompressed_size: int | None = field(default=None)
+    unknown_fields: tuple[tuple[int, bytes], ...] = field(default=())
+    payload: bytes = tail()
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: fields (type, length, value; values are length-encoded too), 0, the payload."""
@@ -268,11 +259,6 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             **{**said, "form": first.form, **header},
         )
 
-    @property
-    def payload(self) -> bytes:
-        """The payload as it is stored."""
-        return self.body[self._payload_at :]
-
     def pieces(self) -> Iterator[bytes]:
         """The uncompressed payload, in pieces of 1 MiB at most. Raises EventDecodeError."""
         try:
@@ -298,8 +284,8 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             del event  # before the next is made: it may be large
 
     def events(self, unknown: Literal["error", "opaque"] = "error") -> Iterator[Event]:
-        """The events inside, decoded; their position is this event's. For ``unknown`` see the
-        context.
+        """The events inside, decoded; their position is this event's. For ``unknown`` see
+        the context.
 
         Raises EventDecodeError, UnknownEvent, MissingTableMap, ...
         """

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import REQUIRED, lazy
+from tailrace.events.base import Event, lazy
 from tailrace.events.build import Builder, name, statement
 from tailrace.events.compression import compress, decompress
 from tailrace.events.fields import Cursor, text
-from tailrace.events.fixed_part import FixedPartEvent
+from tailrace.events.layout import FIXED_REST, REQUIRED, derived, field
 from tailrace.events.status_vars import (
     StatusVariable,
     StatusVariables,
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 _FIXED: Final = Struct("<IIBHH")  # thread, seconds, database's length, error, status's length
 
 
-class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
+class QueryEvent(Event, types=(EventType.QUERY,)):
     """QUERY (2): a statement, its default database and the session's state.
 
     ``exec_time`` is in seconds. The statement's bytes are in the client's character set
     (`client_collation`), the database's name in UTF-8. For `make`, ``sql`` is text or bytes,
     ``status`` a mapping of `StatusVariable` to values, as `StatusVariables` has them.
     """
-
-    __slots__ = ("_sql_at", "_status_at", "database", "error_code", "exec_time", "thread_id")
 
     FIELDS: ClassVar[tuple[str, ...]] = (
         "database",
@@ -46,47 +44,43 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
         "status",
     )
     MADE_OF: ClassVar[Mapping[str, Any]] = {
-        **FixedPartEvent.MADE_OF,
         "sql": REQUIRED,
-        "database": "",
-        "thread_id": 0,
-        "exec_time": 0,
-        "error_code": 0,
         "status": StatusVariables({}, b""),
     }
     MADE_FROM: ClassVar[Mapping[str, str]] = {"sql": "sql_bytes", "status": "status_variables"}
 
-    thread_id: int
-    exec_time: int
-    error_code: int
-    database: str
-    _status_at: int
-    _sql_at: int
+    thread_id: int = field(default=0)
+    exec_time: int = field(default=0)
+    error_code: int = field(default=0)
+    fixed_rest: bytes = FIXED_REST
+    database: str = field(default="")
+    _status_at: int = derived()
+    _sql_at: int = derived()
 
     def read_body(self, form: FormatDescription, /) -> None:
         """Layout: the fixed part, status variables, database, zero byte, SQL to the end."""
         self._read_from(_FIXED.size, form)
 
-    def write_body(self, form: FormatDescription, /) -> bytes:
+    def write_body(self, _form: FormatDescription, /) -> bytes:
         """The inverse of `read_body`."""
-        out = Builder()
-        self._write_into(out, form)
-        return out.done()
+        return self._written()
 
-    def _write_into(self, out: Builder, form: FormatDescription, fixed: bytes = b"") -> None:
-        """Write the body, with ``fixed`` after the fixed part that all statements have."""
+    def _written(self, fixed: bytes = b"") -> bytes:
+        """The body, with ``fixed`` after the fixed part that all statements have."""
         database = name(self.database, "database", 0xFF)
         status = write_status(self.status_variables)
+        out = Builder()
         out.u32(self.thread_id, "thread_id")
         out.u32(self.exec_time, "exec_time")
         out.u8(len(database), "database")
         out.u16(self.error_code, "error_code")
         out.u16(len(status), "status")
         out.raw(fixed, "the fixed part")
-        self._write_rest(out, form)
+        FIXED_REST.write(self, out)
         out.raw(status, "status")
         out.raw(database + b"\0", "database")
         out.raw(self._stored_sql(), "sql")
+        return out.done()
 
     def _stored_sql(self) -> bytes:
         return statement(self.sql_bytes, "sql")
@@ -99,7 +93,7 @@ class QueryEvent(FixedPartEvent, types=(EventType.QUERY,)):
         self.fixed_rest = b""
         if form.differs:
             cursor = Cursor(body, rest_at)
-            self._read_rest(cursor, form)
+            FIXED_REST.read(self, cursor)
             status_at = cursor.pos
         self.thread_id, self.exec_time, database_length, self.error_code, status_length = (
             _FIXED.unpack_from(body)
@@ -156,10 +150,6 @@ class QueryCompressedEvent(QueryEvent, types=(EventType.QUERY_COMPRESSED,)):
     """QUERY_COMPRESSED (165), MariaDB: a QUERY whose statement is a compressed block."""
 
     __slots__ = ()
-
-    def write_body(self, form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`; the statement is compressed."""
-        return super().write_body(form)
 
     def _stored_sql(self) -> bytes:
         return compress(super()._stored_sql())

@@ -3,9 +3,8 @@
 Defining a subclass of `Event` that names type codes (``class Mine(Event, types=(200,))``) registers
 it. A package can make its classes known without being imported: it names its module, or the class,
 in the entry point group ``tailrace.events``. The group is loaded once, when an event of unknown
-type
-is first read. A code that already has a class is given only to a subclass of that class (which then
-replaces it), or to the same class defined again, for example by reloading a module.
+type is first read. A code that already has a class is given only to a subclass of that class (which
+then replaces it), or to the same class defined again, for example by reloading a module.
 """
 
 from __future__ import annotations

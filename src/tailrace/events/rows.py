@@ -5,16 +5,17 @@ Values are not decoded here: `tailrace.rows` does that.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from tailrace.constants import EventType, Flavour, RowsFlag
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, MissingTableMap
-from tailrace.events.base import REQUIRED, Event, lazy
+from tailrace.events.base import Event, lazy
 from tailrace.events.build import Builder, binary, integer, made
 from tailrace.events.compression import compress, decompress
 from tailrace.events.fields import Cursor
-from tailrace.events.rows_extra import NO_EXTRA, RowsExtra, read_extra, write_extra
+from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.table_map import TableMapEvent
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ ROWS_TYPES: Final = (
 """All types of rows events."""
 _FORMS: Final = 4  # V1, V2, both compressed
 _MOST_COLUMNS: Final = 4096
+_NDB, _PARTITION = 0, 1
+_MOST_BYTES: Final = 0xFFFF - 2
+_MOST_NDB: Final = 0xFF - 2
 _OLD_HEADER, _V1_HEADER, _V2_HEADER = _HEADERS = 6, 8, 10
 
 
@@ -71,6 +75,73 @@ def fixed_size(form: FormatDescription, code: int) -> int:
     return _said_size(form.post_headers, code)
 
 
+@dataclass(frozen=True, slots=True)
+class RowsExtra:
+    """The extra header of a V2 rows event.
+
+    ``partition_id`` is that of the rows; ``source_partition_id`` that of an update's before images,
+    if it has one. ``ndb_format`` and ``ndb_info`` are NDB Cluster's. ``unknown`` holds all chunks
+    from the first unknown one on.
+    """
+
+    partition_id: int | None = None
+    source_partition_id: int | None = None
+    ndb_format: int | None = None
+    ndb_info: bytes | None = None
+    unknown: bytes = b""
+
+
+NO_EXTRA: Final = RowsExtra()
+
+
+def _read_extra(cursor: Cursor, *, update: bool) -> RowsExtra:
+    """Read the chunks to the end. Raises EventDecodeError."""
+    ndb_format = ndb_info = partition = source_partition = None
+    unknown = b""
+    while cursor.remaining:
+        at = cursor.pos
+        tag = cursor.u8("a chunk's tag")
+        if tag == _NDB:
+            size = cursor.u8("the NDB chunk's length")
+            if size < 2:
+                raise EventDecodeError(f"an NDB chunk of {size} bytes")
+            ndb_format = cursor.u8("the NDB chunk's format")
+            ndb_info = cursor.take(size - 2, "the NDB chunk")
+        elif tag == _PARTITION:
+            partition = cursor.u16("the partition")
+            if update:
+                source_partition = cursor.u16("the source partition")
+        else:  # the format allows a reader to skip the rest of the header
+            unknown = cursor.buf[at : cursor.end]
+            break
+    return RowsExtra(partition, source_partition, ndb_format, ndb_info, unknown)
+
+
+def _write_extra(extra: RowsExtra, *, update: bool) -> bytes:
+    """The chunks: NDB's, the partition's, the unknown ones. Raises EventEncodeError."""
+    out = Builder()
+    if (extra.ndb_format is None) != (extra.ndb_info is None):
+        raise EventEncodeError("extra: ndb_format and ndb_info must be given together")
+    if extra.ndb_format is not None and extra.ndb_info is not None:
+        info = binary(extra.ndb_info, "extra.ndb_info", _MOST_NDB)
+        out.u8(_NDB, "extra")
+        out.u8(len(info) + 2, "extra.ndb_info")
+        out.u8(extra.ndb_format, "extra.ndb_format")
+        out.raw(info, "extra.ndb_info")
+    update_of_partition = update and extra.partition_id is not None
+    if (extra.source_partition_id is not None) != update_of_partition:
+        raise EventEncodeError("extra: source_partition_id needs partition_id, and an update")
+    if extra.partition_id is not None:
+        out.u8(_PARTITION, "extra")
+        out.u16(extra.partition_id, "extra.partition_id")
+    if extra.source_partition_id is not None:
+        out.u16(extra.source_partition_id, "extra.source_partition_id")
+    out.raw(extra.unknown, "extra.unknown")
+    if len(out) > _MOST_BYTES:
+        raise EventEncodeError(f"extra: {len(out)} bytes, the format holds {_MOST_BYTES}")
+    return out.done()
+
+
 class RowsEvent(Event):
     """Rows of one table that one statement changed; the base class of all rows events.
 
@@ -85,17 +156,6 @@ class RowsEvent(Event):
     the type: V2 for MySQL, V1 for MariaDB.
     """
 
-    __slots__ = (
-        "_rows_at",
-        "_table_map",
-        "extra",
-        "flags",
-        "present_after",
-        "present_before",
-        "table_id",
-        "width",
-    )
-
     FIELDS: ClassVar[tuple[str, ...]] = (
         "table_id",
         "flags",
@@ -104,31 +164,22 @@ class RowsEvent(Event):
         "present_after",
         "extra",
     )
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "table_map": REQUIRED,
-        "row_data": b"",
-        "event_flags": 0,
-        "present_before": None,
-        "present_after": None,
-        "extra": NO_EXTRA,
-        "table_id": None,
-        "width": None,
-    }
-    MADE_FROM: ClassVar[Mapping[str, str]] = {"table_map": "_table_map", "event_flags": "flags"}
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"table_map": REQUIRED, "row_data": b""}
+    MADE_FROM: ClassVar[Mapping[str, str]] = {"table_map": "_table_map"}
     CHANGES_CONTEXT = True
     FROM_CONTEXT = ("_table_map",)
 
     kind: ClassVar[Literal["insert", "update", "delete"]]
     partial: ClassVar[bool] = False
 
-    table_id: int
-    flags: int
-    extra: RowsExtra
-    width: int
-    present_before: bytes | None
-    present_after: bytes | None
-    _table_map: TableMapEvent | None
-    _rows_at: int
+    table_id: int = field(default=None)
+    flags: int = field(default=0)
+    extra: RowsExtra = field(default=NO_EXTRA)
+    width: int = field(default=None)
+    present_before: bytes | None = field(default=None)
+    present_after: bytes | None = field(default=None)
+    _table_map: TableMapEvent | None = derived()
+    _rows_at: int = derived()
 
     def read_body(self, form: FormatDescription, /) -> None:
         """Layout: table id, flags u16, [extra header], width, bitmap(s), rows to the end."""
@@ -143,7 +194,7 @@ class RowsEvent(Event):
             if size > 2:
                 start = cursor.skip(size - 2, "the extra header")
                 chunks = Cursor(body, start, cursor.pos)
-                self.extra = read_extra(chunks, update=self.kind == "update")
+                self.extra = _read_extra(chunks, update=self.kind == "update")
         self.width = cursor.lenenc("the number of columns")
         bitmap = (self.width + 7) // 8
         self.present_before = self.present_after = None
@@ -181,21 +232,21 @@ class RowsEvent(Event):
         table_id, width = self._table()
         out.unsigned(table_id, 4 if fixed_size == _OLD_HEADER else 6, "table_id")
         out.u16(self.flags, "event_flags")
-        extra = write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
+        extra = _write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
         if fixed_size == _V2_HEADER:
             out.u16(2 + len(extra), "extra")
             out.raw(extra, "extra")
         elif extra:
             raise EventEncodeError(f"extra: a {self.name} has no extra header")
         out.lenenc(width, "width")
-        for field, absent in (("present_before", "insert"), ("present_after", "delete")):
-            bitmap = getattr(self, field)
+        for bits, absent in (("present_before", "insert"), ("present_after", "delete")):
+            bitmap = getattr(self, bits)
             if self.kind == absent:
                 if bitmap is not None:
-                    raise EventEncodeError(f"{field}: an {absent} has none")
+                    raise EventEncodeError(f"{bits}: an {absent} has none")
                 continue
             every = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
-            out.raw(every if bitmap is None else bitmap, field, len(every))
+            out.raw(every if bitmap is None else bitmap, bits, len(every))
         rows = binary(self.row_data, "row_data")
         out.raw(compress(rows) if self.compressed else rows, "row_data")
         return out.done()

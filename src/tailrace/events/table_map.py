@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from tailrace.constants import ColumnType, EventType, Flavour
+from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import REQUIRED
+from tailrace.events.base import Event
 from tailrace.events.build import Builder, integer, made, name, parts
 from tailrace.events.column_metadata import ColumnSpec, read_types, write_types
 from tailrace.events.fields import Cursor, text
-from tailrace.events.fixed_part import FixedPartEvent
-from tailrace.events.optional_metadata import OptionalMetadata, read_optional
-from tailrace.events.optional_writing import write_optional
+from tailrace.events.layout import FIXED_REST, REQUIRED, derived, field
+from tailrace.events.optional_metadata import read_optional, write_optional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +51,18 @@ def _name(cursor: Cursor, what: str) -> str:
     return name
 
 
-def _parse(raw: bytes, flavour: Flavour) -> TableLayout:
+class _Columns(NamedTuple):
+    """The part of a `TableLayout` that tables with equal columns share."""
+
+    columns: tuple[ColumnSpec, ...]
+    primary_key: tuple[int, ...] | None
+    primary_key_prefixes: tuple[int, ...] | None
+    optional_metadata: bytes
+    unknown_fields: tuple[int, ...]
+
+
+def _parse_columns(raw: bytes, flavour: Flavour) -> _Columns:
     cursor = Cursor(raw)
-    database = _name(cursor, "the database's name")
-    table = _name(cursor, "the table's name")
     count = cursor.lenenc("the number of columns")
     if count > _MOST_COLUMNS:
         raise EventDecodeError(f"{count} columns, no table has more than {_MOST_COLUMNS}")
@@ -66,52 +73,40 @@ def _parse(raw: bytes, flavour: Flavour) -> TableLayout:
     optional = cursor.rest()
     said = read_optional(optional, [kind for kind, _ in kinds], flavour)
     columns = tuple(
-        _column(index, kind, size, bool(nullable[index >> 3] >> (index & 7) & 1), said)
-        for index, (kind, size) in enumerate(kinds)
+        ColumnSpec(kind, size, bool(nullable[index >> 3] >> (index & 7) & 1), **given)
+        for index, ((kind, size), given) in enumerate(zip(kinds, said.columns, strict=True))
     )
-    return TableLayout(
-        database, table, columns, said.key, said.key_prefixes, optional, said.unknown
-    )
+    return _Columns(columns, said.key, said.key_prefixes, optional, said.unknown)
 
 
-def _column(
-    index: int, kind: ColumnType, size: int, nullable: bool, said: OptionalMetadata
-) -> ColumnSpec:
-    return ColumnSpec(
-        kind,
-        size,
-        nullable,
-        said.unsigned.get(index),
-        said.collations.get(index),
-        said.names.get(index),
-        said.members.get(index),
-        said.geometry_types.get(index),
-        said.visible.get(index),
-        said.dimensions.get(index),
-    )
+_columns_kept = lru_cache(maxsize=64)(_parse_columns)
+"""Tables that were split by customer or by time differ by their names alone."""
+
+
+def _parse(raw: bytes, flavour: Flavour) -> TableLayout:
+    cursor = Cursor(raw)
+    database = _name(cursor, "the database's name")
+    table = _name(cursor, "the table's name")
+    parse = _columns_kept if cursor.remaining <= _CACHED_SIZE else _parse_columns
+    return TableLayout(database, table, *parse(cursor.rest(), flavour))
 
 
 _parse_kept = lru_cache(maxsize=256)(_parse)
 """Logs repeat their table maps: with one-row transactions, before every row. Few are kept."""
 
 
-class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
+class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
     """TABLE_MAP (19): gives a table's columns a ``table_id``, until the end of the statement.
 
     ``flags``: 1 BIT_LEN_EXACT, 2 REFERRED_FK_DB, 4 GENERATED_INVISIBLE_PK; MariaDB 0x4000
     HAS_TRIGGERS. For `make`, ``columns`` are `ColumnSpec`; their properties other than type,
-    metadata
-    and nullability go into the optional metadata, in the servers' order. ``optional_metadata``
-    are bytes of an event that was read, whose order, forms and unknown fields are kept.
+    metadata and nullability go into the optional metadata, in the servers' order.
+    ``optional_metadata`` are bytes of an event that was read, whose order, forms and unknown fields
+    are kept.
     """
-
-    __slots__ = ("flags", "layout", "table_id")
 
     FIELDS = ("table_id", "flags", "database", "table", "columns", "primary_key")
     MADE_OF: ClassVar[Mapping[str, Any]] = {
-        **FixedPartEvent.MADE_OF,
-        "table_id": REQUIRED,
-        "event_flags": 1,
         "database": REQUIRED,
         "table": REQUIRED,
         "columns": REQUIRED,
@@ -119,12 +114,12 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
         "primary_key_prefixes": None,
         "optional_metadata": b"",
     }
-    MADE_FROM: ClassVar[Mapping[str, str]] = {"event_flags": "flags"}
     CHANGES_CONTEXT = True
 
-    table_id: int
-    flags: int
-    layout: TableLayout
+    table_id: int = field()
+    flags: int = field(default=1)
+    fixed_rest: bytes = FIXED_REST
+    layout: TableLayout = derived()
 
     def read_body(self, form: FormatDescription, /) -> None:
         """Layout: table id u48 (or u32), flags u16, the table's layout."""
@@ -136,7 +131,7 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
         self.fixed_rest = b""
         if form.differs and id_size == 6:
             cursor = Cursor(body, at)
-            self._read_rest(cursor, form)
+            FIXED_REST.read(self, cursor)
             at = cursor.pos
         self.table_id = int.from_bytes(body[:id_size], "little")
         self.flags = int.from_bytes(body[id_size : id_size + 2], "little")
@@ -156,9 +151,9 @@ class TableMapEvent(FixedPartEvent, types=(EventType.TABLE_MAP,)):
         out.unsigned(self.table_id, form.table_map_id_size, "table_id")
         out.u16(self.flags, "event_flags")
         if form.table_map_id_size == 6:
-            self._write_rest(out, form)
-        for field, value in (("database", self.database), ("table", self.table)):
-            out.lenenc_bytes(name(value, field, _LONGEST_NAME), field)
+            FIXED_REST.write(self, out)
+        for what, value in (("database", self.database), ("table", self.table)):
+            out.lenenc_bytes(name(value, what, _LONGEST_NAME), what)
             out.zeros(1)
         out.lenenc(len(columns), "columns")
         out.raw(codes, "columns")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
-from tailrace.events.base import REQUIRED, Event
-from tailrace.events.build import Builder, binary, made
-from tailrace.events.fields import Cursor
-from tailrace.events.fixed_part import FixedPartEvent
+from tailrace.events.base import Event
+from tailrace.events.build import binary, made
+from tailrace.events.layout import BOOLEAN, FIXED_REST, REST, U8, U64, field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tailrace.events.description import FormatDescription
+    from tailrace.events.build import Builder
+    from tailrace.events.fields import Cursor
 
 _LONGEST_XID_PART: Final = 64
 
@@ -32,52 +30,55 @@ class Xid:
         """As the server logs it: ``X'7831',X'62',1``."""
         return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
 
-    @classmethod
-    def of(cls, format_id: int, gtrid_length: int, bqual_length: int, cursor: Cursor) -> Self:
-        """The name whose parts' bytes come next. Raises EventDecodeError."""
+
+@dataclass(frozen=True, slots=True)
+class XidCodec:
+    """An XA transaction's name: format, lengths of its parts in ``size`` bytes, the parts."""
+
+    size: int
+
+    def read(self, cursor: Cursor, _what: str) -> Xid:
+        """The name. Raises EventDecodeError."""
+        format_id = cursor.i32("the format id")
+        gtrid_length = cursor.unsigned(self.size, "the XA name's length")
+        bqual_length = cursor.unsigned(self.size, "the branch's length")
         if max(gtrid_length, bqual_length) > _LONGEST_XID_PART:
             raise EventDecodeError(f"XA name parts of {gtrid_length} and {bqual_length} bytes")
         gtrid = cursor.take(gtrid_length, "the XA name")
-        return cls(format_id, gtrid, cursor.take(bqual_length, "the XA name's branch"))
+        return Xid(format_id, gtrid, cursor.take(bqual_length, "the XA name's branch"))
 
-    def write(self, out: Builder, size: int, what: str) -> None:
-        """Write the name, the lengths of its parts in ``size`` bytes. Raises EventEncodeError."""
-        gtrid = binary(self.gtrid, f"{what}.gtrid", _LONGEST_XID_PART)
-        bqual = binary(self.bqual, f"{what}.bqual", _LONGEST_XID_PART)
-        out.i32(self.format_id, f"{what}.format_id")
-        out.unsigned(len(gtrid), size, what)
-        out.unsigned(len(bqual), size, what)
-        out.raw(gtrid + bqual, what)
+    def write(self, out: Builder, value: Xid, what: str) -> None:
+        """Append the name. Raises EventEncodeError."""
+        xid = made(value, Xid, what)
+        gtrid = binary(xid.gtrid, f"{what}.gtrid", _LONGEST_XID_PART)
+        bqual = binary(xid.bqual, f"{what}.bqual", _LONGEST_XID_PART)
+        out.i32(xid.format_id, f"{what}.format_id")
+        out.unsigned(len(gtrid), self.size, what)
+        out.unsigned(len(bqual), self.size, what)
+        out.data += gtrid + bqual
 
 
-class XidEvent(FixedPartEvent, types=(EventType.XID,)):
-    """XID (16): the transaction was committed. ``xid`` is the server's internal number."""
+class _Number:
+    """XID's number, which is all of its body."""
 
-    __slots__ = ("xid",)
+    def read(self, cursor: Cursor, what: str) -> int:
+        raw = cursor.rest()
+        if len(raw) != 8:
+            raise EventDecodeError(f"{len(raw)} bytes instead of 8 for {what}")
+        return int.from_bytes(raw, "little")
 
-    FIELDS = ("xid",)
-    MADE_OF: ClassVar[Mapping[str, Any]] = {**FixedPartEvent.MADE_OF, "xid": REQUIRED}
+    def write(self, out: Builder, value: int, what: str) -> None:
+        out.u64(value, what)
 
-    xid: int
 
-    def read_body(self, form: FormatDescription, /) -> None:
-        """Layout: u64, in the writing machine's byte order."""
-        body = self.body
-        self.fixed_rest = b""
-        if form.differs:
-            cursor = Cursor(body)
-            self._read_rest(cursor, form)
-            body = cursor.rest()
-        if len(body) != 8:
-            raise EventDecodeError(f"{len(body)} bytes instead of 8 for the number")
-        self.xid = int.from_bytes(body, "little")
+class XidEvent(Event, types=(EventType.XID,)):
+    """XID (16): the transaction was committed. ``xid`` is the server's internal number.
 
-    def write_body(self, form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`; the number is written little-endian."""
-        out = Builder()
-        self._write_rest(out, form)
-        out.u64(self.xid, "xid")
-        return out.done()
+    It is stored in the writing machine's byte order, and read and written as little-endian.
+    """
+
+    fixed_rest: bytes = FIXED_REST
+    xid: int = field(_Number(), "the number")
 
 
 class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
@@ -86,30 +87,10 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
     With ``one_phase`` it was committed at once.
     """
 
-    __slots__ = ("one_phase", "xid")
-
     FIELDS = ("xid", "one_phase")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {"xid": REQUIRED, "one_phase": False}
 
-    one_phase: bool
-    xid: Xid
-
-    def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: one phase u8, format id i32, lengths of the parts u32, the parts."""
-        cursor = Cursor(self.body)
-        self.one_phase = bool(cursor.u8("the one phase mark"))
-        format_id = cursor.i32("the format id")
-        gtrid_length = cursor.u32("the XA name's length")
-        bqual_length = cursor.u32("the branch's length")
-        self.xid = Xid.of(format_id, gtrid_length, bqual_length, cursor)
-        cursor.finish("XA_PREPARE")
-
-    def write_body(self, _form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`."""
-        out = Builder()
-        out.u8(made(self.one_phase, bool, "one_phase"), "one_phase")
-        made(self.xid, Xid, "xid").write(out, 4, "xid")
-        return out.done()
+    one_phase: bool = field(BOOLEAN, "the one phase mark", default=False)
+    xid: Xid = field(XidCodec(4), "the XA name")
 
 
 class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEADER,)):
@@ -118,34 +99,7 @@ class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEAD
     ``padding`` is the rest, which reserves room.
     """
 
-    __slots__ = ("padding", "terminating_offset", "terminating_type", "version")
-
-    FIELDS = ("version", "terminating_offset", "terminating_type")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        "terminating_offset": REQUIRED,
-        "terminating_type": REQUIRED,
-        "version": 1,
-        "padding": b"",
-    }
-
-    version: int
-    terminating_offset: int
-    terminating_type: int
-    padding: bytes
-
-    def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: version u8, offset u64, type u8, padding."""
-        cursor = Cursor(self.body)
-        self.version = cursor.u8("the version")
-        self.terminating_offset = cursor.u64("the terminating event's offset")
-        self.terminating_type = cursor.u8("the terminating event's type")
-        self.padding = cursor.rest()
-
-    def write_body(self, _form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`."""
-        out = Builder()
-        out.u8(self.version, "version")
-        out.u64(self.terminating_offset, "terminating_offset")
-        out.u8(self.terminating_type, "terminating_type")
-        out.raw(self.padding, "padding")
-        return out.done()
+    version: int = field(U8, "the version", default=1)
+    terminating_offset: int = field(U64, "the terminating event's offset")
+    terminating_type: int = field(U8, "the terminating event's type")
+    padding: bytes = field(REST, "the padding", default=b"", shown=False)

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from tailrace.events.base import REQUIRED, Event
-from tailrace.events.build import binary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tailrace.events.description import FormatDescription
+from tailrace.events.base import Event
+from tailrace.events.layout import tail
 
 
 class RawEvent(Event):
     """An event whose body is ``data``; nothing more is known about it."""
 
-    __slots__ = ()
-
     FIELDS: ClassVar[tuple[str, ...]] = ("size",)
-    MADE_OF: ClassVar[Mapping[str, Any]] = {"data": REQUIRED}
 
-    def write_body(self, _form: FormatDescription, /) -> bytes:
-        """The data."""
-        return binary(self.data, "data")
-
-    @property
-    def data(self) -> bytes:
-        """The body."""
-        return self.body
+    data: bytes = tail()
 
     @property
     def size(self) -> int:

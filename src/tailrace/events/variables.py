@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError
-from tailrace.events.base import REQUIRED
+from tailrace.events.base import Event
 from tailrace.events.build import Builder, made, member, statement, utf8
 from tailrace.events.fields import Cursor, text
-from tailrace.events.fixed_part import FixedPartEvent
+from tailrace.events.layout import FIXED_REST, REQUIRED, U64, Member, derived, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,74 +63,25 @@ def _raw_value(value: Any, kind: UserVarType, *, unsigned: bool) -> bytes:
     return out.done()
 
 
-class IntVarEvent(FixedPartEvent, types=(EventType.INTVAR,)):
+class IntVarEvent(Event, types=(EventType.INTVAR,)):
     """INTVAR (5): the statement's LAST_INSERT_ID() or its first auto-increment value."""
 
-    __slots__ = ("kind", "value")
-
-    FIELDS = ("kind", "value")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        **FixedPartEvent.MADE_OF,
-        "kind": REQUIRED,
-        "value": REQUIRED,
-    }
-
-    kind: IntVarKind
-    value: int
-
-    def read_body(self, form: FormatDescription, /) -> None:
-        """Layout: kind u8, value u64."""
-        cursor = Cursor(self.body)
-        self._read_rest(cursor, form)
-        kind = cursor.u8("the kind")
-        if kind > IntVarKind.INSERT_ID:
-            raise EventDecodeError(f"kind {kind} of an integer variable is not known")
-        self.kind = IntVarKind(kind)
-        self.value = cursor.u64("the value")
-        cursor.finish("INTVAR")
-
-    def write_body(self, form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`."""
-        out = Builder()
-        self._write_rest(out, form)
-        out.u8(member(IntVarKind, self.kind, "kind"), "kind")
-        out.u64(self.value, "value")
-        return out.done()
+    fixed_rest: bytes = FIXED_REST
+    kind: IntVarKind = field(
+        Member(IntVarKind, "kind {} of an integer variable is not known"), "the kind"
+    )
+    value: int = field(U64, "the value")
 
 
-class RandEvent(FixedPartEvent, types=(EventType.RAND,)):
+class RandEvent(Event, types=(EventType.RAND,)):
     """RAND (13): the seeds of the statement's RAND()."""
 
-    __slots__ = ("seed1", "seed2")
-
-    FIELDS = ("seed1", "seed2")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        **FixedPartEvent.MADE_OF,
-        "seed1": REQUIRED,
-        "seed2": REQUIRED,
-    }
-
-    seed1: int
-    seed2: int
-
-    def read_body(self, form: FormatDescription, /) -> None:
-        """Layout: two seeds u64."""
-        cursor = Cursor(self.body)
-        self._read_rest(cursor, form)
-        self.seed1 = cursor.u64("the first seed")
-        self.seed2 = cursor.u64("the second seed")
-        cursor.finish("RAND")
-
-    def write_body(self, form: FormatDescription, /) -> bytes:
-        """The inverse of `read_body`."""
-        out = Builder()
-        self._write_rest(out, form)
-        out.u64(self.seed1, "seed1")
-        out.u64(self.seed2, "seed2")
-        return out.done()
+    fixed_rest: bytes = FIXED_REST
+    seed1: int = field(U64, "the first seed")
+    seed2: int = field(U64, "the second seed")
 
 
-class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
+class UserVarEvent(Event, types=(EventType.USER_VAR,)):
     """USER_VAR (14): a user variable's value.
 
     ``value_type`` and ``collation`` are None for NULL; ``raw_value`` holds the value's bytes.
@@ -138,30 +89,21 @@ class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
     For `make`, ``value_type`` follows from the value's Python type, except for DECIMAL.
     """
 
-    __slots__ = ("collation", "flags_byte", "raw_value", "unsigned", "value_type", "variable")
-
     FIELDS = ("variable", "value", "value_type", "collation", "unsigned")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {
-        **FixedPartEvent.MADE_OF,
-        "variable": REQUIRED,
-        "value": REQUIRED,
-        "value_type": None,
-        "collation": None,
-        "unsigned": False,
-        "flags_byte": None,
-    }
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"value": REQUIRED}
 
-    variable: str
-    value_type: UserVarType | None
-    collation: int | None
-    raw_value: bytes | None
-    unsigned: bool
-    flags_byte: int | None
+    fixed_rest: bytes = FIXED_REST
+    variable: str = field()
+    value_type: UserVarType | None = field(default=None)
+    collation: int | None = field(default=None)
+    raw_value: bytes | None = derived()
+    unsigned: bool = field(default=False)
+    flags_byte: int | None = field(default=None)
 
-    def read_body(self, form: FormatDescription, /) -> None:
+    def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: name, is null u8; else type u8, collation u32, value, [flags u8]."""
         cursor = Cursor(self.body)
-        self._read_rest(cursor, form)
+        FIXED_REST.read(self, cursor)
         length = cursor.u32("the name's length")
         self.variable = text(cursor.take(length, "the name"), "the variable's name")
         self.value_type = self.collation = self.raw_value = None
@@ -193,19 +135,19 @@ class UserVarEvent(FixedPartEvent, types=(EventType.USER_VAR,)):
                 fields.pop("collation", None)
         return fields
 
-    def write_body(self, form: FormatDescription, /) -> bytes:
+    def write_body(self, _form: FormatDescription, /) -> bytes:
         """The inverse of `read_body`."""
         variable = utf8(self.variable, "variable")
         value, kind, unsigned = self.value, self.value_type, made(self.unsigned, bool, "unsigned")
         out = Builder()
-        self._write_rest(out, form)
+        FIXED_REST.write(self, out)
         out.u32(len(variable), "variable")
         out.raw(variable, "variable")
         out.u8(value is None, "value")
         if value is None:
-            for field in ("value_type", "collation", "flags_byte", "unsigned"):
-                if getattr(self, field) is not None and getattr(self, field) is not False:
-                    raise EventEncodeError(f"{field}: NULL has none")
+            for each in ("value_type", "collation", "flags_byte", "unsigned"):
+                if getattr(self, each) is not None and getattr(self, each) is not False:
+                    raise EventEncodeError(f"{each}: NULL has none")
             return out.done()
         kind = _type_of(value) if kind is None else member(UserVarType, kind, "value_type")
         raw = _raw_value(value, kind, unsigned=unsigned)

@@ -2,7 +2,7 @@
 
 All commands and answers go through a few methods of the connection. From `DumpConnection.take` on
 these raise an error, so that nothing else writes into a dump or reads its packets.
-``connection.close()`` works as before.
+``connection.close()`` works as before, and also ends a read that waits in another thread.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.live.bounded import read_exactly
 from tailrace.live.driver import Connection
+from tailrace.live.refusals import driver_error
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
 
 if TYPE_CHECKING:
@@ -22,9 +23,15 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = MAX_EVENT_SIZE + 16
 """The most bytes of a record: an event, and what a server puts before it."""
+_ANNOUNCE: Final = "SET " + ", ".join(
+    f"@{name}_binlog_checksum = COALESCE(@source_binlog_checksum, @master_binlog_checksum,"
+    " @@GLOBAL.binlog_checksum)"
+    for name in ("source", "master")
+)
 _GUARDED: Final = (
     "_execute_command",
     "_read_packet",
+    "_write_bytes",  # its `close` would write while another thread reads, and suppresses this
     "connect",
     "next_result",
     "write_packet",
@@ -39,6 +46,29 @@ class _Guard:
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise LocalProtocolError(self.reason)
+
+
+class _Reader:
+    """Replaces the connection's reader, which only the dump may read.
+
+    PyMySQL closes the reader first, and a reader's own `close` waits for a read that is running.
+    """
+
+    def __init__(self, reader: Any, sock: Socket) -> None:
+        self._reader = reader
+        self._sock = sock
+
+    def close(self) -> None:
+        """End a read that waits in another thread, then close the reader."""
+        _shut_down(self._sock)
+        self._reader.close()
+
+
+def _shut_down(sock: Socket) -> None:
+    """End both directions of a socket, which wakes a thread that reads from it."""
+    below: Any = getattr(sock, "below", sock)  # under a compressed one
+    with suppress(OSError):  # the other side was first, or the socket is closed
+        socket.socket.shutdown(below, socket.SHUT_RDWR)  # with TLS, the socket below it
 
 
 class DumpConnection:
@@ -89,16 +119,27 @@ class DumpConnection:
                 "results of the last statement have not been read: read them, or close the cursor"
             )
 
+    def announce_checksum(self) -> None:
+        """Tell the server that checksums are understood, if the session has not done so.
+
+        Raises ConnectionLost, and what `tailrace.live.refusals.refusal` makes of a server's error.
+        """
+        try:
+            self.connection.query(_ANNOUNCE)
+        except self.connection.Error as error:
+            raise driver_error(error, self.name) from error
+
     def take(self, payload: bytes) -> None:
         """Send this command, and block all other use of the connection from now on.
 
         Raises ConnectionLost.
         """
+        write, self._reader = self.connection._write_bytes, self.connection._rfile  # noqa: SLF001
         for method in _GUARDED:
             setattr(self.connection, method, self._guard)
-        self._reader = self.connection._rfile  # noqa: SLF001
+        self.connection._rfile = _Reader(self._reader, self.connection._sock)  # noqa: SLF001
         try:
-            self.connection._write_bytes(frame(payload))  # noqa: SLF001
+            write(frame(payload))
         except self.connection.OperationalError as error:
             raise ConnectionLost(
                 f"{self.name}: the request for the dump was not sent: {error.args[-1]}"
@@ -158,7 +199,7 @@ class DumpConnection:
         try:
             return read_exactly(self._reader, size, self.name, timeout)
         except ConnectionLost as error:
-            if not self.is_open:  # another thread closed it
+            if not self.is_open or self.connection._closed:  # noqa: SLF001 - by another thread
                 raise LocalProtocolError(f"the connection to {self.name} was closed") from error
             self.drop()
             raise
@@ -170,9 +211,7 @@ class DumpConnection:
         """End both directions of the socket, which wakes a thread that reads from it."""
         found = self.connection._sock  # noqa: SLF001
         if found is not None:
-            with suppress(OSError):  # the other side was first, or the socket is closed
-                below = getattr(found, "below", found)
-                socket.socket.shutdown(below, socket.SHUT_RDWR)  # with TLS, the socket below it
+            _shut_down(found)
 
     def drop(self) -> None:
         """Close the socket; the connection itself can still be closed."""

@@ -20,7 +20,7 @@ from tailrace.errors import (
     TailraceError,
     UsageError,
 )
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.live.by_gtid import FeedByGtid
 from tailrace.live.by_position import FeedByPosition
 from tailrace.live.chunks import END, Chunk, EndOfDump, Expected, FileBegin
@@ -135,7 +135,7 @@ class Feed(Closing):
         self._failure: BaseException | None = None
 
     def _mode_of(self, start: Start, expected: Expected) -> FeedByPosition | FeedByGtid:
-        if isinstance(start, GtidSet | GtidList):
+        if isinstance(start, GtidState):
             return FeedByGtid(start)
         if len(self.source.hosts) == 1:
             return FeedByPosition(start, expected)
@@ -155,7 +155,7 @@ class Feed(Closing):
         return self._mode.position
 
     @property
-    def gtids(self) -> GtidSet | GtidList | None:
+    def gtids(self) -> GtidState | None:
         """By GTID, the start and what was given; None by position, and as long as it is unknown."""
         return self._mode.gtids
 

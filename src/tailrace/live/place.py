@@ -277,7 +277,7 @@ class Place:
 
     def _name(self, event: memoryview) -> None:
         """Layout: offset u64, name; a checksum where one was agreed on."""
-        body = _plain(event)
+        body = plain_body(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
         file, offset = LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0])
@@ -322,7 +322,7 @@ class Place:
         if log_pos and log_pos != (self.offset + length) % _WRAP:
             self.hole(event)
         self.prove(event)
-        body = _plain(event)
+        body = plain_body(event)
         if len(body) < 9:
             raise self.error("a ROTATE without a file's name")
         self._next = Position(LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0]))
@@ -334,7 +334,7 @@ class Place:
         if code == EventType.HEARTBEAT_V2:
             file, offset = self._heartbeat_v2(event)
         else:
-            body = _plain(event)
+            body = plain_body(event)
             offset = self._wide(log_pos) if log_pos else self._long_heartbeat(body)
             file = LogName.given_by(self.source, body[0 if log_pos else 8 :])
         self._stands_at(file, offset, "a heartbeat")
@@ -383,8 +383,8 @@ class Place:
         self.heard = Position(self.file, self.offset)
 
 
-def _plain(event: memoryview) -> bytes:
-    """The body, without the checksum where it has one."""
+def plain_body(event: memoryview) -> bytes:
+    """An event's body, without the checksum if it has one."""
     end = len(event) - CHECKSUM_SIZE
     if end > HEADER_SIZE and crc32(event[:end]) == int.from_bytes(event[end:], "little"):
         return bytes(event[HEADER_SIZE:end])

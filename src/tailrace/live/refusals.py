@@ -199,6 +199,14 @@ def refusal(
     return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate)
 
 
+def driver_error(error: Exception, source_name: str, *, needs: str = "") -> TailraceError:
+    """The Tailrace error for one of PyMySQL's, to be raised. Arguments as for `refusal`."""
+    code, text = (*error.args, "", "")[:2]
+    if not isinstance(code, int) or not code:
+        return ConnectionLost(f"{source_name}: the connection is gone: {error}")
+    return refusal(code, None, str(text), source_name, needs=needs)
+
+
 def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type[ServerError], str]:
     if code in _DENIED:
         return AccessDenied, needs or _ADVICE.get(code, _LOGIN)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import (
     AccessDenied,
-    ConnectionLost,
     DuplicateServerId,
     GtidsAhead,
     MalformedPacket,
@@ -26,7 +26,7 @@ from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import check_version, connect
 from tailrace.live.driver import err
 from tailrace.live.identity import free_server_id, is_left_over, reported_host
-from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
+from tailrace.live.refusals import UNKNOWN_VARIABLE, driver_error
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.log_name import LogName
 from tailrace.position import Position
@@ -123,11 +123,8 @@ class Session(Closing):
         return ServerAnswer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
 
     def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
-        code, text = (*error.args, "", "")[:2]
-        if not isinstance(code, int) or not code:
-            return ConnectionLost(f"{self.name}: the connection is gone: {error}")
         advice = f"GRANT {needs} ON *.* TO the user" if needs else ""
-        return refusal(code, None, str(text), self.name, needs=advice)
+        return driver_error(error, self.name, needs=advice)
 
     def _variable(self, name: str) -> str | None:
         """A global variable; None if the server has none of that name."""
@@ -270,21 +267,16 @@ class Session(Closing):
         if server_id is None:
             raise UsageError("call prepare before request")
         flags |= dump_flags(self.flavour, self.version, block=block)
+        stream = partial(
+            BinlogStream, self.connection, server_id=server_id, announce_checksum=False
+        )
         if isinstance(wanted, Position):
-            return BinlogStream.open(
-                self.connection,
-                filename=wanted.file,
-                position=wanted.offset,
-                server_id=server_id,
-                flags=flags,
-            )
+            return stream(wanted.file, wanted.offset, flags=flags)
         if isinstance(wanted, GtidList):
-            return BinlogStream.open(self.connection, server_id=server_id, flags=flags)
+            return stream(flags=flags)
         if flags & DumpFlag.SKIP_TAGGED_GTIDS:
             wanted = untagged(wanted)
-        return BinlogStream.open(
-            self.connection, server_id=server_id, flags=flags | RPL_GTID, gtid_set=wanted
-        )
+        return stream(flags=flags | RPL_GTID, gtid_set=wanted)
 
     def oldest_log(self) -> LogName:
         """The name of the oldest log, as a dump from there gives it. It uses the session up.

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from enum import Enum
+from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.closing import Closing
+from tailrace.constants import HEADER_SIZE, EventFlag, EventType
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.dump_connection import DumpConnection
+from tailrace.live.place import plain_body
 from tailrace.live.refusals import refusal
 from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, DumpFlag
 from tailrace.wire.fields import checked, name
 from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
+from tailrace.wire.semisync import event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +36,8 @@ RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
 _OURS: Final = 0xFFFF0000
 _FIRST: Final = 4
+_HEADER: Final = Struct("<IBIIIH").unpack_from
+_HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
 
@@ -42,7 +48,6 @@ class _State(Enum):
     =========  ==================================================  ===============  ========
     state      fetch                                               detach           close
     =========  ==================================================  ===============  ========
-    NEW        refused                                             refused          refused
     OPEN       a record: FETCHING; the end: ENDED; else: FAILED    DETACHED         CLOSED
     FETCHING   as OPEN                                             refused          CLOSED
     ENDED      None                                                refused          CLOSED
@@ -51,11 +56,10 @@ class _State(Enum):
     CLOSED     refused                                             refused          CLOSED
     =========  ==================================================  ===============  ========
 
-    `open` leads from NEW to OPEN, or to FAILED if the server cannot be reached. "refused" is a
-    LocalProtocolError. A fetch that is running when another thread closes the stream returns None.
+    "refused" is a LocalProtocolError. A fetch that is running when another thread closes the stream
+    returns None.
     """
 
-    NEW = "was not opened"
     OPEN = "is open"
     FETCHING = "was fetched from"
     ENDED = "has ended"
@@ -67,9 +71,12 @@ class _State(Enum):
 class BinlogStream(Closing):
     """Records of a binary log, one by one, as the server sends them.
 
-    ``filename``, ``position``, ``server_id``, ``flags`` and ``gtid_set`` are those of the request;
-    ``buffer`` and ``size`` have the last record. Before the first and after the last one these are
-    None and 0, after an error None and -1.
+    Creating one requests the log; `open` is the worklog's name for that. ``server_id``, ``flags``
+    and ``gtid_set`` are those of the request. ``filename`` and ``position`` say where the next
+    event begins: those of the request until the server has sent others. Where the server leaves
+    events out (MariaDB its ANNOTATE_ROWS, unless ``flags`` ask for them), they are exact at the
+    ends of transactions. ``buffer`` and ``size`` have the last record. Before the first and after
+    the last one these are None and 0, after an error None and -1.
 
     Only one thread may call `fetch`; any may call `close`.
     """
@@ -77,13 +84,32 @@ class BinlogStream(Closing):
     def __init__(
         self,
         connection: Connection[Any],
-        *,
         filename: str = "",
         position: int = _FIRST,
-        server_id: int,
+        *,
+        server_id: int = 0,
         flags: int = 0,
         gtid_set: GtidSet | None = None,
+        announce_checksum: bool = True,
     ) -> None:
+        """Request the server's log, on a connection that is authenticated and idle.
+
+        Without `RPL_GTID` in ``flags``: the log ``filename`` (empty: the oldest) from ``position``
+        on, an event's beginning, 4 to 2**32 - 1. With it, MySQL's alone: all transactions that are
+        not in ``gtid_set`` (None: none is left out), from the oldest log that has one of them, or
+        from ``filename`` where that is given. ``server_id`` identifies this replica to the server;
+        with 0 the dump does not wait for more, whatever the flags say. The lower half of ``flags``
+        goes to the server (`tailrace.wire.commands.DumpFlag`). With ``announce_checksum`` a session
+        that has not set ``@source_binlog_checksum`` is first given the server's own setting there,
+        without which it sends no log with checksums. All else that the server requires of a
+        replica's session is the caller's to set.
+
+        The first `fetch` returns the server's answer, or raises its error. From now on the
+        connection accepts no other command, and after `close` it can only be closed.
+
+        Raises UsageError and LocalProtocolError: nothing was sent, and the connection is as it was.
+        ConnectionLost: the connection is gone.
+        """
         self.connection = connection
         self.filename = filename
         self.position = position
@@ -92,55 +118,37 @@ class BinlogStream(Closing):
         self.gtid_set = gtid_set
         self.buffer: memoryview | None = None
         self.size = 0
-        self._state = _State.NEW
         self._lock = Lock()
         self._hold = DumpConnection(connection)
+        self._hold.check()
+        command = self._command()
+        if announce_checksum:
+            self._hold.announce_checksum()
+        self._hold.take(command)
+        self._state = _State.OPEN
 
     @classmethod
     def open(
         cls,
         connection: Connection[Any],
-        *,
         filename: str = "",
         position: int = _FIRST,
-        server_id: int,
+        *,
+        server_id: int = 0,
         flags: int = 0,
         gtid_set: GtidSet | None = None,
+        announce_checksum: bool = True,
     ) -> Self:
-        """Request the server's log, on a connection that is authenticated and idle.
-
-        Without `RPL_GTID` in ``flags``: the log ``filename`` (empty: the oldest) from ``position``
-        on, an event's beginning, 4 to 2**32 - 1. With it, MySQL's alone: all transactions that are
-        not in ``gtid_set`` (None: none is left out), from the oldest log that has one of them, or
-        from ``filename`` where that is given. ``server_id`` identifies this replica to the server;
-        with 0 the dump does not wait for more, whatever the flags say. The lower half of ``flags``
-        goes to the server (`tailrace.wire.commands.DumpFlag`). The caller sets what the server
-        requires of a replica's session, above all its checksum: ``SET @source_binlog_checksum =
-        'CRC32', @master_binlog_checksum = 'CRC32'``.
-
-        The first `fetch` returns the server's answer, or raises its error. From now on the
-        connection accepts no other command, and after `close` it can only be closed.
-
-        Raises UsageError and LocalProtocolError: nothing was sent, and the connection is as it was.
-        ConnectionLost: the connection is gone.
-        """
-        stream = cls(
+        """The same as creating a stream: the worklog's ``mysql_binlog_open``."""
+        return cls(
             connection,
-            filename=filename,
-            position=position,
+            filename,
+            position,
             server_id=server_id,
             flags=flags,
             gtid_set=gtid_set,
+            announce_checksum=announce_checksum,
         )
-        stream._start()
-        return stream
-
-    def _start(self) -> None:
-        self._hold.check()
-        command = self._command()
-        self._state = _State.FAILED
-        self._hold.take(command)
-        self._state = _State.OPEN
 
     def _command(self) -> bytes:
         """The bytes of the command. Raises UsageError."""
@@ -206,7 +214,27 @@ class BinlogStream(Closing):
             if not self._becomes(_State.ENDED if record is None else _State.FETCHING):
                 record = None
         self.buffer, self.size = record, 0 if record is None else len(record)
+        if record is not None:
+            self._move(record)
         return record
+
+    def _move(self, record: memoryview) -> None:
+        """Set ``filename`` and ``position`` to where the event after this one begins."""
+        event = event_of(record)
+        if len(event) < HEADER_SIZE:
+            return
+        _, kind, _, length, log_pos, flags = _HEADER(event)
+        body = plain_body(event)
+        if kind == EventType.ROTATE:
+            if len(body) > 8:
+                self.position = int.from_bytes(body[:8], "little")
+                self.filename = body[8:].decode(errors="backslashreplace")
+        elif kind == EventType.FORMAT_DESCRIPTION and self.position > _FIRST:
+            return  # it stands at the file's beginning, and reading begins further on
+        elif not flags & EventFlag.ARTIFICIAL and kind not in _HEARTBEATS:
+            self.position += length
+            if log_pos:  # by GTID, others were left out before it; the header has 32 bits
+                self.position += (log_pos - self.position) & _U32
 
     def _becomes(self, state: _State) -> bool:
         """Set the state, unless another thread closed the stream."""
@@ -263,10 +291,11 @@ class BinlogStream(Closing):
         only, and there is no `fetch` after it. The connection still owns the socket: close the
         connection when done. Raises LocalProtocolError.
         """
-        if self._state is not _State.OPEN:
-            raise self._refused("detach")
-        found = self._hold.socket
-        self._state = _State.DETACHED
+        with self._lock:
+            if self._state is not _State.OPEN:
+                raise self._refused("detach")
+            found = self._hold.socket
+            self._state = _State.DETACHED
         return found
 
     def close(self) -> None:
@@ -274,13 +303,9 @@ class BinlogStream(Closing):
 
         The socket is shut down, unless it was handed over by `detach`: a `fetch` that waits in
         another thread returns None, and the server ends its dump. Closing again does nothing.
-        Raises LocalProtocolError if the stream was never opened.
         """
         with self._lock:
             before, self._state = self._state, _State.CLOSED
-            if before is _State.NEW:
-                self._state = before
-                raise self._refused("close")
         if before in {_State.OPEN, _State.FETCHING}:
             self._hold.shut_down()
         self._hold.release("a binary log dump was closed on this connection: it can only be closed")

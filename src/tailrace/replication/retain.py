@@ -11,7 +11,7 @@ from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from tailrace.storage.index import LogIndex
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTES: Final = {
@@ -42,7 +42,7 @@ class Retention:
             return cls(size=int(number * _BYTES[unit]))
         raise UsageError(f"retain: {text!r} is neither an age (30d, 12h) nor a size (500GB, 64MiB)")
 
-    def apply(self, index: LogIndex, folder: LogFolder) -> list[str]:
+    def apply(self, index: LogIndex, folder: WritableStore) -> list[str]:
         """Purge old files; returns their names. Raises StorageError."""
         names = index.names
         if len(names) < 2:
@@ -59,7 +59,7 @@ class Retention:
         return index.purge(to=names[first]) if first else []
 
 
-def _size(folder: LogFolder, name: str) -> int:
+def _size(folder: WritableStore, name: str) -> int:
     """A file's bytes; 0 if it does not exist (`LogIndex.purge` removes it from the index)."""
     try:
         return folder.size(name)

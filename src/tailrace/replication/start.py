@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.live.session import Session
 from tailrace.live.since import find_time
 from tailrace.position import Position
@@ -31,7 +31,7 @@ def begin_of(
     not transactions are copied; what `Session.open` raises; ConnectionLost if it was woken.
     """
     start = source.start
-    if isinstance(start, (GtidSet, GtidList)):
+    if isinstance(start, GtidState):
         raise UsageError(
             f"{source.name}: a byte copy begins with a file, not after GTIDs: use start=oldest,"
             " start=now or position=FILE:4"

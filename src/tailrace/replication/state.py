@@ -17,7 +17,7 @@ from tailrace.log_name import LogName
 from tailrace.replication.copy.scan import Mark
 
 if TYPE_CHECKING:
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 STATE_NAME: Final = "receiver.json"
 _VERSION: Final = 1
@@ -44,7 +44,7 @@ class ReceiverState:
     mark: Mark | None = None
 
     @classmethod
-    def load(cls, folder: LogFolder) -> Self | None:
+    def load(cls, folder: WritableStore) -> Self | None:
         """Load the folder's file; None if there is none. Raises StorageError."""
         if STATE_NAME not in folder.names():
             return None
@@ -74,7 +74,7 @@ class ReceiverState:
             given["mark"] = Mark(**mark)
         return cls(**given)
 
-    def save(self, folder: LogFolder) -> None:
+    def save(self, folder: WritableStore) -> None:
         """Write the file atomically. Raises StorageError."""
         text = json.dumps({"version": _VERSION, **asdict(self)}, indent=1)
         folder.replace(STATE_NAME, f"{text}\n".encode())

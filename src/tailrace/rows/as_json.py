@@ -13,36 +13,29 @@ partial update to a document that is not in the log.
 from __future__ import annotations
 
 import base64
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, LogError
+from tailrace.errors import LogError
 from tailrace.position import sequence
-from tailrace.rows.floats import float32_text
+from tailrace.rows.charsets import PIECE, can_be_cut, pieces_of
+from tailrace.rows.family import text_json
 from tailrace.rows.image import ABSENT
 from tailrace.rows.json import load_json
 from tailrace.rows.json_diff import JsonDiff, JsonDiffs, Operation
-from tailrace.rows.large_json import LARGE, PieceWriter, piece_writer_of, quoted, sliced
-from tailrace.rows.schema import Logical
+from tailrace.rows.jsonb import JSON_SPACE
+from tailrace.rows.registry import json_writer_of
+from tailrace.rows.schema import BLOB_TYPES, Logical
 from tailrace.rows.surrogates import Escapes, in_json
 
 if TYPE_CHECKING:
+    from tailrace.rows.family import JsonWriter
     from tailrace.rows.image import Image
     from tailrace.rows.row import Row
     from tailrace.rows.schema import Column, TableSchema
-
-Writer = Callable[[Any], str]
-"""A value that is not NULL, to JSON."""
-
-
-text_json: Final[Writer] = encode_basestring
-"""A str as a JSON string; only characters that must be escaped are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ def change_record(
     """
     escapes = Escapes() if escapes is None else escapes
     either = row.before if row.after is None else row.after  # both are of one event
-    large = either is not None and either.is_large(LARGE)
+    large = either is not None and either.is_large(_LARGE)
     try:
         pieces = [*_image(row.before, large), ',"after":', *_image(row.after, large), "}"]
     except LogError as error:
@@ -158,7 +151,7 @@ def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
         zip(known.writers, known.in_pieces, strict=True)
     ):
         view = None if in_pieces is None else image.view(index)
-        if in_pieces is not None and view is not None and len(view) > LARGE:
+        if in_pieces is not None and view is not None and len(view) > _LARGE:
             try:
                 pieces += (name, in_pieces(view))
             except LogError:
@@ -167,9 +160,9 @@ def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
             continue
         value = image.at(index)
         if isinstance(value, str) and write is text_json:
-            pieces += (name, quoted(sliced(value)))
+            pieces += (name, _quoted(_sliced(value)))
         elif value is not ABSENT and not isinstance(value, JsonDiffs):
-            pieces += (name, "null" if value is None else sliced(write(value)))
+            pieces += (name, "null" if value is None else _sliced(write(value)))
     return pieces
 
 
@@ -205,8 +198,8 @@ class _Known(NamedTuple):
     """Computed once for a schema: each column's key after a comma, and its writer."""
 
     schema: TableSchema
-    writers: list[tuple[str, Writer]]
-    in_pieces: list[PieceWriter | None]
+    writers: list[tuple[str, JsonWriter]]
+    in_pieces: list[_PieceWriter | None]
     documents: list[Column]
 
 
@@ -221,15 +214,11 @@ def _known(schema: TableSchema) -> _Known:
         return known
     if len(_kept) >= _MAX_KEPT:
         _kept.clear()
-    writers = [(f",{text_json(column.name)}:", writer_of(column)) for column in schema.columns]
-    in_pieces = [piece_writer_of(column) for column in schema.columns]
+    writers = [(f",{text_json(column.name)}:", json_writer_of(column)) for column in schema.columns]
+    in_pieces = [_piece_writer_of(column) for column in schema.columns]
     documents = [column for column in schema.columns if is_document(column)]
     known = _kept[id(schema)] = _Known(schema, writers, in_pieces, documents)
     return known
-
-
-JSON_SPACE: Final = " \t\n\r"
-"""The whitespace that may surround a document."""
 
 
 def is_document(column: Column) -> bool:
@@ -237,97 +226,51 @@ def is_document(column: Column) -> bool:
     return column.logical is Logical.JSON or column.type is ColumnType.JSON
 
 
-def writer_of(column: Column) -> Writer:
-    """The writer of a column's values, as its loader returns them."""
-    type_, logical = column.type, column.logical
-    if type_ in _BY_TYPE:
-        return _BY_TYPE[type_]
-    if logical is not Logical.PLAIN:
-        return _BY_LOGICAL[logical]
-    if type_ in {ColumnType.ENUM, ColumnType.SET} and column.members is not None:
-        return text_json
-    return str
+_LARGE: Final = 4 << 20
+"""Values of at least this many bytes are written in pieces."""
+_PieceWriter = Callable[[memoryview], Iterator[str]]
+"""Converts a value's bytes to JSON in pieces. Raises EventDecodeError before the first piece."""
 
 
-def _float32(value: float) -> str:
-    if not isfinite(value):
-        raise _not_finite(value)
-    return float32_text(value)
+def _piece_writer_of(column: Column) -> _PieceWriter | None:
+    """The writer for large values of a column in pieces; None if they are written as a whole."""
+    if column.type not in BLOB_TYPES or column.type is ColumnType.BLOB_COMPRESSED:
+        return None
+    if column.logical is Logical.BINARY:
+        return _base64
+    if column.logical is Logical.TEXT:
+        return _text_writer(column.charset)
+    return None
 
 
-def _float64(value: float) -> str:
-    if not isfinite(value):
-        raise _not_finite(value)
-    return repr(value)
+def _base64(data: memoryview) -> Iterator[str]:
+    yield '"'
+    for at in range(0, len(data), PIECE):
+        yield base64.b64encode(data[at : at + PIECE]).decode("ascii")
+    yield '"'
 
 
-def _not_finite(value: float) -> EventDecodeError:
-    return EventDecodeError(f"{value} cannot be written as JSON, nor stored by a server")
+def _text_writer(charset: str) -> _PieceWriter | None:
+    if not can_be_cut(charset):
+        return None
+    pieces = pieces_of(charset)
+
+    def write(data: memoryview) -> Iterator[str]:
+        for _piece in pieces(data):
+            pass
+        return _quoted(text for _, text in pieces(data))
+
+    return write
 
 
-def _decimal(value: Any) -> str:
-    return f'"{value:f}"'
+def _quoted(texts: Iterator[str]) -> Iterator[str]:
+    """A JSON string from several texts, in pieces."""
+    yield '"'
+    for text in texts:
+        yield encode_basestring(text)[1:-1]
+    yield '"'
 
 
-def _plain_text(value: str) -> str:
-    """Text in which no character needs to be escaped."""
-    return f'"{value}"'
-
-
-def _binary(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode("ascii")}"'
-
-
-def _vector(value: tuple[float, ...]) -> str:
-    return f"[{','.join(map(_float32, value))}]"
-
-
-_LINE_ENDS: Final = re.compile(r"[\r\n]")
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(name)
-
-
-def declared_json(value: str) -> str:
-    """A MariaDB document as JSON. It is text from a user and is kept as it is.
-
-    Text that is not valid JSON becomes a string. Line breaks in JSON can only be between values;
-    they become spaces, as a record is one line.
-    """
-    try:
-        json.loads(value, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return in_json(text_json(value))
-    return in_json(_LINE_ENDS.sub(" ", value))
-
-
-_BY_TYPE: Final[dict[ColumnType, Writer]] = {
-    ColumnType.FLOAT: _float32,
-    ColumnType.DOUBLE: _float64,
-    ColumnType.NEWDECIMAL: _decimal,
-    ColumnType.JSON: str,
-    **dict.fromkeys(
-        (
-            ColumnType.DATE,
-            ColumnType.NEWDATE,
-            ColumnType.TIME,
-            ColumnType.TIME2,
-            ColumnType.DATETIME,
-            ColumnType.DATETIME2,
-            ColumnType.TIMESTAMP,
-            ColumnType.TIMESTAMP2,
-        ),
-        _plain_text,
-    ),
-}
-_BY_LOGICAL: Final[dict[Logical, Writer]] = {
-    Logical.TEXT: text_json,
-    Logical.BINARY: _binary,
-    Logical.GEOMETRY: _binary,
-    Logical.JSON: declared_json,
-    Logical.VECTOR: _vector,
-    Logical.UUID: _plain_text,
-    Logical.INET4: _plain_text,
-    Logical.INET6: _plain_text,
-}
+def _sliced(text: str) -> Iterator[str]:
+    """A text in pieces."""
+    return (text[at : at + PIECE] for at in range(0, len(text), PIECE))

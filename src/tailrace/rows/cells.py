@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.errors import LogError, SchemaError, UnknownColumn, ValueRefused
 from tailrace.printable import short_repr
-from tailrace.rows.dumpers import Dumper, dumper_of
 from tailrace.rows.image import ABSENT, Image
-from tailrace.rows.loaders import width_of
+from tailrace.rows.registry import dumper_of, width_of
 from tailrace.rows.value import Value, interpreted
 
 if TYPE_CHECKING:
+    from tailrace.rows.family import Dumper
     from tailrace.rows.row import Row
     from tailrace.rows.schema import Column, TableSchema
 

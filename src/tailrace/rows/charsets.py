@@ -305,3 +305,38 @@ def _by_server(decode_server: Decoder, codec: str, character: str) -> bytes:
         return code if decode_server(code) == character else b""
     except (UnicodeEncodeError, EventDecodeError):
         return b""
+
+
+PIECE: Final = 3 << 18
+"""Bytes of a large value that are converted together: a multiple of 3, for base64."""
+
+
+def can_be_cut(charset: str) -> bool:
+    """Whether the bytes of a character set show where a character ends."""
+    return charset in UTF8 or single_byte_table(charset) is not None
+
+
+def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]]]:
+    """The function that splits a text into pieces, as bytes and as text; whole if it cannot be cut.
+
+    Raises EventDecodeError for bytes that are not text of the character set.
+    """
+    decode = decoder(charset)
+    utf8, whole = charset in UTF8, not can_be_cut(charset)
+
+    def pieces(data: memoryview) -> Iterator[tuple[bytes, str]]:
+        at = 0
+        while at < len(data):
+            end = len(data) if whole else min(at + PIECE, len(data))
+            if utf8:  # do not cut inside a character, which has at most four bytes
+                end = next((e for e in range(end, end - 4, -1) if _begins(data, e)), end)
+            piece = bytes(data[at:end])
+            yield piece, decode(piece)
+            at = end
+
+    return pieces
+
+
+def _begins(data: memoryview, at: int) -> bool:
+    """Whether a UTF-8 character may begin here."""
+    return at == len(data) or data[at] & 0xC0 != 0x80

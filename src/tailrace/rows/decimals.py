@@ -8,11 +8,17 @@ from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.printable import short_repr
+from tailrace.rows.family import Declaration, Format, TypeFamily, Width, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper, Loader
+    from tailrace.rows.schema import Column
 
 _LEFTOVER_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes of a group of 0 to 9 digits."""
@@ -66,17 +72,15 @@ def number_text(data: bytes, precision: int, scale: int) -> str:
     return _texts(precision, scale)(data)
 
 
-def decimal_loader(precision: int, scale: int) -> Callable[[bytes], Decimal]:
-    """The loader of a DECIMAL(precision, scale) column."""
+def _decimal_loader(column: Column) -> Loader:
+    precision, scale = divmod(column.metadata, 256)
     decimal_size(precision, scale)
     text = _texts(precision, scale)
     return lambda data: Decimal(text(data))
 
 
 def _groups(precision: int, scale: int) -> list[tuple[int, int, int]]:
-    """Where each group of digits begins and ends, and its upper limit (exclusive); highest
-    first.
-    """
+    """Where each group of digits begins and ends, and its upper limit (exclusive), in order."""
     whole = precision - scale
     # Leftover digits come first in the whole part, last in the fraction.
     digits = [whole % 9, *(9,) * (whole // 9), *(9,) * (scale // 9), scale % 9]
@@ -167,17 +171,14 @@ def unscaled(number: Decimal, precision: int, scale: int) -> int:
     )
 
 
-def decimal_dumper(precision: int, scale: int, *, unsigned: bool) -> Callable[[Any], bytes]:
-    """The dumper of a DECIMAL(precision, scale) column; takes what `given_decimal` does.
-
-    Nothing is rounded: `ValueRefused` for a digit that does not fit.
-    """
-    decimal_size(precision, scale)
+def _decimal_dumper(column: Column) -> Dumper:
+    """What `given_decimal` takes. Nothing is rounded."""
+    precision, scale = divmod(column.metadata, 256)
     pack = decimal_packer(precision, scale)
 
     def dump_decimal(value: Any) -> bytes:
         number = unscaled(given_decimal(value), precision, scale)
-        if unsigned and number < 0:
+        if column.unsigned and number < 0:
             raise ValueRefused(f"{short_repr(value)} is below zero, the column is UNSIGNED")
         return pack(number)
 
@@ -201,3 +202,42 @@ def decimal_packer(precision: int, scale: int) -> Callable[[int], bytes]:
         return (packed ^ top).to_bytes(size, "big")
 
     return pack
+
+
+def _spec(declared: Declared) -> ColumnSpec:
+    precision = declared.number(10, 1, _MAX_PRECISION)
+    most = 30 if declared.flavour is Flavour.MYSQL else _MAX_SCALE
+    scale = declared.number(0, 0, min(precision, most), at=1)
+    return declared.numeric(ColumnType.NEWDECIMAL, precision << 8 | scale)
+
+
+def _digits_differ(spec: ColumnSpec, declared: Declared) -> str | None:
+    if spec.type is not ColumnType.NEWDECIMAL:
+        return None
+    numbers = declared.numbers
+    precision, scale = (*numbers, 10, 0)[:2] if len(numbers) != 1 else (numbers[0], 0)
+    logged = divmod(spec.metadata, 256)
+    return None if (precision, scale) == logged else f"the log says DECIMAL{logged}"
+
+
+def _json(value: Decimal) -> str:
+    return f'"{value:f}"'
+
+
+FAMILY: Final = TypeFamily(
+    widths={
+        ColumnType.NEWDECIMAL: lambda metadata: Width(decimal_size(*divmod(metadata, 256))),
+    },
+    formats={
+        ColumnType.NEWDECIMAL: Format(_decimal_loader, _decimal_dumper, lambda _column: _json),
+    },
+    names=named(
+        Declaration(
+            "decimal",
+            frozenset({ColumnType.NEWDECIMAL, ColumnType.DECIMAL}),
+            _spec,
+            trouble=_digits_differ,
+        ),
+        *("dec", "numeric", "fixed", "number"),
+    ),
+)

@@ -7,12 +7,18 @@ from decimal import ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import ValueRefused
+from tailrace.constants import ColumnType
+from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.printable import short_repr
+from tailrace.rows.family import Declaration, Format, TypeFamily, named, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper
+
+_T = ColumnType
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
 
@@ -46,6 +52,22 @@ def float32_text(value: float) -> str:
     return repr(float(text))
 
 
+def float32_json(value: float) -> str:
+    """A FLOAT as JSON; `EventDecodeError` for NaN and infinities."""
+    _check_finite(value)
+    return float32_text(value)
+
+
+def _float64_json(value: float) -> str:
+    _check_finite(value)
+    return repr(value)
+
+
+def _check_finite(value: float) -> None:
+    if not isfinite(value):
+        raise EventDecodeError(f"{value} cannot be written as JSON, nor stored by a server")
+
+
 def given_float(value: Any) -> float:
     """A finite float from a number; `ValueRefused` for text, NaN, infinities and all else."""
     try:
@@ -67,17 +89,7 @@ def pack_float(number: float) -> bytes:
         raise ValueRefused(f"{number!r} is more than a FLOAT holds") from None
 
 
-def float_dumper(*, unsigned: bool) -> Callable[[Any], bytes]:
-    """The dumper of a FLOAT column: the nearest 32-bit float."""
-    return _dumper(pack_float, unsigned=unsigned)
-
-
-def double_dumper(*, unsigned: bool) -> Callable[[Any], bytes]:
-    """The dumper of a DOUBLE column."""
-    return _dumper(_DOUBLE.pack, unsigned=unsigned)
-
-
-def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Callable[[Any], bytes]:
+def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Dumper:
     def dump(value: Any) -> bytes:
         number = given_float(value)
         if unsigned and number < 0:
@@ -85,3 +97,34 @@ def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Callable[[Any]
         return pack(number)
 
     return dump
+
+
+def _spec(declared: Declared) -> ColumnSpec:
+    """FLOAT(p) is a double from 25 bits on."""
+    if declared.base.startswith("float") and declared.base != "float8":
+        numbers = declared.numbers
+        if len(numbers) != 1 or numbers[0] <= 24:
+            return declared.numeric(_T.FLOAT, 4)
+    return declared.numeric(_T.DOUBLE, 8)
+
+
+_FITS: Final = frozenset({_T.FLOAT, _T.DOUBLE})  # FLOAT(30) and REAL may be either
+FAMILY: Final = TypeFamily(
+    widths={_T.FLOAT: sized(4), _T.DOUBLE: sized(8)},
+    formats={
+        _T.FLOAT: Format(
+            lambda _column: load_float,
+            lambda column: _dumper(pack_float, unsigned=column.unsigned),
+            lambda _column: float32_json,
+        ),
+        _T.DOUBLE: Format(
+            lambda _column: load_double,
+            lambda column: _dumper(_DOUBLE.pack, unsigned=column.unsigned),
+            lambda _column: _float64_json,
+        ),
+    },
+    names={
+        **named(Declaration("float", _FITS, _spec), "float4"),
+        **named(Declaration("double", _FITS, _spec), "real", "float8"),
+    },
+)

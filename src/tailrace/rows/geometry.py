@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.rows.collations import BINARY
+from tailrace.rows.family import Declaration, Format, TypeFamily, base64_json, prefixed
+from tailrace.rows.schema import Logical
 from tailrace.rows.user_values import given_bytes
+
+if TYPE_CHECKING:
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared
 
 HEADER_SIZE: Final = 4 + 1 + 4
 """The SRID, WKB's byte order, WKB's type."""
@@ -41,3 +50,34 @@ def srid_of(value: bytes) -> int:
 def wkb_of(value: bytes) -> bytes:
     """The geometry's WKB, for any library that reads it."""
     return value[4:]
+
+
+_SHAPES: Final = (
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+)
+
+
+def _declared(shape: int, name: str) -> Declaration:
+    def spec(declared: Declared) -> ColumnSpec:
+        made = replace(declared.spec(ColumnType.GEOMETRY, 4), geometry_type=shape)
+        return made if declared.flavour is Flavour.MYSQL else replace(made, collation=BINARY)
+
+    return Declaration(name, frozenset({ColumnType.GEOMETRY}), spec, Logical.GEOMETRY)
+
+
+_FORMAT: Final = Format.of(load_geometry, dump_geometry, base64_json)
+FAMILY: Final = TypeFamily(
+    widths={ColumnType.GEOMETRY: prefixed},
+    formats={ColumnType.GEOMETRY: _FORMAT, Logical.GEOMETRY: _FORMAT},
+    names={
+        **{name: _declared(shape, name) for shape, name in enumerate(_SHAPES)},
+        "geomcollection": _declared(len(_SHAPES) - 1, _SHAPES[-1]),
+    },
+)

@@ -13,13 +13,13 @@ from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, ValueRefused
 from tailrace.rows.json_diff import apply_diffs, parse_diffs
 from tailrace.rows.jsonb import changed_json
-from tailrace.rows.loaders import loader_of, width_of
+from tailrace.rows.registry import loader_of, width_of
 from tailrace.rows.value import made, stored
 
 if TYPE_CHECKING:
     from tailrace.events.rows import RowsEvent
+    from tailrace.rows.family import Loader, Width
     from tailrace.rows.json_diff import JsonDiffs
-    from tailrace.rows.loaders import Loader, Width
     from tailrace.rows.schema import TableSchema
     from tailrace.rows.value import Value
 
@@ -66,7 +66,7 @@ class ImagePlan:
         bits = int.from_bytes(present, "little")
         self.table = table
         self.indexes = tuple(index for index in range(count) if bits >> index & 1)
-        self._widths = [table.widths[index] for index in self.indexes]
+        self._widths = [table.widths[index][:2] for index in self.indexes]
         self._null_bytes = (len(self.indexes) + 7) // 8
         here = frozenset(self.indexes)
         self.blank = [_PENDING if index in here else ABSENT for index in range(count)]

@@ -1,31 +1,31 @@
-"""Integers and YEAR: 1, 2, 3, 4 or 8 bytes, little-endian. Facts sheet section 3.1."""
+"""Integers, YEAR and BIT: 1, 2, 3, 4 or 8 bytes, little-endian, BIT big-endian.
+
+Facts sheet section 3.1.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
+from tailrace.rows.family import Declaration, Format, TypeFamily, Width, named, sized
 from tailrace.rows.user_values import whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper, Loader
+    from tailrace.rows.schema import Column
 
-INTEGER_SIZE: Final = {
-    ColumnType.TINY: 1,
-    ColumnType.SHORT: 2,
-    ColumnType.INT24: 3,
-    ColumnType.LONG: 4,
-    ColumnType.LONGLONG: 8,
-}
-"""Bytes of each integer type."""
+_T = ColumnType
+_SIZE: Final = {_T.TINY: 1, _T.SHORT: 2, _T.INT24: 3, _T.LONG: 4, _T.LONGLONG: 8}
 
 
-def integer_loader(*, unsigned: bool) -> Callable[[bytes], int]:
-    """The loader of an integer column of any width: converts the bytes of one value to int."""
+def _integer_loader(column: Column) -> Loader:
     from_bytes = int.from_bytes
-    if unsigned:
+    if column.unsigned:
         return lambda data: from_bytes(data, "little")
     return lambda data: from_bytes(data, "little", signed=True)
 
@@ -35,11 +35,9 @@ def load_year(data: bytes) -> int:
     return 1900 + data[0] if data[0] else 0
 
 
-def integer_dumper(size: int, *, unsigned: bool) -> Callable[[Any], bytes]:
-    """The dumper of an integer column of ``size`` bytes: any whole number (``__index__``).
-
-    `ValueRefused` for others, and for numbers beyond the column's range.
-    """
+def _integer_dumper(column: Column) -> Dumper:
+    """Any whole number (``__index__``) in the column's range."""
+    size, unsigned = _SIZE[column.type], column.unsigned
     span = 1 << 8 * size
     least, most = (0, span - 1) if unsigned else (-span // 2, span // 2 - 1)
     signed = not unsigned
@@ -59,3 +57,69 @@ def dump_year(value: Any) -> bytes:
     if number and not 1901 <= number <= 2155:
         raise ValueRefused(f"{short_repr(number)} is no YEAR: 0, or 1901 to 2155")
     return bytes([number - 1900 if number else 0])
+
+
+def load_bit(data: bytes) -> int:
+    """BIT: up to 8 bytes, big-endian."""
+    return int.from_bytes(data, "big")
+
+
+def _bit_dumper(column: Column) -> Dumper:
+    """A whole number of the column's bits."""
+    bits = column.metadata
+    size = (bits + 7) // 8
+
+    def dump_bit(value: Any) -> bytes:
+        number = whole_number(value)
+        if number < 0 or number >> bits:
+            raise ValueRefused(f"{short_repr(number)} is not between 0 and {(1 << bits) - 1}")
+        return number.to_bytes(size, "big")
+
+    return dump_bit
+
+
+def _bit_width(bits: int) -> Width | None:
+    return Width((bits + 7) // 8) if 0 < bits <= 64 else None
+
+
+def _bits_differ(spec: ColumnSpec, declared: Declared) -> str | None:
+    bits = declared.numbers[0] if declared.numbers else 1
+    return None if bits == spec.metadata else f"the log says {spec.metadata} bits"
+
+
+def _declared(name: str, type_: ColumnType, *, unsigned: bool = False) -> Declaration:
+    fits = frozenset({type_})
+    return Declaration(name, fits, lambda column: column.numeric(type_), unsigned=unsigned)
+
+
+FAMILY: Final = TypeFamily(
+    widths={
+        **{code: sized(size) for code, size in _SIZE.items()},
+        _T.YEAR: sized(1),
+        _T.BIT: _bit_width,
+    },
+    formats={
+        **dict.fromkeys(_SIZE, Format(_integer_loader, _integer_dumper)),
+        _T.YEAR: Format.of(load_year, dump_year),
+        _T.BIT: Format(lambda _column: load_bit, _bit_dumper),
+    },
+    names={
+        **named(_declared("tinyint", _T.TINY), "bool", "boolean", "int1"),
+        **named(_declared("smallint", _T.SHORT), "int2"),
+        **named(_declared("mediumint", _T.INT24), "middleint", "int3"),
+        **named(_declared("int", _T.LONG), "integer", "int4"),
+        **named(_declared("bigint", _T.LONGLONG), "int8"),
+        "serial": _declared("bigint", _T.LONGLONG, unsigned=True),
+        "year": Declaration(
+            "year",
+            frozenset({_T.YEAR}),
+            lambda declared: replace(declared.spec(_T.YEAR), unsigned=True),
+        ),
+        "bit": Declaration(
+            "bit",
+            frozenset({_T.BIT}),
+            lambda declared: declared.spec(_T.BIT, declared.number(1, 1, 64)),
+            trouble=_bits_differ,
+        ),
+    },
+)

@@ -49,7 +49,20 @@ class Leaf(NamedTuple):
     opaque: tuple[int, bytes] | None = None
 
 
-Node: TypeAlias = Union[Leaf, "list[Node]", "dict[str, Node]"]
+class Members(NamedTuple):
+    """An object: its keys, in stored order, and their values."""
+
+    keys: list[str]
+    values: list[Node]
+
+    def place_of(self, key: str) -> int:
+        """Where a new key goes: MySQL orders keys by size, then by bytes."""
+        order = _key_order(key)
+        places = (place for place, each in enumerate(self.keys) if _key_order(each) > order)
+        return next(places, len(self.keys))
+
+
+Node: TypeAlias = Union[Leaf, "list[Node]", Members]
 
 
 class JsonDiff(NamedTuple):
@@ -122,7 +135,7 @@ class _TreeBuilder:
         return values
 
     def object(self, members: list[tuple[str, Node]]) -> Node:
-        return dict(members)
+        return Members([key for key, _ in members], [value for _, value in members])
 
 
 _TREE: Final = _TreeBuilder()
@@ -182,7 +195,7 @@ def _tree_of(value: Any) -> Node:
     if isinstance(value, Leaf):
         return value
     if isinstance(value, dict):
-        return {key: _tree_of(member) for key, member in value.items()}
+        return Members([*value], [_tree_of(member) for member in value.values()])
     if isinstance(value, list):
         return [_tree_of(element) for element in value]
     return Leaf(quoted(value) if isinstance(value, str) else json.dumps(value))
@@ -224,13 +237,18 @@ def _apply(root: Node, diff: JsonDiff) -> Node:
     holder = root
     for leg in way:
         holder = _child(holder, leg, diff)
-    if isinstance(holder, dict) and isinstance(last, str):
-        if (last in holder) is (diff.operation is Operation.INSERT):
+    if isinstance(holder, Members) and isinstance(last, str):
+        if (last in holder.keys) is (diff.operation is Operation.INSERT):
             raise _misfit(diff)
-        if diff.operation is Operation.REMOVE:
-            del holder[last]
+        if diff.operation is Operation.INSERT:
+            index = holder.place_of(last)
+            holder.keys.insert(index, last)
+            holder.values.insert(index, value)
+        elif diff.operation is Operation.REMOVE:
+            index = holder.keys.index(last)
+            del holder.keys[index], holder.values[index]
         else:
-            holder[last] = value
+            holder.values[holder.keys.index(last)] = value
     elif isinstance(holder, list) and isinstance(last, int):
         index = last if last >= 0 else len(holder) + last
         if diff.operation is Operation.INSERT:
@@ -247,8 +265,8 @@ def _apply(root: Node, diff: JsonDiff) -> Node:
 
 
 def _child(node: Node, leg: Leg, diff: JsonDiff) -> Node:
-    if isinstance(node, dict) and isinstance(leg, str) and leg in node:
-        return node[leg]
+    if isinstance(node, Members) and isinstance(leg, str) and leg in node.keys:
+        return node.values[node.keys.index(leg)]
     if isinstance(node, list) and isinstance(leg, int) and -len(node) <= leg < len(node):
         return node[leg]
     raise _misfit(diff)
@@ -261,15 +279,15 @@ def _misfit(diff: JsonDiff) -> EventDecodeError:
 
 
 def _render(node: Node, depth: int) -> str:
-    """The tree as text; keys by length, then bytes, as MySQL stores them."""
+    """The tree as text."""
     if isinstance(node, Leaf):
         return node.text
     if depth > MAX_DEPTH:
         raise EventDecodeError(f"JSON diff: the document is nested deeper than {MAX_DEPTH}")
     if isinstance(node, list):
         return TEXT.array([_render(value, depth + 1) for value in node])
-    members = sorted(node.items(), key=lambda member: _key_order(member[0]))
-    return TEXT.object([(key, _render(value, depth + 1)) for key, value in members])
+    values = [_render(value, depth + 1) for value in node.values]
+    return TEXT.object(list(zip(node.keys, values, strict=True)))
 
 
 def _key_order(key: str) -> tuple[int, bytes]:

@@ -9,20 +9,31 @@ such.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from struct import Struct
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tailrace.constants import ColumnType, JsonType
+from tailrace.constants import ColumnType, Flavour, JsonType
 from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
 from tailrace.rows.decimals import decimal_packer, given_decimal, holds_number, unscaled
-from tailrace.rows.json import MAX_DEPTH
-from tailrace.rows.json_diff import Leaf, changed_tree
+from tailrace.rows.family import Declaration, Format, TypeFamily, prefixed, text_json
+from tailrace.rows.json import MAX_DEPTH, JsonText, load_json
+from tailrace.rows.json_diff import Leaf, Members, changed_tree
+from tailrace.rows.schema import BLOB_TYPES, Logical
+from tailrace.rows.strings import blob_type, text_dumper, text_loader
+from tailrace.rows.surrogates import in_json
 from tailrace.rows.temporal import packed_datetime, packed_time
+
+if TYPE_CHECKING:
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper, Loader
+    from tailrace.rows.schema import Column
 
 _LITERALS: Final = {None: b"\0", True: b"\1", False: b"\2"}
 _SMALL_INLINED: Final = frozenset({JsonType.LITERAL, JsonType.INT16})
@@ -99,14 +110,19 @@ def _value(value: Any, depth: int) -> Value:
         return JsonType.DOUBLE, _F64.pack(value)
     if isinstance(value, Leaf):
         return _value(parse_json(value.text), depth) if value.opaque is None else _raw(value.opaque)
-    if isinstance(value, (Mapping, list, tuple)):
+    if isinstance(value, (Members, Mapping, list, tuple)):
         return _of_container(value, depth)
     return _opaque(value)
 
 
-def _of_container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> Value:
+def _of_container(
+    value: Members | Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int
+) -> Value:
     if depth > MAX_DEPTH:
         raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Members):  # in stored order
+        keys = [_name(key)[1] for key in value.keys]
+        return _container(keys, [_value(child, depth + 1) for child in value.values])
     if not isinstance(value, Mapping):
         return _container(None, [_value(child, depth + 1) for child in value])
     names = sorted((*_name(name), name) for name in value)
@@ -240,3 +256,67 @@ def _decimal(value: Decimal) -> bytes:
         )
     packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
     return bytes([precision, scale]) + packed
+
+
+def _text_loader(column: Column) -> Loader:
+    load = text_loader(column)
+    return lambda data: JsonText(load(data))
+
+
+def _text_dumper(column: Column) -> Dumper:
+    """MariaDB's JSON is text: a str is kept as it is, objects become JSON."""
+    dump = text_dumper(column)
+    return lambda value: dump(value if isinstance(value, str) else _text_of(value))
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueRefused(f"{short_repr(value)} cannot be written as JSON: {error}") from None
+
+
+JSON_SPACE: Final = " \t\n\r"
+"""The whitespace that may surround a document."""
+_LINE_ENDS: Final = re.compile(r"[\r\n]")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def declared_json(value: str) -> str:
+    """A MariaDB document as JSON. It is text from a user and is kept as it is.
+
+    Text that is not valid JSON becomes a string. Line breaks in JSON can only be between values;
+    they become spaces, as a record is one line.
+    """
+    try:
+        json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return in_json(text_json(value))
+    return in_json(_LINE_ENDS.sub(" ", value))
+
+
+_MARIADB_COLLATION: Final = 46  # utf8mb4_bin
+
+
+def _spec(declared: Declared) -> ColumnSpec:
+    """MySQL has a type for it; MariaDB's is LONGTEXT."""
+    if declared.flavour is Flavour.MYSQL:
+        return declared.spec(ColumnType.JSON, 4)
+    spec = declared.text(blob_type(declared), 4)
+    known = declared.column.collation is not None
+    return spec if known else replace(spec, collation=_MARIADB_COLLATION)
+
+
+FAMILY: Final = TypeFamily(
+    widths={ColumnType.JSON: prefixed},
+    formats={
+        ColumnType.JSON: Format.of(load_json, dump_json),
+        Logical.JSON: Format(_text_loader, _text_dumper, lambda _column: declared_json),
+    },
+    names={
+        "json": Declaration("json", BLOB_TYPES | {ColumnType.JSON}, _spec, Logical.JSON),
+    },
+)

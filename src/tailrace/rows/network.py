@@ -10,8 +10,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, ValueRefused
 from tailrace.printable import short_repr
+from tailrace.rows.family import Declaration, Format, TypeFamily, ascii_json
+from tailrace.rows.schema import Logical
 
 _T = TypeVar("_T", UUID, IPv4Address, IPv6Address)
 
@@ -67,9 +70,7 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 
 def dump_uuid(value: Any) -> bytes:
-    """UUID: a `uuid.UUID`, or its text with or without hyphens. `ValueRefused` for anything
-    else.
-    """
+    """UUID: a `uuid.UUID`, or its text with or without hyphens. `ValueRefused` otherwise."""
     return _of(UUID, value, "UUID").bytes.rstrip(b"\0")
 
 
@@ -94,3 +95,27 @@ def _of(kind: type[_T], value: Any, what: str) -> _T:
         with suppress(ValueError):
             return kind(value)
     raise ValueRefused(f"{short_repr(value)} is no {what}")
+
+
+def _declared(logical: Logical, size: int) -> Declaration:
+    return Declaration(
+        logical.value,
+        frozenset({ColumnType.STRING}),
+        lambda declared: declared.binary(ColumnType.STRING, size),
+        logical,
+        only_mariadb=True,
+    )
+
+
+FAMILY: Final = TypeFamily(
+    formats={
+        Logical.UUID: Format.of(load_uuid, dump_uuid, ascii_json),
+        Logical.INET4: Format.of(load_inet4, dump_inet4, ascii_json),
+        Logical.INET6: Format.of(load_inet6, dump_inet6, ascii_json),
+    },
+    names={
+        "uuid": _declared(Logical.UUID, UUID_SIZE),
+        "inet4": _declared(Logical.INET4, INET4_SIZE),
+        "inet6": _declared(Logical.INET6, INET6_SIZE),
+    },
+)

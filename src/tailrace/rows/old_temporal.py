@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
+from tailrace.rows.family import Format, TypeFamily, Width, ascii_json
 from tailrace.rows.moments import given_moment, given_seconds, given_time
 from tailrace.rows.temporal import clock_text, date_text, fraction_size, timestamp_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tailrace.rows.family import Dumper, JsonWriter, Loader
+    from tailrace.rows.schema import Column
+
+_T = ColumnType
 
 _TIME_SIZE: Final = (3, 4, 4, 5, 5, 5, 6)
 _DATETIME_SIZE: Final = (8, 6, 6, 7, 7, 7, 8)
@@ -22,25 +27,19 @@ _TIME_ZERO: Final = 839 * 3600  # one second more than the longest TIME
 _SECOND: Final = 1_000_000
 
 
-def old_time_size(digits: int) -> int:
-    """Bytes of MariaDB's old TIME(digits)."""
+def _time_width(digits: int) -> Width:
     fraction_size(digits)
-    return _TIME_SIZE[digits]
+    return Width(_TIME_SIZE[digits])
 
 
-def old_datetime_size(digits: int) -> int:
-    """Bytes of MariaDB's old DATETIME(digits)."""
+def _datetime_width(digits: int) -> Width:
     fraction_size(digits)
-    return _DATETIME_SIZE[digits]
+    return Width(_DATETIME_SIZE[digits])
 
 
-def old_timestamp_size(digits: int) -> int:
-    """Bytes of MariaDB's old TIMESTAMP(digits)."""
-    return 4 + fraction_size(digits)
-
-
-def old_time_loader(digits: int) -> Callable[[bytes], str]:
+def _time_loader(column: Column) -> Loader:
     """MariaDB's old TIME(digits): with a fraction, big-endian units of it, from -839 hours on."""
+    digits = column.metadata
     if not digits:
         return _load_old_time
     unit = 10 ** (6 - digits)
@@ -56,11 +55,12 @@ def old_time_loader(digits: int) -> Callable[[bytes], str]:
     return load
 
 
-def old_datetime_loader(digits: int) -> Callable[[bytes], str]:
+def _datetime_loader(column: Column) -> Loader:
     """MariaDB's old DATETIME(digits): with a fraction, big-endian units of it.
 
     They count from year 0, with 13 months per year and 32 days per month.
     """
+    digits = column.metadata
     if not digits:
         return _load_old_datetime
     unit = 10 ** (6 - digits)
@@ -76,10 +76,9 @@ def old_datetime_loader(digits: int) -> Callable[[bytes], str]:
     return load
 
 
-def old_timestamp_loader(digits: int) -> Callable[[bytes], str]:
-    """MariaDB's old TIMESTAMP(digits): with a fraction, all is big-endian, in units of the
-    fraction.
-    """
+def _timestamp_loader(column: Column) -> Loader:
+    """MariaDB's old TIMESTAMP(digits): with a fraction, big-endian seconds and units of it."""
+    digits = column.metadata
     if not digits:
         return _load_old_timestamp
     unit = 10 ** (6 - digits)
@@ -115,9 +114,9 @@ def _load_old_timestamp(data: bytes) -> str:
     return timestamp_text(int.from_bytes(data, "little"), 0, 0)
 
 
-def old_time_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of an old TIME(digits) column."""
-    size = old_time_size(digits)
+def _time_dumper(column: Column) -> Dumper:
+    digits = column.metadata
+    size = _TIME_SIZE[digits]
     unit: int = 10 ** (6 - digits)
     zero = _TIME_ZERO * _SECOND // unit
 
@@ -132,9 +131,9 @@ def old_time_dumper(digits: int) -> Callable[[Any], bytes]:
     return dump
 
 
-def old_datetime_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of an old DATETIME(digits) column."""
-    size = old_datetime_size(digits)
+def _datetime_dumper(column: Column) -> Dumper:
+    digits = column.metadata
+    size = _DATETIME_SIZE[digits]
     unit: int = 10 ** (6 - digits)
 
     def dump(value: Any) -> bytes:
@@ -150,8 +149,9 @@ def old_datetime_dumper(digits: int) -> Callable[[Any], bytes]:
     return dump
 
 
-def old_timestamp_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of an old TIMESTAMP(digits) column: text and datetimes without a zone are UTC."""
+def _timestamp_dumper(column: Column) -> Dumper:
+    """Text and datetimes without a zone are UTC."""
+    digits = column.metadata
     size = fraction_size(digits)
     unit: int = 10 ** (6 - digits)
 
@@ -162,3 +162,23 @@ def old_timestamp_dumper(digits: int) -> Callable[[Any], bytes]:
         return seconds.to_bytes(4, "little")
 
     return dump
+
+
+def _json(_column: Column) -> JsonWriter:
+    return ascii_json
+
+
+FAMILY: Final = TypeFamily(
+    widths={
+        _T.TIME: _time_width,
+        _T.DATETIME: _datetime_width,
+        _T.TIMESTAMP: lambda digits: Width(4 + fraction_size(digits)),
+    },
+    formats={
+        _T.TIME: Format(_time_loader, _time_dumper, _json),
+        _T.DATETIME: Format(_datetime_loader, _datetime_dumper, _json),
+        _T.TIMESTAMP: Format(_timestamp_loader, _timestamp_dumper, _json),
+    },
+)
+TYPES: Final = frozenset(FAMILY.widths)
+"""The types whose number of fraction digits is not in the log."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tailrace.errors import EventDecodeError, LogError, UnknownColumn
 from tailrace.rows.image import Image, ImageDecoder, ImagePlan, ImageSource, decoder_of, placed
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class RowSet:
 @lru_cache(maxsize=256)
 def _resolved(layout: TableLayout, flavour: Flavour) -> TableSchema:
     """The schema from a table map alone; cached per table, as its decoder is."""
-    return TableSchema.resolve(layout, flavour)
+    return resolve_table(layout, flavour)
 
 
 def _image(

@@ -8,28 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventDecodeError, SchemaError
-from tailrace.rows.charsets import decode
+from tailrace.constants import ColumnType
 from tailrace.rows.collations import BINARY, charset_of
-from tailrace.rows.type_check import OLD_TEMPORAL_TYPES, check_declared, declared_digits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tailrace.events.column_metadata import ColumnSpec
-    from tailrace.events.table_map import TableLayout, TableMapEvent
 
 NamesFrom = Literal["log", "given", "ddl", "server", "none"]
 DefinedBy = Literal["given", "ddl", "server"]
 """The source of a definition: the user, a statement in the log, or a query to the server."""
-_CALLED: Final[dict[DefinedBy, str]] = {
-    "given": "the schema given",
-    "ddl": "the DDL in the log",
-    "server": "the server's definition",
-}
 
 
 class Logical(StrEnum):
@@ -69,6 +55,23 @@ STRING_TYPES: Final = BLOB_TYPES | {
     ColumnType.VARCHAR_COMPRESSED,
 }
 """The types whose bytes may be text, binary or a type from a definition; including blobs."""
+
+
+def logical_of(
+    type_: ColumnType, collation: int | None = None, declared: Logical = Logical.PLAIN
+) -> Logical:
+    """The logical type of a column; ``declared`` is that of its definition."""
+    if type_ in _BY_TYPE:
+        return _BY_TYPE[type_]
+    if type_ not in STRING_TYPES:
+        return Logical.PLAIN
+    if declared not in {Logical.PLAIN, Logical.TEXT, Logical.BINARY}:
+        return declared
+    if collation is not None:
+        return Logical.BINARY if collation == BINARY else Logical.TEXT
+    if declared is not Logical.PLAIN:
+        return declared
+    return Logical.BINARY if type_ in BLOB_TYPES else Logical.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,48 +162,6 @@ class TableSchema:
     key_is_whole: bool = True
     undeclared: str | None = None
 
-    @classmethod
-    def resolve(
-        cls,
-        table_map: TableMapEvent | TableLayout,
-        flavour: Flavour,
-        definition: TableDefinition | None = None,
-        definition_source: DefinedBy = "given",
-    ) -> TableSchema:
-        """Combine the log's table map with a definition, which adds what the log lacks.
-
-        Raises `SchemaError` if the definition cannot be that of the logged table.
-        """
-        specs = table_map.columns
-        where = f"{table_map.database}.{table_map.table}"
-        given: list[ColumnDefinition | None] = [None] * len(specs)
-        if definition is not None:
-            given[:] = _match(specs, definition, flavour, where, _CALLED[definition_source])
-        columns = tuple(
-            _column(index, spec, known, where)
-            for index, (spec, known) in enumerate(zip(specs, given, strict=True))
-        )
-        names_from: NamesFrom = "none"
-        if specs and all(spec.name is not None for spec in specs):
-            names_from = "log"
-        elif definition is not None:
-            names_from = definition_source
-        key, prefixes = table_map.primary_key, table_map.primary_key_prefixes
-        if key is None and definition is not None:
-            key = _key_of(definition.primary_key, columns, where)
-            prefixes = definition.key_prefixes
-        if key is not None and any(not 0 <= index < len(columns) for index in key):
-            raise SchemaError(f"{where}: the primary key names a column that does not exist")
-        return cls(
-            table_map.database,
-            table_map.table,
-            columns,
-            key or (),
-            names_from,
-            key_is_whole=not any(prefixes or ()),
-            undeclared=_undeclared(columns, given, flavour),
-        )
-
     def index_of(self, name: str) -> int | None:
         """The index of a column, as written or else in any case; None if it does not exist."""
         for column in self.columns:
@@ -211,115 +172,3 @@ class TableSchema:
             if column.name.casefold() == folded:
                 return column.index
         return None
-
-
-def _match(
-    specs: tuple[ColumnSpec, ...],
-    definition: TableDefinition,
-    flavour: Flavour,
-    where: str,
-    source: str,
-) -> list[ColumnDefinition]:
-    """The definition's columns in the log's order; an error if it cannot be the same table."""
-    known = definition.columns
-    if len(known) != len(specs):
-        raise SchemaError(
-            f"{where} has {len(specs)} columns in the log and {len(known)} in {source}: "
-            "it is not the definition that the rows were written with; give that one"
-        )
-    if all(spec.name is not None for spec in specs):
-        by_name = {column.name.casefold(): column for column in known}
-        known = tuple(
-            by_name.get((spec.name or "").casefold(), column)
-            for spec, column in zip(specs, known, strict=True)
-        )
-        for spec, column in zip(specs, known, strict=True):
-            if (spec.name or "").casefold() != column.name.casefold():
-                raise SchemaError(
-                    f"{where}: the log has a column {spec.name!r} that is not in {source}"
-                )
-    for spec, column in zip(specs, known, strict=True):
-        if trouble := check_declared(spec, column.declared, column.members, flavour):
-            raise SchemaError(
-                f"{where}.{column.name} is {column.declared} in {source}, but {trouble}: "
-                "it is not the definition that the rows were written with; give that one"
-            )
-    return list(known)
-
-
-def _undeclared(
-    columns: Sequence[Column], known: Sequence[ColumnDefinition | None], flavour: Flavour
-) -> str | None:
-    """The first column whose number of fraction digits only a definition has, if it is missing;
-    MySQL's old temporal types have no fraction.
-    """
-    if flavour is not Flavour.MARIADB:
-        return None
-    pairs = zip(columns, known, strict=True)
-    return next(
-        (c.name for c, told in pairs if told is None and c.type in OLD_TEMPORAL_TYPES), None
-    )
-
-
-def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where: str) -> Column:
-    collation = spec.collation
-    if collation is None and known is not None:
-        collation = known.collation
-    name, unsigned, members = f"c{index + 1}", False, None
-    if known is not None:
-        name, unsigned, members = known.name, known.unsigned, known.members
-    if spec.name is not None:
-        name = spec.name
-    if spec.unsigned is not None:
-        unsigned = spec.unsigned
-    if spec.members is not None:
-        members = tuple(_member(text, collation, where) for text in spec.members)
-    metadata = spec.metadata
-    if spec.type in OLD_TEMPORAL_TYPES and known is not None:
-        metadata = declared_digits(known.declared)
-    return Column(
-        index=index,
-        name=name,
-        type=spec.type,
-        metadata=metadata,
-        nullable=spec.nullable,
-        unsigned=unsigned,
-        collation=collation,
-        members=members,
-        logical=_logical(spec.type, collation, known),
-        generated=known is not None and known.generated,
-    )
-
-
-def _logical(type_: ColumnType, collation: int | None, known: ColumnDefinition | None) -> Logical:
-    if type_ in _BY_TYPE:
-        return _BY_TYPE[type_]
-    if type_ not in STRING_TYPES:
-        return Logical.PLAIN
-    told = known.logical if known is not None else Logical.PLAIN
-    if told not in {Logical.PLAIN, Logical.TEXT, Logical.BINARY}:
-        return told
-    if collation is not None:
-        return Logical.BINARY if collation == BINARY else Logical.TEXT
-    if told is not Logical.PLAIN:
-        return told
-    return Logical.BINARY if type_ in BLOB_TYPES else Logical.TEXT
-
-
-def _member(text: bytes, collation: int | None, where: str) -> str:
-    """An ENUM's or SET's name from the log; the collation determines its character set."""
-    charset = "utf8mb4" if collation is None else charset_of(collation)
-    try:
-        return decode(charset, text)
-    except EventDecodeError:
-        raise SchemaError(f"{where}: an ENUM or SET name is not valid {charset}") from None
-
-
-def _key_of(names: tuple[str, ...], columns: tuple[Column, ...], where: str) -> tuple[int, ...]:
-    known = [column.name.casefold() for column in columns]
-    try:
-        return tuple(known.index(name.casefold()) for name in names)
-    except ValueError:
-        raise SchemaError(
-            f"{where}: the primary key {names} names a column that is not there"
-        ) from None

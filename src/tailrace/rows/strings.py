@@ -1,77 +1,65 @@
-"""CHAR, VARCHAR, BINARY, TEXT, BLOB, ENUM, SET and BIT. Facts sheet section 3.1."""
+"""CHAR, VARCHAR, BINARY, TEXT and BLOB. Facts sheet section 3.1."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.constants import ColumnType
+from tailrace.errors import ValueRefused
 from tailrace.printable import short_repr
 from tailrace.rows.charsets import decoder, encoder
+from tailrace.rows.collations import BINARY, longest_character
+from tailrace.rows.family import (
+    MOST_BYTES,
+    Declaration,
+    Format,
+    TypeFamily,
+    Width,
+    base64_json,
+    named,
+    prefixed,
+    text_json,
+)
 from tailrace.rows.network import padded
-from tailrace.rows.user_values import given_bytes, given_text, whole_number
+from tailrace.rows.schema import BLOB_TYPES, Logical
+from tailrace.rows.user_values import given_bytes, given_text
+
+if TYPE_CHECKING:
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper, Loader
+    from tailrace.rows.schema import Column
+
+_T = ColumnType
 
 
-def text_loader(charset: str) -> Callable[[bytes], str]:
-    """Text of a character set; CHAR is without trailing spaces, as in ``SELECT``."""
-    return decoder(charset)
+def text_loader(column: Column) -> Loader:
+    """Text of the column's character set; CHAR is without trailing spaces, as in ``SELECT``."""
+    return decoder(column.charset)
 
 
-def load_bytes(data: bytes) -> bytes:
-    """VARBINARY and BLOB: the bytes as they are."""
+def _load_bytes(data: bytes) -> bytes:
     return data
 
 
-def binary_loader(size: int) -> Callable[[bytes], bytes]:
-    """BINARY(size): with the trailing zero bytes restored that the log leaves out."""
+def _binary_loader(column: Column) -> Loader:
+    """VARBINARY and BLOB as they are; BINARY with the trailing zeros that the log leaves out."""
+    if column.type is not _T.STRING:
+        return _load_bytes
+    size = column.metadata
     return lambda data: padded(data, size)
 
 
-def load_bit(data: bytes) -> int:
-    """BIT: up to 8 bytes, big-endian."""
-    return int.from_bytes(data, "big")
+def _longest(column: Column) -> int | None:
+    """The most characters that a CHAR or VARCHAR holds; None if unknown, and for TEXT."""
+    if column.type in BLOB_TYPES or column.collation is None or column.collation == BINARY:
+        return None
+    most = column.metadata - (column.type is _T.VARCHAR_COMPRESSED)
+    return most // longest_character(column.collation)
 
 
-def enum_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
-    """ENUM: the name, or the number if the names are unknown; 0 is the error value ''."""
-    if members is None:
-        return lambda data: int.from_bytes(data, "little")
-    names = ("", *members)
-
-    def load_enum(data: bytes) -> str:
-        number = int.from_bytes(data, "little")
-        if number >= len(names):
-            raise EventDecodeError(f"value {number} of an ENUM with {len(names) - 1} names")
-        return names[number]
-
-    return load_enum
-
-
-def set_loader(members: tuple[str, ...] | None) -> Callable[[bytes], str | int]:
-    """SET: the names with commas, in the declared order, or the bits if the names are unknown.
-
-    As in ``SELECT``, there is no comma at the beginning: an empty first name is not visible.
-    """
-    if members is None:
-        return lambda data: int.from_bytes(data, "little")
-    names = members
-
-    def load_set(data: bytes) -> str:
-        bits = int.from_bytes(data, "little")
-        if bits >> len(names):
-            raise EventDecodeError(f"value {bits:#x} of a SET with {len(names)} names")
-        return ",".join(name for index, name in enumerate(names) if bits >> index & 1).lstrip(",")
-
-    return load_set
-
-
-def text_dumper(charset: str, *, longest: int | None, trims: bool) -> Callable[[Any], bytes]:
-    """The dumper of text, of at most ``longest`` characters.
-
-    ``trims``: for CHAR, whose trailing spaces are not logged. `ValueRefused` if it is not a str, is
-    too long, or has a character that is not in the column's character set.
-    """
-    encode = encoder(charset)
+def text_dumper(column: Column) -> Dumper:
+    """A str that the column holds; CHAR's trailing spaces are not logged."""
+    encode, longest, trims = encoder(column.charset), _longest(column), column.type is _T.STRING
 
     def dump_text(value: Any) -> bytes:
         text = value if type(value) is str else given_text(value)
@@ -86,8 +74,11 @@ def text_dumper(charset: str, *, longest: int | None, trims: bool) -> Callable[[
     return dump_text
 
 
-def binary_dumper(size: int) -> Callable[[Any], bytes]:
-    """The dumper of BINARY(size): trailing zero bytes are not logged."""
+def _binary_dumper(column: Column) -> Dumper:
+    """VARBINARY and BLOB as they are; BINARY without trailing zero bytes."""
+    if column.type is not _T.STRING:
+        return given_bytes
+    size = column.metadata
 
     def dump_binary(value: Any) -> bytes:
         data = given_bytes(value)
@@ -98,78 +89,82 @@ def binary_dumper(size: int) -> Callable[[Any], bytes]:
     return dump_binary
 
 
-def bit_dumper(bits: int) -> Callable[[Any], bytes]:
-    """The dumper of a BIT(bits) column: a whole number."""
-    size = (bits + 7) // 8
-
-    def dump_bit(value: Any) -> bytes:
-        number = whole_number(value)
-        if number < 0 or number >> bits:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {(1 << bits) - 1}")
-        return number.to_bytes(size, "big")
-
-    return dump_bit
+def variable(metadata: int) -> Width:
+    """The width of a type whose metadata is the maximum bytes of a value."""
+    return Width(0, 1 if metadata < 256 else 2, metadata)
 
 
-def enum_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], bytes]:
-    """The dumper of an ENUM column of ``size`` bytes: a name as declared, or its number.
-
-    Numbers count from 1. The error value is 0, or an empty text if that is not a name. If the names
-    are unknown, only numbers are accepted.
-    """
-    most = (1 << 8 * size) - 1 if members is None else len(members)
-    numbers = {name: number for number, name in reversed([*enumerate(members or (), 1)])}
-    if members is not None:
-        numbers.setdefault("", 0)
-
-    def dump_enum(value: Any) -> bytes:
-        if isinstance(value, str):
-            known = numbers.get(value)
-            if known is None:
-                raise _no_member(value, members)
-            return known.to_bytes(size, "little")
-        number = whole_number(value)
-        if not 0 <= number <= most:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
-        return number.to_bytes(size, "little")
-
-    return dump_enum
+def _char(declared: Declared) -> ColumnSpec:
+    return declared.text(_T.STRING, declared.size(1, 255))
 
 
-def set_dumper(members: tuple[str, ...] | None, size: int) -> Callable[[Any], bytes]:
-    """The dumper of a SET column of ``size`` bytes: names with commas, an iterable of names, or the
-    number made of their bits. If the names are unknown, only numbers are accepted.
-    """
-    most = (1 << (8 * size if members is None else len(members))) - 1
-    bits = {name: 1 << place for place, name in reversed([*enumerate(members or ())])}
-
-    def bits_of(names: Iterable[Any]) -> int:
-        number = 0
-        for name in names:
-            bit = bits.get(name) if isinstance(name, str) else None
-            if bit is None:
-                raise _no_member(name, members)
-            number |= bit
-        return number
-
-    def dump_set(value: Any) -> bytes:
-        if isinstance(value, str):
-            number = bits_of(value.split(",") if value else ())
-        elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview)):
-            number = bits_of(value)
-        else:
-            number = whole_number(value)
-        if not 0 <= number <= most:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
-        return number.to_bytes(size, "little")
-
-    return dump_set
+def _binary(declared: Declared) -> ColumnSpec:
+    return declared.binary(_T.STRING, declared.number(1, 0, 255))
 
 
-def _no_member(value: Any, members: tuple[str, ...] | None) -> ValueRefused:
-    if members is None:
-        return ValueRefused(
-            f"{short_repr(value)}: the names of this ENUM or SET are unknown; give its number, or"
-            " a table definition that names them"
-        )
-    return ValueRefused(f"{short_repr(value)} is none of the column's names, {short_repr(members)}")
+def _compressed(declared: Declared, size: int) -> tuple[ColumnType, int]:
+    """VARCHAR or VARBINARY; if compressed, it has an additional byte for the method."""
+    if not declared.column.compressed:
+        return _T.VARCHAR, size
+    return _T.VARCHAR_COMPRESSED, size + 1
+
+
+def _varchar(declared: Declared) -> ColumnSpec:
+    if not declared.numbers:
+        declared.refuse("how many characters?")
+    return declared.text(*_compressed(declared, declared.size(0, MOST_BYTES)))
+
+
+def _varbinary(declared: Declared) -> ColumnSpec:
+    if not declared.numbers:
+        declared.refuse("how many bytes?")
+    return declared.binary(*_compressed(declared, declared.number(0, 0, MOST_BYTES)))
+
+
+def blob_type(declared: Declared) -> ColumnType:
+    """The type code of a BLOB or TEXT of any length."""
+    return _T.BLOB_COMPRESSED if declared.column.compressed else _T.BLOB
+
+
+def _text(name: str, prefix: int) -> Declaration:
+    return Declaration(
+        name, BLOB_TYPES, lambda declared: declared.text(blob_type(declared), prefix)
+    )
+
+
+def _blob(name: str, prefix: int) -> Declaration:
+    return Declaration(
+        name, BLOB_TYPES, lambda declared: declared.binary(blob_type(declared), prefix)
+    )
+
+
+_VARCHAR: Final = frozenset({_T.VARCHAR, _T.VAR_STRING, _T.VARCHAR_COMPRESSED})
+_FITS: Final = _VARCHAR | {_T.STRING}
+_TEXT: Final = Format(text_loader, text_dumper, lambda _column: text_json)
+FAMILY: Final = TypeFamily(
+    widths={
+        **dict.fromkeys((_T.STRING, *_VARCHAR), variable),
+        **dict.fromkeys(BLOB_TYPES, prefixed),
+    },
+    formats={
+        Logical.PLAIN: _TEXT,
+        Logical.TEXT: _TEXT,
+        Logical.BINARY: Format(_binary_loader, _binary_dumper, lambda _column: base64_json),
+    },
+    names={
+        **named(Declaration("char", _FITS, _char), "character", "nchar"),
+        **named(Declaration("varchar", _FITS, _varchar), "varchar2", "nvarchar", "varcharacter"),
+        "national": Declaration("char", _FITS, None),
+        "binary": Declaration("binary", _FITS, _binary),
+        **named(Declaration("varbinary", _FITS, _varbinary), "raw"),
+        "long": Declaration("mediumtext", BLOB_TYPES, None),
+        "tinytext": _text("tinytext", 1),
+        "text": _text("text", 2),
+        "mediumtext": _text("mediumtext", 3),
+        **named(_text("longtext", 4), "clob"),
+        "tinyblob": _blob("tinyblob", 1),
+        "blob": _blob("blob", 2),
+        "mediumblob": _blob("mediumblob", 3),
+        "longblob": _blob("longblob", 4),
+    },
+)

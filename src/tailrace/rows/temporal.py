@@ -10,12 +10,19 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
+from tailrace.rows.family import Declaration, Format, TypeFamily, Width, ascii_json, sized
 from tailrace.rows.moments import given_day, given_moment, given_seconds, given_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.rows.family import Declared, Dumper, JsonWriter, Loader
+    from tailrace.rows.schema import Column
+
+_T = ColumnType
 FRACTION_SIZE: Final = (0, 1, 1, 2, 2, 3, 3)
 """Bytes of the fraction for 0 to 6 digits."""
 _FRACTION_UNIT: Final = (1, 10_000, 10_000, 100, 100, 1, 1)
@@ -89,8 +96,9 @@ def time_text(packed: int, digits: int) -> str:
     return sign + clock
 
 
-def datetime2_loader(digits: int) -> Callable[[bytes], str]:
+def _datetime2_loader(column: Column) -> Loader:
     """DATETIME(digits): 5 bytes big-endian, biased, and the fraction."""
+    digits = column.metadata
     fraction_size(digits)
     unit = _FRACTION_UNIT[digits]
 
@@ -103,8 +111,9 @@ def datetime2_loader(digits: int) -> Callable[[bytes], str]:
     return load_datetime2
 
 
-def timestamp2_loader(digits: int) -> Callable[[bytes], str]:
+def _timestamp2_loader(column: Column) -> Loader:
     """TIMESTAMP(digits): 4 bytes big-endian seconds since 1970, and the fraction."""
+    digits = column.metadata
     fraction_size(digits)
     unit = _FRACTION_UNIT[digits]
 
@@ -131,10 +140,9 @@ def _day_text(days: int) -> str:
     return date.fromordinal(_EPOCH + days).isoformat()
 
 
-def time2_loader(digits: int) -> Callable[[bytes], str]:
-    """TIME(digits): 3 bytes big-endian, biased, and the fraction; from 5 digits on, one 6-byte
-    number.
-    """
+def _time2_loader(column: Column) -> Loader:
+    """TIME(digits): 3 bytes big-endian, biased, and the fraction; from 5 digits on, 6 bytes."""
+    digits = column.metadata
     size = fraction_size(digits)
     unit = _FRACTION_UNIT[digits]
 
@@ -173,8 +181,8 @@ def packed_time(value: Any, digits: int) -> int:
     return -packed if number < 0 else packed
 
 
-def datetime2_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of a DATETIME(digits) column."""
+def _datetime2_dumper(column: Column) -> Dumper:
+    digits = column.metadata
     size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
 
     def dump_datetime2(value: Any) -> bytes:
@@ -185,8 +193,9 @@ def datetime2_dumper(digits: int) -> Callable[[Any], bytes]:
     return dump_datetime2
 
 
-def timestamp2_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of a TIMESTAMP(digits) column: text and datetimes without a zone are UTC."""
+def _timestamp2_dumper(column: Column) -> Dumper:
+    """Text and datetimes without a zone are UTC."""
+    digits = column.metadata
     size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
 
     def dump_timestamp2(value: Any) -> bytes:
@@ -196,8 +205,8 @@ def timestamp2_dumper(digits: int) -> Callable[[Any], bytes]:
     return dump_timestamp2
 
 
-def time2_dumper(digits: int) -> Callable[[Any], bytes]:
-    """The dumper of a TIME(digits) column."""
+def _time2_dumper(column: Column) -> Dumper:
+    digits = column.metadata
     size, unit = fraction_size(digits), _FRACTION_UNIT[digits]
 
     def dump_time2(value: Any) -> bytes:
@@ -208,3 +217,51 @@ def time2_dumper(digits: int) -> Callable[[Any], bytes]:
         return (number + (_TIME_BIAS << 8 * size)).to_bytes(3 + size, "big")
 
     return dump_time2
+
+
+def _digits_differ(spec: ColumnSpec, declared: Declared) -> str | None:
+    if spec.type not in _WHOLE_SIZE:  # the old format: the log does not have the digits
+        return None
+    digits = declared.numbers[0] if declared.numbers else 0
+    return None if digits == spec.metadata else f"the log says {spec.metadata} digits"
+
+
+def _fractional(name: str, type_: ColumnType, old: ColumnType) -> Declaration:
+    return Declaration(
+        name,
+        frozenset({type_, old}),
+        lambda declared: declared.spec(type_, declared.number(0, 0, 6)),
+        trouble=_digits_differ,
+    )
+
+
+def _width(whole: int) -> Callable[[int], Width]:
+    return lambda digits: Width(whole + fraction_size(digits))
+
+
+def _json(_column: Column) -> JsonWriter:
+    return ascii_json
+
+
+_WHOLE_SIZE: Final = {_T.TIME2: 3, _T.DATETIME2: 5, _T.TIMESTAMP2: 4}
+"""Bytes without the fraction."""
+FAMILY: Final = TypeFamily(
+    widths={
+        **dict.fromkeys((_T.DATE, _T.NEWDATE), sized(3)),
+        **{code: _width(size) for code, size in _WHOLE_SIZE.items()},
+    },
+    formats={
+        **dict.fromkeys((_T.DATE, _T.NEWDATE), Format.of(load_date, dump_date, ascii_json)),
+        _T.TIME2: Format(_time2_loader, _time2_dumper, _json),
+        _T.DATETIME2: Format(_datetime2_loader, _datetime2_dumper, _json),
+        _T.TIMESTAMP2: Format(_timestamp2_loader, _timestamp2_dumper, _json),
+    },
+    names={
+        "date": Declaration(
+            "date", frozenset({_T.DATE, _T.NEWDATE}), lambda declared: declared.spec(_T.DATE)
+        ),
+        "time": _fractional("time", _T.TIME2, _T.TIME),
+        "datetime": _fractional("datetime", _T.DATETIME2, _T.DATETIME),
+        "timestamp": _fractional("timestamp", _T.TIMESTAMP2, _T.TIMESTAMP),
+    },
+)

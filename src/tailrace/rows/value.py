@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import ConversionError
-from tailrace.rows.compressed import uncompress
-from tailrace.rows.dumpers import dumper_of
-from tailrace.rows.loaders import loader_of, width_of
-from tailrace.rows.schema import BLOB_TYPES, STRING_TYPES, Column, Logical
+from tailrace.rows.compressed import longest_uncompressed, uncompress
+from tailrace.rows.registry import dumper_of, loader_of, width_of
+from tailrace.rows.schema import STRING_TYPES, Column, logical_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 _T = ColumnType
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
-_LOGICAL: Final = {
-    _T.JSON: Logical.JSON,
-    _T.GEOMETRY: Logical.GEOMETRY,
-    _T.VECTOR: Logical.VECTOR,
-}
+_UNCOMPRESSED: Final = {_T.VARCHAR_COMPRESSED: _T.VARCHAR, _T.BLOB_COMPRESSED: _T.BLOB}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +59,7 @@ class Value:
             return known
         if known is not None:  # a compressed column
             return replace(known, type=self.type, metadata=self.metadata)
-        plain = Logical.PLAIN
-        if self.type in STRING_TYPES:
-            plain = Logical.BINARY if self.type in BLOB_TYPES else Logical.TEXT
-        logical = _LOGICAL.get(self.type, plain)
+        logical = logical_of(self.type)
         return Column(0, "", self.type, self.metadata, True, False, None, None, logical)
 
     def as_int8(self) -> int:
@@ -146,12 +138,10 @@ def stored(column: Column, raw: bytes | None) -> Value:
     Raises `EventDecodeError` if a compressed value cannot be uncompressed.
     """
     type_, metadata = column.type, column.metadata
-    if type_ is _T.VARCHAR_COMPRESSED:
-        raw = None if raw is None else uncompress(raw, metadata)
-        type_, metadata = _T.VARCHAR, metadata - 1
-    elif type_ is _T.BLOB_COMPRESSED:
-        raw = None if raw is None else uncompress(raw, (1 << 8 * metadata) - 1)
-        type_ = _T.BLOB
+    if type_ in _UNCOMPRESSED:
+        raw = None if raw is None else uncompress(raw, longest_uncompressed(column))
+        type_ = _UNCOMPRESSED[type_]
+        metadata -= type_ is _T.VARCHAR
     return Value(type_, metadata, raw, column)
 
 

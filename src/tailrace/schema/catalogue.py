@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.position import Position
-from tailrace.rows.schema import TableDefinition, TableSchema
+from tailrace.rows.resolve import resolve_table
 from tailrace.schema.classify import classify
 from tailrace.schema.tokens import SqlMode
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
+    from tailrace.rows.schema import TableDefinition, TableSchema
     from tailrace.schema.ddl import (
         AlterTable,
         CreateLike,
@@ -208,7 +209,7 @@ class Catalogue:
         if source is not None:
             definition = self.fitting(table_map)
             try:
-                return TableSchema.resolve(table_map, flavour, definition, source)
+                return resolve_table(table_map, flavour, definition, source)
             except SchemaError:
                 if source != "ddl":
                     raise
@@ -218,7 +219,7 @@ class Catalogue:
 
             with suppress(SchemaError):
                 return resolved(learned.state, table_map, flavour)
-        return TableSchema.resolve(table_map, flavour)
+        return resolve_table(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
         """A notice for the user on the source of a table's column names; None if it is the log."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
 from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.sequences import parse_sequence
+from tailrace.schema.session import StatementSession
 from tailrace.schema.tables import (
     Charset,
     TableBody,
@@ -21,7 +23,11 @@ from tailrace.schema.tokens import NotUnderstoodError, tokenize
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.schema.session import StatementSession
+    from tailrace.constants import Flavour
+    from tailrace.schema.tokens import SqlMode
+
+_LONGEST_KEPT: Final = 1 << 13
+"""Characters of the longest statement whose effects are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +123,48 @@ Effect = (
 )
 
 
-def effects(sql: str, database: str | None, session: StatementSession) -> list[Effect]:
+def effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
     """The effects of a statement on tables and databases; none for any other statement.
 
     Never raises for invalid SQL: what is not understood is returned as `Unclear`.
     """
+    if len(sql) > _LONGEST_KEPT:
+        return _effects(sql, database, session)
+    return _kept_effects(
+        sql,
+        database,
+        session.flavour,
+        session.default_collation,
+        session.sql_mode,
+        tuple(session.charset_collations.items()),
+        session.thread_specific,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_effects(
+    sql: str,
+    database: str | None,
+    flavour: Flavour,
+    default_collation: int | None,
+    sql_mode: SqlMode,
+    charset_collations: tuple[tuple[str, int], ...],
+    thread_specific: bool,
+) -> tuple[Effect, ...]:
+    """Programs repeat their statements, and effects are never changed in place."""
+    session = StatementSession(
+        flavour, default_collation, sql_mode, dict(charset_collations), thread_specific
+    )
+    return _effects(sql, database, session)
+
+
+def _effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
     parser = _Parser(database, session)
     try:
-        return list(parser.statement(TokenCursor(tokenize(sql, session.flavour, session.sql_mode))))
+        tokens = tokenize(sql, session.flavour, session.sql_mode)
+        return tuple(parser.statement(TokenCursor(tokens)))
     except NotUnderstoodError as error:
-        return [Unclear(parser.name, str(error))]
+        return (Unclear(parser.name, str(error)),)
 
 
 class _Parser:

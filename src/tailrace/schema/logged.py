@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import SchemaError
-from tailrace.rows.declare import declare
-from tailrace.rows.schema import TableSchema
+from tailrace.rows.registry import declare
+from tailrace.rows.resolve import resolve_table
 from tailrace.schema.hidden import with_hashes
 
 if TYPE_CHECKING:
     from tailrace.constants import Flavour
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.table_map import TableMapEvent
+    from tailrace.rows.schema import TableSchema
     from tailrace.schema.tables import TableState
 
 
@@ -25,7 +26,7 @@ def resolved(state: TableState, table_map: TableMapEvent, flavour: Flavour) -> T
     fit.
     """
     definition = with_hashes(state.definition, state.hidden, table_map)
-    found = TableSchema.resolve(table_map, flavour, definition, "server")
+    found = resolve_table(table_map, flavour, definition, "server")
     for spec, column in zip(table_map.columns, state.definition.columns, strict=False):
         if column.declared and not _same(spec, declare(column, flavour)[0]):
             raise SchemaError(

@@ -11,14 +11,17 @@ from tailrace.errors import SchemaError
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.rows.charsets import encode
-from tailrace.rows.collations import BINARY, collation_id, default_collation
-from tailrace.rows.declare import declare, key_of, prefixes_of
+from tailrace.rows.collations import BINARY, collation_id, default_collation, longest_character
+from tailrace.rows.registry import declare
+from tailrace.rows.resolve import resolve_table
 from tailrace.rows.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.rows.schema import Column, ColumnDefinition
     from tailrace.schema.tables import TableBody, TableState
 
@@ -34,7 +37,7 @@ _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 class Table:
     """A table to write to: hashable, picklable.
 
-    ``schema`` is the table as `TableSchema.resolve` gives it for a log with full metadata.
+    ``schema`` is the table as `resolve_table` gives it for a log with full metadata.
     ``specs`` are its columns as such a log describes them; for a table that was found in a log
     (`of_map`), unknown attributes are None, and are not written. ``key_prefixes`` are the numbers
     of characters that count of each column of the primary key (0: all). ``flags`` are the table
@@ -98,12 +101,12 @@ class Table:
         except SchemaError as error:
             raise type(error)(f"{where}: {error.message}") from None
         specs = tuple(spec for spec, _ in declared)
-        key, prefixes = key_of(definition, specs) or ((), ())
+        key, prefixes = _key_of(definition, specs) or ((), ())
         known = replace(definition, columns=tuple(column for _, column in declared))
         layout = TableLayout(
             definition.database, definition.table, specs, key or None, prefixes or None, b"", ()
         )
-        return cls(TableSchema.resolve(layout, flavour, known), specs, flavour, prefixes)
+        return cls(resolve_table(layout, flavour, known), specs, flavour, prefixes)
 
     @classmethod
     def of_map(
@@ -120,7 +123,7 @@ class Table:
         """
         flavour = table_map.form.flavour
         if schema is None:
-            schema = TableSchema.resolve(table_map, flavour, definition)
+            schema = resolve_table(table_map, flavour, definition)
         named = schema.names_from != "none"
         known = {c.name.casefold(): c for c in definition.columns} if definition else {}
         specs = tuple(
@@ -129,7 +132,7 @@ class Table:
         )
         prefixes = table_map.primary_key_prefixes
         if prefixes is None and definition is not None and schema.primary_key:
-            prefixes = prefixes_of(definition, schema.primary_key, specs)
+            prefixes = _prefixes_of(definition, schema.primary_key, specs)
         if prefixes is None:
             prefixes = (0,) * len(schema.primary_key)
         return cls(schema, specs, flavour, prefixes, table_map.flags)
@@ -283,3 +286,50 @@ def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:
     return StatementSession(
         flavour, default_collation(charset, flavour), charset_collations=collations
     )
+
+
+def _key_of(
+    definition: TableDefinition, specs: tuple[ColumnSpec, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The primary key as logged: indexes, and how many characters of each column count (0: all).
+
+    None if there is none. Raises `SchemaError` if it names a column that does not exist.
+    """
+    if not definition.primary_key:
+        return None
+    known = [column.name.casefold() for column in definition.columns]
+    indexes = []
+    for name in definition.primary_key:
+        if name.casefold() not in known:
+            raise SchemaError(
+                f"table {definition.table}: the primary key names a column {name!r} that is not "
+                "there"
+            )
+        indexes.append(known.index(name.casefold()))
+    return tuple(indexes), _prefixes_of(definition, indexes, specs)
+
+
+def _prefixes_of(
+    definition: TableDefinition, indexes: Sequence[int], specs: tuple[ColumnSpec, ...]
+) -> tuple[int, ...]:
+    """How many characters of each key column count; 0 for all, also if the prefix covers all.
+
+    Raises `SchemaError` if their number differs from that of the columns.
+    """
+    given = definition.key_prefixes or (0,) * len(indexes)
+    if len(given) != len(indexes):
+        raise SchemaError(
+            f"table {definition.table}: {len(given)} prefixes for the {len(indexes)} columns of "
+            "its primary key"
+        )
+    return tuple(
+        0 if _counts_whole(specs[index], prefix) else prefix
+        for index, prefix in zip(indexes, given, strict=True)
+    )
+
+
+def _counts_whole(spec: ColumnSpec, prefix: int) -> bool:
+    """Whether a prefix of this length covers all of a CHAR, VARCHAR, BINARY or VARBINARY."""
+    if spec.type not in {ColumnType.STRING, ColumnType.VARCHAR}:
+        return not prefix
+    return prefix * longest_character(spec.collation or BINARY) >= spec.metadata or not prefix

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
+from tailrace.rows.registry import NAMES
 from tailrace.rows.schema import Logical
 from tailrace.schema.tokens import Kind, SqlMode
 
@@ -33,30 +34,6 @@ class WrittenType:
     logical: Logical = Logical.PLAIN
 
 
-_INTEGERS: Final = {
-    **dict.fromkeys(("TINYINT", "INT1"), "tinyint"),
-    **dict.fromkeys(("SMALLINT", "INT2"), "smallint"),
-    **dict.fromkeys(("MEDIUMINT", "MIDDLEINT", "INT3"), "mediumint"),
-    **dict.fromkeys(("INT", "INTEGER", "INT4"), "int"),
-    **dict.fromkeys(("BIGINT", "INT8"), "bigint"),
-}
-_SIMPLE: Final = {
-    **_INTEGERS,
-    **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "FIXED", "NUMBER"), "decimal"),
-    **dict.fromkeys(("DOUBLE", "FLOAT8"), "double"),
-    **dict.fromkeys(("BIT", "YEAR", "DATE", "TIME", "DATETIME", "TIMESTAMP", "BINARY")),
-    **dict.fromkeys(("VARBINARY", "RAW"), "varbinary"),
-    **dict.fromkeys(("VARCHAR", "VARCHARACTER", "VARCHAR2"), "varchar"),
-    **dict.fromkeys(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")),
-    **dict.fromkeys(("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")),
-    "CLOB": "longtext",
-}
-_GEOMETRIES: Final = {
-    **dict.fromkeys(("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT")),
-    **dict.fromkeys(("MULTILINESTRING", "MULTIPOLYGON")),
-    **dict.fromkeys(("GEOMETRYCOLLECTION", "GEOMCOLLECTION"), "geometrycollection"),
-}
-_NETWORK: Final = {"UUID": Logical.UUID, "INET4": Logical.INET4, "INET6": Logical.INET6}
 _NATIONAL: Final = "utf8mb3"
 TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
@@ -134,7 +111,7 @@ def _float(cursor: TokenCursor, word: str, session: StatementSession) -> Written
 
 
 def _single(cursor: TokenCursor, word: str, session: StatementSession) -> WrittenType | None:
-    """Types of one word."""
+    """Types of one word, by the servers' own name of each."""
     if word in {"BOOL", "BOOLEAN"}:
         return WrittenType("tinyint", (1,))
     if word == "SERIAL":
@@ -145,18 +122,15 @@ def _single(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
         if session.flavour is Flavour.MYSQL:
             return WrittenType("json", logical=Logical.JSON)
         return WrittenType("longtext", collation="utf8mb4_bin", logical=Logical.JSON)
-    if word == "VECTOR":
-        return WrittenType("vector", _arguments(cursor) or (2048,), logical=Logical.VECTOR)
-    if word in _GEOMETRIES:
-        base = _GEOMETRIES[word] or word.lower()
-        return WrittenType(base, _arguments(cursor), logical=Logical.GEOMETRY)
-    if word in _NETWORK:
-        return WrittenType(word.lower(), logical=_NETWORK[word])
+    known = NAMES.get(word.lower())
+    if known is None:
+        return None
     if word == "DOUBLE":
         cursor.accept("PRECISION")
-    if word not in _SIMPLE:
-        return None
-    return WrittenType(_SIMPLE[word] or word.lower(), _arguments(cursor))
+    arguments = _arguments(cursor)
+    if word == "VECTOR":
+        arguments = arguments or (2048,)
+    return WrittenType(known.name, arguments, logical=known.logical)
 
 
 def _of_oracle(written: WrittenType) -> WrittenType:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.index import LogIndex
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
     Progress = Callable[[str, int, int], None]
 
@@ -156,7 +156,7 @@ class _Kept(Retention):
 
     place: list[str] = field(default_factory=list)
 
-    def apply(self, index: LogIndex, folder: LogFolder) -> list[str]:  # noqa: ARG002 - its base's
+    def apply(self, index: LogIndex, folder: WritableStore) -> list[str]:  # noqa: ARG002 - its base's
         """Purge what goes; gives the names."""
         going = [name for name in self.place if name in index.names[1:]]
         return index.purge(to=going[0]) if going else []

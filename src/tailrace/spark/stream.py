@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from tailrace.errors import PipelineError, UsageError
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.schema.user_schema import load
 from tailrace.spark.reading import SplitPartition, read_changes
@@ -211,7 +211,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             self._known.check_start(series, start)
             return start
         log.check_oldest()
-        if not isinstance(start, (GtidSet, GtidList)):
+        if not isinstance(start, GtidState):
             return SeriesTransport(series).locate(start)
         read = already_read(start)
         place = locate_gtids(series.files, read)

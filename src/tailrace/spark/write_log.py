@@ -27,7 +27,7 @@ from tailrace.events import QueryEvent, XidEvent
 from tailrace.log_name import LogName
 from tailrace.spark.lake.on_disk import to_disk
 from tailrace.storage.index import LogIndex
-from tailrace.storage.output import LocalFolder
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.target import logs_of
 from tailrace.writing import create
 from tailrace.writing.cache import cached

@@ -23,11 +23,11 @@ from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError
 from tailrace.rows.charsets import UTF8, decoder
-from tailrace.rows.schema import Logical
+from tailrace.rows.registry import key_of
 from tailrace.sql.json import document
 from tailrace.sql.rows import TableSql
 from tailrace.sql.text import name, plain
-from tailrace.sql.values import CLOCKS, member_name
+from tailrace.sql.values import CLOCKS, TYPES, member_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,21 +37,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _SLACK: Final = 64
-_NUMBERS: Final = frozenset(
-    {
-        ColumnType.TINY,
-        ColumnType.SHORT,
-        ColumnType.INT24,
-        ColumnType.LONG,
-        ColumnType.LONGLONG,
-        ColumnType.YEAR,
-        ColumnType.BIT,
-        ColumnType.FLOAT,
-        ColumnType.DOUBLE,
-        ColumnType.NEWDECIMAL,
-    }
-)
-_AS_BYTES: Final = frozenset({Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR})
 
 
 class BatchSql:
@@ -115,36 +100,21 @@ class BatchSql:
         words[s.Q_EQUALS : s.Q_EQUALS + 2] = self._text(f"{quoted} = ")
         words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = words[s.Q_EQUALS : s.Q_EQUALS + 2]
         words[s.Q_CLOCK] = column.type in CLOCKS
-        kind, logical = column.type, column.logical
-        literal, compared, by_bytes = s.QUOTED, s.QUOTED, None
-        if kind is ColumnType.ENUM or kind is ColumnType.SET:
-            words[s.Q_ENUM] = kind is ColumnType.ENUM
-            literal = s.ENUM if kind is ColumnType.ENUM else s.SET
-            compared = s.SIGNED if column.metadata == 8 else s.PLAIN
+        literal, compared, by_bytes = TYPES[key_of(column)].codes(column)
+        if literal in {s.ENUM, s.SET}:
+            words[s.Q_ENUM] = literal == s.ENUM
             self._members(words, column)
-        elif kind is ColumnType.JSON:
-            literal = compared = s.DOCUMENT
+        elif literal == s.DOCUMENT:
             bytes_of = f"CAST(CAST({quoted} AS CHAR) AS BINARY) = "
-            by_bytes = s.BINARY_DOCUMENT
             words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text("_utf8mb4 ")
-        elif logical in {Logical.TEXT, Logical.JSON}:
-            literal = compared = s.AS_TEXT
-            by_bytes = s.BINARY_TEXT
-            if column.collation is None:
-                words[s.Q_ASCII] = _ascii_of("ascii").ctypes.data
-            else:
-                words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text(f"_{column.charset} ")
-                if column.charset not in UTF8:
-                    words[s.Q_ASCII] = _ascii_of(column.charset).ctypes.data
-        elif logical in _AS_BYTES:
-            literal = compared = by_bytes = s.AS_BYTES
-            if logical is Logical.BINARY and column.type is ColumnType.STRING:
-                compared = by_bytes = s.PADDED
-                words[s.Q_WIDTH] = column.metadata
-        elif kind in _NUMBERS:
-            literal = compared = s.PLAIN
-            if kind is ColumnType.FLOAT:
-                compared = s.ALL_DIGITS
+        elif literal == s.AS_TEXT and column.collation is None:
+            words[s.Q_ASCII] = _ascii_of("ascii").ctypes.data
+        elif literal == s.AS_TEXT:
+            words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text(f"_{column.charset} ")
+            if column.charset not in UTF8:
+                words[s.Q_ASCII] = _ascii_of(column.charset).ctypes.data
+        elif compared == s.PADDED:
+            words[s.Q_WIDTH] = column.metadata
         words[s.Q_LITERAL], words[s.Q_AS_KEY] = literal, compared
         words[s.Q_AS_BYTES] = compared if by_bytes is None else by_bytes
         if by_bytes is not None:

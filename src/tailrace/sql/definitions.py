@@ -26,10 +26,10 @@ Table = tuple[str, str]
 """Database and name."""
 
 
-def effects_of(event: QueryEvent) -> list[Effect]:
+def effects_of(event: QueryEvent) -> tuple[Effect, ...]:
     """The effects of a statement on tables and databases, in the session in which it ran."""
     session, sql = StatementSession.of_event(event, event.form.flavour)
-    return [] if session is None else effects(sql, event.database, session)
+    return () if session is None else effects(sql, event.database, session)
 
 
 def pair(table: Name) -> Table:

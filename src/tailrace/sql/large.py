@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tailrace.rows.large_json import pieces_of
+from tailrace.rows.charsets import pieces_of
 from tailrace.sql.text import hexadecimal, plain, quoted, string
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LogError, UndoError
 from tailrace.records import Change, Ended, Logged
 from tailrace.schema.classify import classify
-from tailrace.sql.backwards import Backwards
 from tailrace.sql.definitions import concerns
 from tailrace.sql.forward import (
     TableWriters,
@@ -20,7 +19,8 @@ from tailrace.sql.forward import (
 )
 from tailrace.sql.guard import Guard
 from tailrace.sql.logged import is_half
-from tailrace.sql.statement import Statement
+from tailrace.sql.statement import RowStatements, Statement
+from tailrace.storage.spill import SpilledObjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
-    from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql
 
+_HELD: Final = 1 << 20
+"""Bytes of statements that are held in memory before they are written to the temporary file."""
+_OBJECT: Final = 64
+"""Bytes of a statement besides its text, roughly."""
 _HARMLESS: Final = re.compile(
     r"\s*(?:ANALYZE|CHECK|CHECKSUM|FLUSH|OPTIMIZE|REPAIR)\b", re.IGNORECASE
 )
@@ -78,7 +81,7 @@ def undo_stretches(
     """
     tables, guard = TableWriters(), Guard()
     done = 0  # statements of the following rows that are on the stack already
-    with Backwards(folder) as pile:
+    with SpilledObjects[Statement | RowStatements](_HELD, folder=folder) as pile:
         for item in items:
             if isinstance(item, Change):
                 guard.meet(item)
@@ -86,19 +89,20 @@ def undo_stretches(
                     if done:
                         done -= 1
                     else:
-                        pile.push(statement)
+                        pile.append(statement, statement.size + _OBJECT)
             elif isinstance(item, Logged):
                 if (note := _logged(item, changes, wants)) is not None:
-                    pile.push(note)
+                    pile.append(note, note.size + _OBJECT)
             elif not isinstance(item, Ended) and kernels is not None:
                 for new, made in kernels.statements(item, guard.tables):
-                    pile.extend(made)
+                    for each in made:
+                        pile.append(each, each.size + _OBJECT)
                     for table in new:
                         guard.add(table, changes.reader.format.flavour)
                 done = kernels.given if item.rejected else 0
             del item  # before the next event is read: it may be large
         yield from guard.all()
-        yield from pile
+        yield from reversed(pile)
 
 
 def _rows(change: Change, tables: TableWriters) -> Iterator[Statement]:

@@ -1,7 +1,7 @@
 """A column's values as literals, and as conditions that find the row.
 
 Every literal has the same meaning in every character set and mode of the session, except for the
-settings that `tailrace.sql.session` makes: the time zone UTC, and an ``sql_mode`` that accepts all
+settings that `tailrace.sql.settings` makes: the time zone UTC, and an ``sql_mode`` that accepts all
 dates. Bytes are kept as logged, with the column's own character set, and never converted.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tailrace.columns.frames import sql as s
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UnsupportedType
-from tailrace.rows.charsets import UTF8, decoder
-from tailrace.rows.compressed import uncompress
+from tailrace.rows import compressed
+from tailrace.rows.charsets import UTF8, decoder, pieces_of
 from tailrace.rows.floats import float32_text
 from tailrace.rows.json_diff import JsonDiffs
-from tailrace.rows.large_json import pieces_of
+from tailrace.rows.registry import key_of
 from tailrace.rows.schema import BLOB_TYPES, Logical
 from tailrace.sql.json import changed, document, is_printed
 from tailrace.sql.large import (
@@ -29,6 +30,7 @@ from tailrace.sql.large import (
 from tailrace.sql.text import name, plain, quoted
 
 if TYPE_CHECKING:
+    from tailrace.rows.family import Key
     from tailrace.rows.image import Image
     from tailrace.rows.schema import Column
 
@@ -40,7 +42,6 @@ _Pieces = Callable[[memoryview], Iterator[tuple[bytes, str]]]
 _utf8: Final = decoder("utf8mb4")
 _utf8_pieces: Final = pieces_of("utf8mb4")
 
-_COMPRESSED: Final = frozenset({ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED})
 CLOCKS: Final = frozenset(
     {
         ColumnType.TIMESTAMP,
@@ -69,9 +70,10 @@ class ColumnSql(NamedTuple):
 def column_sql(column: Column) -> ColumnSql:
     """The writers of a column."""
     name_, index = name(column.name), column.index
-    literal = _literal(column)
-    compared = _compared(column, literal)
-    by_bytes = _by_bytes(column)
+    of_type = TYPES[key_of(column)]
+    literal = of_type.literal(column)
+    compared = literal if of_type.compared is None else of_type.compared(column)
+    by_bytes = None if of_type.by_bytes is None else of_type.by_bytes(column)
 
     def exact(image: Image) -> Sql:
         if image.peek(index, LARGE) is None:
@@ -91,29 +93,36 @@ def column_sql(column: Column) -> ColumnSql:
     return ColumnSql(name_, value, exact, key, column.type in CLOCKS)
 
 
-def _literal(column: Column) -> Literal:
-    """A value that is not NULL."""
-    kind, logical, index = column.type, column.logical, column.index
-    if kind is ColumnType.ENUM or kind is ColumnType.SET:
-        return _member(column)
-    if kind is ColumnType.JSON:
-        return _json(column)
-    if logical is Logical.TEXT or logical is Logical.JSON:
-        return _text(column)
-    if logical in {Logical.BINARY, Logical.GEOMETRY, Logical.VECTOR}:
-        return lambda image: bytes_literal(_stored(image, index))
-    if kind is ColumnType.FLOAT:
-        return lambda image: _number(image.at(index), _single)
-    if kind is ColumnType.DOUBLE:
-        return lambda image: _number(image.at(index), repr)
-    if kind is ColumnType.NEWDECIMAL:
-        return lambda image: f"{image.at(index):f}"
-    return lambda image: _simple(image.at(index))
+class SqlType(NamedTuple):
+    """How the columns of a type are written.
+
+    ``literal`` makes the writer of a value that is not NULL. ``compared`` makes that of the value
+    that the column is compared with (None: the same). ``by_bytes`` makes that of a comparison byte
+    by byte, for columns whose equality differs from that (None: it does not). ``codes`` are the
+    kernel's codes for the three, from ``columns/frames/sql.py``.
+    """
+
+    literal: Callable[[Column], Literal]
+    codes: Callable[[Column], tuple[int, int, int | None]]
+    compared: Callable[[Column], Literal] | None = None
+    by_bytes: Callable[[Column], Literal] | None = None
 
 
-def _simple(value: Any) -> str:
-    """Whole numbers as they are; dates, times, UUIDs and addresses as ASCII text."""
-    return str(value) if isinstance(value, int) else quoted(value)
+def _written(write: Callable[[Any], Sql]) -> Callable[[Column], Literal]:
+    """The writer of values that need nothing of their column."""
+
+    def literal(column: Column) -> Literal:
+        index = column.index
+        return lambda image: write(image.at(index))
+
+    return literal
+
+
+def _codes(
+    literal: int, compared: int | None = None, by_bytes: int | None = None
+) -> Callable[[Column], tuple[int, int, int | None]]:
+    codes = (literal, literal if compared is None else compared, by_bytes)
+    return lambda _column: codes
 
 
 def _single(value: float) -> str:
@@ -138,10 +147,9 @@ def _stored(image: Image, index: int) -> bytes | memoryview:
         column = image.schema.columns[index]
         raise UnsupportedType(f"column {column.name}: the row is not from a log")
     column = image.schema.columns[index]
-    if column.type not in _COMPRESSED:
+    if column.type not in compressed.TYPES:
         return raw
-    blob = column.type is ColumnType.BLOB_COMPRESSED
-    return uncompress(bytes(raw), (1 << 8 * column.metadata) - 1 if blob else column.metadata)
+    return compressed.uncompress(bytes(raw), compressed.longest_uncompressed(column))
 
 
 def _text(column: Column) -> Literal:
@@ -255,34 +263,39 @@ def member_name(text: str) -> str | None:
     return text if good else None
 
 
-def _compared(column: Column, literal: Literal) -> Literal:
-    """The value that a column is compared with: floats in full, whole bytes, members by number."""
-    index, kind = column.index, column.type
-    if kind is ColumnType.FLOAT:
-        return lambda image: _number(image.at(index), repr)
-    if column.logical is Logical.BINARY:  # with the trailing zeros that the log leaves out
-        return _bytes_of(column)
-    if kind is ColumnType.ENUM or kind is ColumnType.SET:
-        # Servers compare them with numbers as signed numbers.
-        signed = column.metadata == 8
-        return lambda image: str(int.from_bytes(_stored(image, index), "little", signed=signed))
-    return literal
+def _member_number(column: Column) -> Literal:
+    """ENUM and SET by number: servers compare them with numbers as signed numbers."""
+    index, signed = column.index, column.metadata == 8
+    return lambda image: str(int.from_bytes(_stored(image, index), "little", signed=signed))
 
 
-def _by_bytes(column: Column) -> Literal | None:
-    """A comparison byte by byte, for columns whose equality differs from that."""
-    index, kind, logical = column.index, column.type, column.logical
-    bytes_of = f"CAST({name(column.name)} AS BINARY)"
-    if kind is ColumnType.JSON:
-        return _json_by_text(column)
-    if logical is Logical.BINARY:
-        literal = _bytes_of(column)
-        return lambda image: f"{bytes_of} = " + literal(image)
-    if logical in {Logical.GEOMETRY, Logical.VECTOR}:
-        return lambda image: f"{bytes_of} = " + bytes_literal(_stored(image, index))
-    if logical in {Logical.TEXT, Logical.JSON}:
-        return lambda image: f"{bytes_of} = " + _binary(_stored(image, index))
-    return None
+def _set_codes(column: Column) -> tuple[int, int, int | None]:
+    return s.SET, s.SIGNED if column.metadata == 8 else s.PLAIN, None
+
+
+def _stored_bytes(column: Column) -> Literal:
+    index = column.index
+    return lambda image: bytes_literal(_stored(image, index))
+
+
+def _same_bytes(literal: Callable[[Column], Literal]) -> Callable[[Column], Literal]:
+    """A comparison of the column's bytes."""
+
+    def by_bytes(column: Column) -> Literal:
+        bytes_of, write = f"CAST({name(column.name)} AS BINARY)", literal(column)
+        return lambda image: f"{bytes_of} = " + write(image)
+
+    return by_bytes
+
+
+def _binary_text(column: Column) -> Literal:
+    index = column.index
+    return lambda image: _binary(_stored(image, index))
+
+
+def _binary_codes(column: Column) -> tuple[int, int, int | None]:
+    compared = s.PADDED if column.type is ColumnType.STRING else s.AS_BYTES
+    return s.AS_BYTES, compared, compared
 
 
 def _bytes_of(column: Column) -> Literal:
@@ -323,3 +336,58 @@ def _printed(image: Image, index: int) -> bytes:
 def _binary(raw: bytes | memoryview) -> Sql:
     """Bytes of a text, as binary."""
     return _utf8_as_seen(raw, "_binary")
+
+
+_WHOLE: Final = SqlType(_written(str), _codes(s.PLAIN))
+_QUOTED: Final = SqlType(_written(quoted), _codes(s.QUOTED))
+"""Dates, times, UUIDs and addresses, which are ASCII text."""
+_TEXT: Final = SqlType(
+    _text,
+    _codes(s.AS_TEXT, by_bytes=s.BINARY_TEXT),
+    by_bytes=_same_bytes(_binary_text),
+)
+_BYTES: Final = SqlType(
+    _stored_bytes, _codes(s.AS_BYTES, by_bytes=s.AS_BYTES), by_bytes=_same_bytes(_stored_bytes)
+)
+TYPES: Final[dict[Key, SqlType]] = {
+    **dict.fromkeys(
+        (
+            ColumnType.TINY,
+            ColumnType.SHORT,
+            ColumnType.INT24,
+            ColumnType.LONG,
+            ColumnType.LONGLONG,
+            ColumnType.YEAR,
+            ColumnType.BIT,
+        ),
+        _WHOLE,
+    ),
+    ColumnType.FLOAT: SqlType(
+        _written(lambda value: _number(value, _single)),
+        _codes(s.PLAIN, s.ALL_DIGITS),
+        compared=_written(lambda value: _number(value, repr)),
+    ),
+    ColumnType.DOUBLE: SqlType(_written(lambda value: _number(value, repr)), _codes(s.PLAIN)),
+    ColumnType.NEWDECIMAL: SqlType(_written(lambda value: f"{value:f}"), _codes(s.PLAIN)),
+    **dict.fromkeys((*CLOCKS, ColumnType.TIME, ColumnType.TIME2), _QUOTED),
+    **dict.fromkeys((ColumnType.DATE, ColumnType.NEWDATE, ColumnType.NULL), _QUOTED),
+    ColumnType.ENUM: SqlType(_member, _codes(s.ENUM, s.PLAIN), compared=_member_number),
+    ColumnType.SET: SqlType(_member, _set_codes, compared=_member_number),
+    ColumnType.JSON: SqlType(
+        _json, _codes(s.DOCUMENT, by_bytes=s.BINARY_DOCUMENT), by_bytes=_json_by_text
+    ),
+    ColumnType.GEOMETRY: _BYTES,
+    ColumnType.VECTOR: _BYTES,
+    Logical.PLAIN: _QUOTED,
+    Logical.BINARY: SqlType(
+        _stored_bytes, _binary_codes, compared=_bytes_of, by_bytes=_same_bytes(_bytes_of)
+    ),
+    Logical.TEXT: _TEXT,
+    Logical.JSON: _TEXT,
+    Logical.GEOMETRY: _BYTES,
+    Logical.VECTOR: _BYTES,
+    Logical.UUID: _QUOTED,
+    Logical.INET4: _QUOTED,
+    Logical.INET6: _QUOTED,
+}
+"""By `tailrace.rows.registry.key_of`: how a column of the type is written."""

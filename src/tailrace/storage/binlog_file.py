@@ -11,7 +11,7 @@ from tailrace.storage.streams.buffer import BUFFER, BufferRandomOutput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import Data
 
 
@@ -27,7 +27,7 @@ class BinlogFile:
     write: Callable[[Data], None]
     """Append. It is the stream's own method: passing bytes on costs nothing."""
 
-    def __init__(self, folder: LogFolder, name: str, *, buffer: int = BUFFER) -> None:
+    def __init__(self, folder: WritableStore, name: str, *, buffer: int = BUFFER) -> None:
         self.folder = folder
         self.name = name
         self._buffer = buffer

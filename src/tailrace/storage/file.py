@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 from urllib.parse import unquote, urlsplit
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
-from tailrace.storage.streams.file import FileInput
+from tailrace.storage.joined import JoinedInput
+from tailrace.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.store import Store
     from tailrace.storage.streams.base import RandomInput
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:(?=/)", re.IGNORECASE)
@@ -28,35 +29,50 @@ _NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file that holds a log: its path, its own name (as events and positions give it), bytes.
+    """A file that holds a log: the store that it is in, its name there, its bytes.
 
-    Reading gives the plain log, and ``size`` is that log's bytes, even if the file is encrypted;
-    then ``keyring`` has the key. It pickles, and holds no key and no other secret. Files elsewhere
-    than in a local folder have a subclass with its own `stored`.
+    The name is the one that events and positions give. Reading gives the plain log, and ``size`` is
+    that log's bytes, even if the file is encrypted; then ``keyring`` has the key. It pickles,
+    except from a pipe, and holds no key and no other secret.
     """
 
-    path: str
+    store: Store
     name: str
     size: int
     keyring: Keyring | None = field(default=None, kw_only=True, compare=False)
-    joined: ClassVar[bool] = False
-    """Whether it is a pipe: read once, and perhaps several files one after the other."""
-    looks_every: ClassVar[float] = 0.02
-    """Seconds between checks for growth if the file is followed."""
 
     @classmethod
     def at(cls, path: Path, keyring: Keyring | None = None) -> Self:
         """The file at a path. Raises CannotOpen, ReadFailed."""
-        magic, size = _begin(path)
-        return cls(str(path), path.name, plain_size(magic, size), keyring=keyring)
+        return cls.there(LocalStore(path.parent), path.name, keyring)
 
-    def stored(self) -> RandomInput:
-        """Open its stored bytes for reading, encrypted or not. Raises StorageError."""
-        return FileInput(self.path)
+    @classmethod
+    def there(cls, store: Store, name: str, keyring: Keyring | None = None) -> Self:
+        """The file of that name, whether or not it is a log. Raises StorageError."""
+        return cls(store, name, _plain_size(*store.head(name)), keyring=keyring)
+
+    @classmethod
+    def found(cls, store: Store, name: str, keyring: Keyring | None = None) -> Self | None:
+        """The log of that name: None if the file does not begin as one, encrypted or not.
+
+        A file without read permission counts as no log, unless it is named like a log: that raises
+        StorageError.
+        """
+        try:
+            magic, size = store.head(name)
+        except StorageError:
+            if not _NUMBERED.fullmatch(name):
+                return None
+            raise
+        if magic not in {MAGIC, ENCRYPTED_MAGIC}:
+            return None
+        return cls(store, name, _plain_size(magic, size), keyring=keyring)
 
     def open(self) -> RandomInput:
         """Open it for reading: its plain bytes. Raises StorageError, KeyMissing, LogError."""
-        stored = self.stored()
+        if self.joined:
+            return JoinedInput(self.store.open(self.name), self.keyring, path=self.path)
+        stored = cast("RandomInput", self.store.open(self.name))
         try:
             return opened(stored, self.keyring, path=self.path)
         except BaseException:
@@ -65,37 +81,38 @@ class LogFile:
 
     def length(self) -> int:
         """Its size in bytes; if that is unknown, the bytes that came so far."""
-        return self.size
+        return self.store.head(self.name)[1] if self.joined else self.size
+
+    @property
+    def path(self) -> str:
+        """Its path or URL."""
+        return self.store.path(self.name)
 
     @property
     def place(self) -> str:
         """Its folder: a path without links, or a URL."""
-        return str(Path(self.path).parent.resolve())
+        return self.store.place
 
-    def names_beside(self) -> list[str]:
-        """The names of all files in its folder. Raises StorageError."""
-        folder = Path(self.path).parent
-        try:
-            return [entry.name for entry in folder.iterdir()]
-        except OSError as error:
-            raise StorageError(f"{folder}: {error.strerror}") from None
-
-    def beside(self, name: str) -> Self | None:
-        """The log of that name in its folder; None if that file is no log, or none yet."""
-        path = Path(self.path).parent / name
-        return self.at(path, self.keyring) if begins_as_log(path) else None
+    @property
+    def joined(self) -> bool:
+        """Whether it is a pipe: read once, and perhaps several files one after the other."""
+        return self.store.joined
 
     @property
     def base(self) -> str:
         """The name without its numeric suffix, ``binlog`` of ``binlog.000003``."""
-        match = _NUMBERED.fullmatch(self.name)
-        return match[1] if match else self.name
+        return base_and_number(self.name)[0]
 
     @property
     def number(self) -> int | None:
         """The numeric suffix, None without one."""
-        match = _NUMBERED.fullmatch(self.name)
-        return int(match[2]) if match else None
+        return base_and_number(self.name)[1]
+
+
+def base_and_number(name: str) -> tuple[str, int | None]:
+    """A file's name without its numeric suffix, and that suffix: None without one."""
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,33 +145,12 @@ def local_path(source: str | Path) -> Path:
     return Path(unquote(parts.path))
 
 
-def plain_size(magic: bytes, size: int) -> int:
+def _plain_size(magic: bytes, size: int) -> int:
     """Bytes of the plain log in a file of ``size`` bytes that begins with ``magic``.
 
     MySQL puts a header before an encrypted log; MariaDB's encrypted logs keep their size.
     """
     return max(size - MYSQL_HEADER_SIZE, 0) if magic == ENCRYPTED_MAGIC else size
-
-
-def _begin(path: Path) -> tuple[bytes, int]:
-    """The first four bytes of a file, and its size. Raises CannotOpen, ReadFailed."""
-    with closing(FileInput(path)) as file:
-        return file.read(len(MAGIC)), file.size()
-
-
-def begins_as_log(path: Path) -> bool:
-    """Whether a file begins with the magic number of a log, encrypted or not.
-
-    A file without read permission counts as no log, unless it is named like a log: that raises
-    CannotOpen or ReadFailed.
-    """
-    try:
-        magic, _ = _begin(path)
-    except StorageError:
-        if not _NUMBERED.fullmatch(path.name):
-            return False
-        raise
-    return magic in {MAGIC, ENCRYPTED_MAGIC}
 
 
 def ordered(files: Iterable[LogFile]) -> tuple[LogFile, ...]:

@@ -1,22 +1,24 @@
-"""Finding logs: a file, an index, a folder of logs, a folder of such folders."""
+"""Finding logs: a file, an index, a folder of logs, a folder of such folders, in any store."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.errors import CannotOpen, StorageError
-from tailrace.storage.file import LogFile, LogSeries, begins_as_log, local_path, ordered
+from tailrace.errors import CannotOpen, StorageError, UsageError
+from tailrace.storage.file import LogFile, LogSeries, base_and_number, local_path, ordered
 from tailrace.storage.index import INDEX_SUFFIX, read_index
-from tailrace.storage.memory_logs import is_memory, memory_logs
-from tailrace.storage.objects.url import names_object
-from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
-from tailrace.storage.pipe import STANDARD_INPUT, piped, standard_input
+from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
+from tailrace.storage.memory import is_memory, memory_folder
+from tailrace.storage.objects.url import ObjectUrl, names_object
+from tailrace.storage.pipe import STANDARD_INPUT, Pipe, piped, standard_input
+from tailrace.storage.streams.base import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.store import Store
 
 
 def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> list[LogSeries]:
@@ -33,36 +35,28 @@ def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> lis
     no log, or one is missing between two others.
     """
     keys = None if keyring is None else keyring_of(keyring)
-    elsewhere = _elsewhere(source, keys) if isinstance(source, str) else None
-    if elsewhere is not None:
-        return elsewhere
+    if isinstance(source, str):
+        if source == STANDARD_INPUT:
+            return [_piped(standard_input(), STANDARD_INPUT, keys)]
+        if is_memory(source):
+            return _in_memory(source, keys)
+        if names_object(source):
+            return _in_objects(source, keys)
     path = local_path(source)
-    try:
+    with told(path):
         if path.is_dir():
-            found = _in_folder(path, keys)
-            if not found:
-                for folder in sorted(entry for entry in path.iterdir() if entry.is_dir()):
-                    found += _in_folder(folder, keys)
-            if not found:
-                raise StorageError(
-                    f"{path}: no log in this folder, nor in its sub-folders (a log begins with"
-                    " the bytes FE 62 69 6E)"
-                )
-            return found
+            return _in_store(LocalStore(path), keys) or _missing(
+                f"{path}: no log in this folder, nor in its sub-folders (a log begins with the"
+                " bytes FE 62 69 6E)"
+            )
         if not path.exists():
             raise CannotOpen("no such file or folder", file=str(path))
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}") from None
-    if not path.is_file():
-        return [piped(path, keys)]
-    if path.suffix == INDEX_SUFFIX and not begins_as_log(path):
-        base = path.name.removesuffix(INDEX_SUFFIX)
-        listed = _listed(path, keys)
-        if not listed:
-            raise StorageError(f"{path}: none of the logs that this index lists exists")
-        return [_series(base, listed)]
-    file = LogFile.at(path, keys)
-    return [LogSeries(file.base, (file,))]
+        if not path.is_file():
+            return [_piped(piped(path), path.name, keys)]
+    store = LocalStore(path.parent)
+    if path.suffix == INDEX_SUFFIX and LogFile.found(store, path.name) is None:
+        return [_indexed(store, path.name, keys)]
+    return [_alone(LogFile.there(store, path.name, keys))]
 
 
 def keyring_of(source: Keyring | str | Path) -> Keyring:
@@ -70,19 +64,6 @@ def keyring_of(source: Keyring | str | Path) -> Keyring:
     from tailrace.storage.keyring import open as find_keyring  # noqa: PLC0415 - rarely needed
 
     return find_keyring(source)
-
-
-def _elsewhere(source: str, keyring: Keyring | None) -> list[LogSeries] | None:
-    """The series of a source that is no path; None for a path and a ``file:`` URL."""
-    if source == STANDARD_INPUT:
-        return [standard_input(keyring)]
-    if is_memory(source):
-        return memory_logs(source, keyring)
-    if not names_object(source):
-        return None
-    from tailrace.storage.objects import find_objects  # noqa: PLC0415 - rarely needed
-
-    return find_objects(source, keyring=keyring)
 
 
 def find_all(
@@ -113,60 +94,166 @@ def successor(file: LogFile) -> LogFile | None:
         return None
     later = [
         (number, name)
-        for name in file.names_beside()
-        if (number := LogFile("", name, 0).number) is not None
-        and number > file.number
-        and LogFile("", name, 0).base == file.base
+        for name in file.store.listing()
+        for base, number in [base_and_number(name)]
+        if base == file.base and number is not None and number > file.number
     ]
     if not later:
         return None
-    following = file.beside(min(later)[1])
+    following = LogFile.found(file.store, min(later)[1], file.keyring)
     if following is None:
         return None  # it is just being created
     return ordered((file, following))[1]
 
 
-def _in_folder(folder: Path, keyring: Keyring | None) -> list[LogSeries]:
-    """The series in a folder, by base name; a single one is named after the folder."""
+def _piped(pipe: Pipe, name: str, keyring: Keyring | None) -> LogSeries:
+    return LogSeries(name, (LogFile(pipe, name, 0, keyring=keyring),))
+
+
+def _in_memory(url: str, keyring: Keyring | None) -> list[LogSeries]:
+    """The series of a ``memory:`` URL. Raises StorageError, UsageError."""
+    rest = url.partition(":")[2].strip("/")
+    name, _, wanted = rest.partition("/")
+    if not name:
+        raise UsageError("a log in memory needs a name: memory:name or memory:name/binlog.000001")
+    store = memory_folder(name)
+    names = [each for each in store.listing() if wanted in {"", each}]
+    found = (LogFile.found(store, each, keyring) for each in names)
+    return _grouped(store.name, [file for file in found if file is not None]) or _missing(
+        f"memory:{rest}: no log of that name in this process"
+    )
+
+
+def _in_objects(url: str, keyring: Keyring | None) -> list[LogSeries]:
+    """The series at the URL of an object store: of one log, an index, or a folder.
+
+    A folder takes a request to list it, one for each index in it, and one for each series; with a
+    keyring one for each file, since its plain size depends on whether it is encrypted.
+    """
+    from tailrace.storage.objects.reading import ObjectStore  # noqa: PLC0415 - rarely needed
+    from tailrace.storage.objects.store import bucket_of  # noqa: PLC0415
+
+    asked = ObjectUrl.parse(url)
+    if asked.key and not url.endswith("/") and bucket_of(asked).size(asked.key) is not None:
+        store = ObjectStore(asked.parent)
+        if asked.name.endswith(INDEX_SUFFIX):
+            return [_indexed(store, asked.name, keyring)]
+        file = LogFile.found(store, asked.name, keyring)
+        if file is None:
+            raise StorageError(f"{asked}: not a binary log (one begins with the bytes FE 62 69 6E)")
+        return [_alone(file)]
+    return _in_store(ObjectStore(asked), keyring) or _missing(
+        f"{asked}: there is no log of that name, nor in a folder of it (a log's name ends in a"
+        " number: binlog.000001)"
+    )
+
+
+def _missing(message: str) -> list[LogSeries]:
+    raise StorageError(message)
+
+
+def _alone(file: LogFile) -> LogSeries:
+    return LogSeries(file.base, (file,))
+
+
+def _in_store(store: Store, keyring: Keyring | None) -> list[LogSeries]:
+    """The series in a store; if it has none, those in its folders."""
+    return _in_folder(store, keyring) or [
+        series for folder in store.folders() for series in _in_folder(folder, keyring)
+    ]
+
+
+def _in_folder(store: Store, keyring: Keyring | None) -> list[LogSeries]:
+    listing = store.listing()
     files: dict[str, LogFile] = {}
-    for path in sorted(folder.iterdir()):
-        if not path.is_file() or path.suffix == DRAFT_SUFFIX:
+    for name in sorted(listing):
+        size = listing[name]
+        if name.endswith(DRAFT_SUFFIX):
             continue
-        if path.suffix == INDEX_SUFFIX:
-            for file in _listed(path, keyring):
+        if name.endswith(INDEX_SUFFIX):
+            for file in _listed(store, name, listing, keyring):
                 files.setdefault(file.name, file)
-        elif begins_as_log(path):
-            files[path.name] = LogFile.at(path, keyring)
+        elif size is None:
+            found = LogFile.found(store, name, keyring)
+            if found is not None:
+                files[name] = found
+        elif base_and_number(name)[1] is not None:
+            files.setdefault(name, LogFile(store, name, size, keyring=keyring))
+    return _grouped(store.name, files.values(), listing)
+
+
+def _grouped(
+    name: str, files: Iterable[LogFile], listing: Mapping[str, int | None] | None = None
+) -> list[LogSeries]:
+    """The series of files, by base name; a single one has the store's name.
+
+    Of those that were found by their names in a ``listing``, one of each series is looked into;
+    with a keyring all.
+    """
     groups: dict[str, list[LogFile]] = {}
-    for file in files.values():
+    for file in files:
         groups.setdefault(file.base, []).append(file)
-    name = folder.resolve().name
+    if listing is not None:
+        groups = {
+            base: logs for base, group in groups.items() if (logs := _checked(group, listing))
+        }
     return [
         _series(name if len(groups) == 1 else f"{name}/{base}", group)
         for base, group in sorted(groups.items())
     ]
 
 
-def _listed(index: Path, keyring: Keyring | None) -> list[LogFile]:
+def _checked(group: list[LogFile], listing: Mapping[str, int | None]) -> list[LogFile]:
+    """The files that are logs, as far as that is to be found out."""
+    if listing.get(group[0].name) is None:
+        return group
+    some = group if group[0].keyring else group[:1]
+    found = [LogFile.found(file.store, file.name, file.keyring) for file in some]
+    logs = [file for file in found if file is not None]
+    return logs if not logs or group[0].keyring else group
+
+
+def _indexed(store: Store, index: str, keyring: Keyring | None) -> LogSeries:
+    """The series that an index lists."""
+    listing = store.listing()
+    listed = _listed(store, index, listing, keyring)
+    if not listed:
+        raise StorageError(f"{store.path(index)}: none of the logs that this index lists exists")
+    logs = _checked(listed, listing) if keyring else listed
+    return _series(index.removesuffix(INDEX_SUFFIX), logs)
+
+
+def _listed(
+    store: Store, index: str, listing: Mapping[str, int | None], keyring: Keyring | None
+) -> list[LogFile]:
     """The existing logs that an index lists: next to it, or where its entry says.
 
-    An entry must lead to a regular file that has a log's name and begins like one; the file is only
-    read. Files that are missing at the beginning of the index were purged. Gaps between others are
-    checked with the whole series.
+    An entry must lead to a file that has a log's name, and elsewhere begins like one; the file is
+    only read. Files that are missing at the beginning of the index were purged. Gaps between others
+    are checked with the whole series.
     """
     files: list[LogFile] = []
-    for entry in read_index(LocalFolder(index.parent), index.name):
-        elsewhere = index.parent / entry.folder / entry.name
-        path = index.parent / entry.name
-        if not path.is_file() and elsewhere.is_file() and begins_as_log(elsewhere):
-            path = elsewhere
-        if path.is_file():
-            files.append(LogFile.at(path, keyring))
+    for entry in read_index(store, index):
+        size = listing.get(entry.name)
+        if size is not None:
+            files.append(LogFile(store, entry.name, size, keyring=keyring))
+        elif entry.name in listing:
+            files.append(LogFile.there(store, entry.name, keyring))
+        elif file := _elsewhere(store.within(entry.folder), entry.name, keyring):
+            files.append(file)
         elif files:
             raise StorageError(
-                f"{index}: it lists {entry.line.strip()}, which is missing after {files[-1].name}"
+                f"{store.path(index)}: it lists {entry.line.strip()}, which is missing after"
+                f" {files[-1].name}"
             )
     return files
+
+
+def _elsewhere(store: Store | None, name: str, keyring: Keyring | None) -> LogFile | None:
+    """The log of that name in another folder; None if there is none."""
+    if store is None or not Path(store.path(name)).is_file():
+        return None
+    return LogFile.found(store, name, keyring)
 
 
 def _series(name: str, files: Iterable[LogFile]) -> LogSeries:

@@ -27,7 +27,7 @@ from tailrace.printable import short_repr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import Store, WritableStore
 
 INDEX_SUFFIX: Final = ".index"
 REGISTER_SUFFIX: Final = ".~rec~"
@@ -37,6 +37,7 @@ _SAVED_SUFFIX: Final = "_crash_safe"
 _GTID_INDEX_SUFFIX: Final = ".idx"
 """Suffix of a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
 _SECOND: Final = 1_000_000
+_PIECE: Final = 1 << 20
 LARGEST: Final = 64 << 20
 """Bytes of an index; a line has 20 or so."""
 
@@ -84,15 +85,18 @@ def _is_printable(folder: str) -> bool:
     return folder.encode("utf-8", "surrogateescape").decode("utf-8", "replace").isprintable()
 
 
-def read_index(folder: LogFolder, name: str, *, torn: bool = False) -> list[Entry]:
-    """The entries of an index in a folder. Raises StorageError, BadLogName.
+def read_index(store: Store | WritableStore, name: str, *, torn: bool = False) -> list[Entry]:
+    """The entries of an index in a store. Raises StorageError, BadLogName.
 
     With ``torn``, an incomplete last line is left out.
     """
-    path, size = folder.path(name), folder.size(name)
-    if size > LARGEST:
-        raise StorageError(f"{path}: an index of {size} bytes; at most {LARGEST} are allowed")
-    raw = folder.read(name, 0, size)
+    path, raw = store.path(name), b""
+    while piece := store.read(name, len(raw), _PIECE):
+        raw += piece
+        if len(raw) > LARGEST:
+            raise StorageError(f"{path}: an index has at most {LARGEST} bytes, this one has more")
+        if len(piece) < _PIECE:
+            break
     return entries(raw[: raw.rfind(b"\n") + 1] if torn else raw, path)
 
 
@@ -102,7 +106,7 @@ class LogIndex:
     Raises BadLogName for an index that lists anything but log files of that base name.
     """
 
-    def __init__(self, folder: LogFolder, base: str) -> None:
+    def __init__(self, folder: WritableStore, base: str) -> None:
         self._folder = folder
         self._base = base
         self.file = plain_name(base + INDEX_SUFFIX)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, EventType
 from tailrace.errors import EncryptionError, KeyMissing, StorageError
-from tailrace.storage.encryption.mariadb.event import LENGTH_END, event_length
+from tailrace.events.walk import LENGTH_END, event_length
 from tailrace.storage.encryption.mariadb.head import MariadbHead, head_end
 from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.encryption.mysql.header import MysqlHeader

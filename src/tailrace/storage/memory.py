@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.log_name import plain_name
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.storage.streams.base import SpillOutput
+
+MEMORY: Final = "memory:"
+_OBJECTS: Final = "memory://"
+
+
+def is_memory(source: str) -> bool:
+    """Whether a source is a log in memory; ``memory://`` is an object store, fsspec's own."""
+    text = source.lower()
+    return text.startswith(MEMORY) and not text.startswith(_OBJECTS)
 
 
 class MemoryFolder:
@@ -18,6 +30,9 @@ class MemoryFolder:
 
     ``files`` holds their bytes by name, and is used under ``lock``.
     """
+
+    joined: ClassVar[bool] = False
+    looks_every: ClassVar[float] = 0.02
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +42,35 @@ class MemoryFolder:
 
     def path(self, name: str) -> str:
         """The file's URL; of an empty name the folder's."""
-        return f"memory:{self.name}/{plain_name(name) if name else name}"
+        return f"{MEMORY}{self.name}/{plain_name(name) if name else name}"
+
+    @property
+    def place(self) -> str:
+        """The folder's URL."""
+        return f"{MEMORY}{self.name}"
+
+    def __reduce__(self) -> tuple[Callable[[str], MemoryFolder], tuple[str]]:
+        return memory_folder, (self.name,)
+
+    def listing(self) -> dict[str, int | None]:
+        """The files' names."""
+        return dict.fromkeys(self.names())
+
+    def folders(self) -> list[MemoryFolder]:
+        """None: a folder in memory holds files only."""
+        return []
+
+    def within(self, _folder: str) -> None:
+        """No other folder belongs to it."""
+
+    def head(self, name: str) -> tuple[bytes, int]:
+        """A file's first four bytes, and its size."""
+        with self.lock:
+            return self.read(name, 0, len(MAGIC)), self.size(name)
+
+    def open(self, name: str) -> MemoryFolderInput:
+        """A file for reading, also while it grows."""
+        return MemoryFolderInput(self, name)
 
     def names(self) -> list[str]:
         """The files' names, in the order in which they were made."""

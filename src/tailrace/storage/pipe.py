@@ -6,20 +6,17 @@ They can be read once, except their beginning, which is kept: opening a log read
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
-from tailrace.storage.file import LogFile, LogSeries
-from tailrace.storage.joined import JoinedInput
 from tailrace.storage.streams.base import told
 from tailrace.storage.streams.standard import StandardInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.base import InputStream
 
 STANDARD_INPUT: Final = "-"
@@ -27,11 +24,17 @@ _KEPT: Final = 1 << 20
 
 
 class Pipe:
-    """A stream that is read once; it can be read again until more than 1 MiB was taken."""
+    """A stream that is read once; it can be read again until more than 1 MiB was taken.
+
+    As a store it is itself, whatever name is asked for.
+    """
+
+    joined: ClassVar[bool] = True
+    looks_every: ClassVar[float] = 0.02
 
     def __init__(self, lower: InputStream, name: str) -> None:
         self._lower = lower
-        self._name = name
+        self.name = self.place = name
         self._kept = bytearray()
         self.taken = 0
 
@@ -41,7 +44,7 @@ class Pipe:
             return bytes(memoryview(self._kept)[offset : offset + count])
         if offset != self.taken:
             raise StorageError(
-                f"{self._name}: this reads the log once more, and it came through a pipe: save it"
+                f"{self.name}: this reads the log once more, and it came through a pipe: save it"
                 " as a file, and give that"
             )
         data = self._lower.read(count)
@@ -49,6 +52,36 @@ class Pipe:
             self._kept += data
         self.taken += len(data)
         return data
+
+    def path(self, _name: str) -> str:
+        """The pipe's path, ``-`` for standard input."""
+        return self.place
+
+    def listing(self) -> dict[str, int | None]:
+        """Nothing: a pipe is in no folder of logs."""
+        return {}
+
+    def folders(self) -> list[Pipe]:
+        """Nothing, as `listing`."""
+        return []
+
+    def within(self, _folder: str) -> None:
+        """Nothing, as `listing`."""
+
+    def head(self, _name: str) -> tuple[bytes, int]:
+        """The first four bytes, and the number of those that came so far."""
+        return self.read_at(0, len(MAGIC)), self.taken
+
+    def read(self, _name: str, offset: int, count: int) -> bytes:
+        """Bytes from an offset on, as `read_at`."""
+        return self.read_at(offset, count)
+
+    def open(self, _name: str) -> PipeInput:
+        """Read it from the beginning."""
+        return PipeInput(self)
+
+    def __reduce__(self) -> str:
+        raise StorageError(f"{self.place}: what comes through a pipe is read in one process only")
 
 
 class PipeInput:
@@ -65,50 +98,14 @@ class PipeInput:
         return data
 
 
-@dataclass(frozen=True, slots=True)
-class PipeFile(LogFile):
-    """Logs that come through a pipe. It does not pickle."""
-
-    pipe: Pipe
-    joined: ClassVar[bool] = True
-
-    def open(self) -> JoinedInput:
-        """Read its plain bytes from the beginning."""
-        return JoinedInput(PipeInput(self.pipe), self.keyring, path=self.path)
-
-    def length(self) -> int:
-        """Bytes that came so far."""
-        return self.pipe.taken
-
-    @property
-    def place(self) -> str:
-        """The pipe itself."""
-        return self.path
-
-    def names_beside(self) -> list[str]:
-        """Nothing: a pipe is in no folder of logs."""
-        return []
-
-    def __reduce__(self) -> str:
-        raise StorageError(f"{self.path}: what comes through a pipe is read in one process only")
-
-
-def standard_input(keyring: Keyring | None = None) -> LogSeries:
-    """The logs that come through this process's standard input."""
-    return _series(STANDARD_INPUT, STANDARD_INPUT, _standard(), keyring)
-
-
 @cache
-def _standard() -> Pipe:
+def standard_input() -> Pipe:
+    """Return the standard input of this process."""
     return Pipe(StandardInput(), STANDARD_INPUT)
 
 
-def piped(path: Path, keyring: Keyring | None = None) -> LogSeries:
-    """The logs that come through a named pipe. Raises StorageError."""
+def piped(path: Path) -> Pipe:
+    """A named pipe, open for reading. Raises StorageError."""
     with told(path):
         handle = os.open(path, os.O_RDONLY)
-    return _series(str(path), path.name, Pipe(StandardInput(handle), str(path)), keyring)
-
-
-def _series(path: str, name: str, pipe: Pipe, keyring: Keyring | None) -> LogSeries:
-    return LogSeries(name, (PipeFile(path, name, 0, pipe, keyring=keyring),))
+    return Pipe(StandardInput(handle), str(path))

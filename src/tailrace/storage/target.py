@@ -9,20 +9,19 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
-from tailrace.storage.memory import memory_folder
-from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
+from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
+from tailrace.storage.memory import MEMORY, is_memory, memory_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
-_MEMORY: Final = "memory:"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DEFAULT_BASE: Final = "binlog"
 
 
-def place(target: str | Path) -> tuple[LogFolder, str]:
+def place(target: str | Path) -> tuple[WritableStore, str]:
     """The folder that a path or a URL names, and the name in it: on disk, in memory (``memory:``),
     or in an object store.
 
@@ -33,8 +32,8 @@ def place(target: str | Path) -> tuple[LogFolder, str]:
         from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - rarely needed
 
         return object_place(text)
-    if text.lower().startswith(_MEMORY):
-        folder, _, name = text[len(_MEMORY) :].lstrip("/").partition("/")
+    if is_memory(text):
+        folder, _, name = text[len(MEMORY) :].lstrip("/").partition("/")
         if not folder:
             raise StorageError(f"{text}: a log in memory has a name, as in memory:name")
         return memory_folder(folder), name
@@ -44,20 +43,20 @@ def place(target: str | Path) -> tuple[LogFolder, str]:
     return LocalFolder(path.parent), path.name
 
 
-def logs_of(folder: LogFolder, base: str) -> list[LogName]:
+def logs_of(folder: WritableStore, base: str) -> list[LogName]:
     """The log files of that base name in the folder, in the order of their numbers."""
     names = (LogName.parse(name) for name in folder.names())
     return sorted((name for name in names if name and name.base == base), key=lambda n: n.number)
 
 
-def remove_drafts(folder: LogFolder, base: str) -> None:
+def remove_drafts(folder: WritableStore, base: str) -> None:
     """Remove the drafts of log files of that base name that a killed writer left."""
     for draft in folder.names():
         if draft.startswith(f"{base}.") and draft.endswith(DRAFT_SUFFIX):
             folder.remove(draft)
 
 
-def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
+def first_name(target: str | Path) -> tuple[WritableStore, LogName]:
     """Where a new log begins. Raises StorageError if its folder holds files of that name."""
     folder, name = place(target)
     first = LogName.parse(name) or LogName.of(name or _DEFAULT_BASE, 1)
@@ -75,7 +74,7 @@ def first_name(target: str | Path) -> tuple[LogFolder, LogName]:
     return folder, first
 
 
-def last_name(target: str | Path) -> tuple[LogFolder, LogName]:
+def last_name(target: str | Path) -> tuple[WritableStore, LogName]:
     """The file in which an existing log continues. Raises StorageError, UsageError."""
     folder, name = place(target)
     if name.endswith(INDEX_SUFFIX):
@@ -95,7 +94,7 @@ def last_name(target: str | Path) -> tuple[LogFolder, LogName]:
     return folder, logs[-1]
 
 
-def _only_base(folder: LogFolder, target: str) -> str:
+def _only_base(folder: WritableStore, target: str) -> str:
     names = folder.names()
     bases = {name.removesuffix(INDEX_SUFFIX) for name in names if name.endswith(INDEX_SUFFIX)}
     bases = bases or {log.base for log in map(LogName.parse, names) if log}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from tailrace.constants import Flavour
 from tailrace.errors import GtidError
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidList, GtidSet, GtidState
 from tailrace.position import Position
 from tailrace.storage.search import Beginnings, gtid_events, gtids_before
 from tailrace.transactions.rollbacks import TO_THE_END, Range
@@ -30,21 +30,21 @@ class AlreadyRead(Protocol):
     flavour: Flavour
 
     @property
-    def left(self) -> GtidSet | GtidList:
+    def left(self) -> GtidState:
         """The GTIDs read, without those asked about so far and those before the first file
         asked.
         """
 
-    def covers(self, before: GtidSet | GtidList) -> bool:
+    def covers(self, before: GtidState) -> bool:
         """Whether everything before the file with this list was read."""
 
-    def enter(self, before: GtidSet | GtidList | None) -> None:
+    def enter(self, before: GtidState | None) -> None:
         """Begin with the file of this list; None if it has none."""
 
     def holds(self, first: Event) -> bool:
         """Whether the transaction that begins with this event was read."""
 
-    def refusal(self, before: GtidSet | GtidList) -> str:
+    def refusal(self, before: GtidState) -> str:
         """The missing GTIDs, for the error: not even the first file, with this list, is covered."""
 
 
@@ -62,10 +62,10 @@ class _Set:
     def left(self) -> GtidSet:
         return self._gtids - self._before - self._asked
 
-    def covers(self, before: GtidSet | GtidList) -> bool:
+    def covers(self, before: GtidState) -> bool:
         return isinstance(before, GtidSet) and before <= self._gtids
 
-    def enter(self, before: GtidSet | GtidList | None) -> None:
+    def enter(self, before: GtidState | None) -> None:
         self._before = before if isinstance(before, GtidSet) else GtidSet()
 
     def holds(self, first: Event) -> bool:
@@ -75,7 +75,7 @@ class _Set:
         self._asked.add(gtid)
         return True
 
-    def refusal(self, before: GtidSet | GtidList) -> str:
+    def refusal(self, before: GtidState) -> str:
         missing = before - self._gtids if isinstance(before, GtidSet) else before
         return f"{missing.text()} is"
 
@@ -93,7 +93,7 @@ class _State:
     def left(self) -> GtidList:
         return GtidList(last for domain, last in self._last.items() if domain not in self._behind)
 
-    def covers(self, before: GtidSet | GtidList) -> bool:
+    def covers(self, before: GtidState) -> bool:
         if not isinstance(before, GtidList):
             return False
         servers = {(gtid.domain_id, gtid.server_id): gtid for gtid in before}
@@ -110,7 +110,7 @@ class _State:
         known = servers.get((mine.domain_id, mine.server_id))
         return known is None or mine == last or mine.seq_no > known.seq_no
 
-    def enter(self, before: GtidSet | GtidList | None) -> None:
+    def enter(self, before: GtidState | None) -> None:
         position = before.position if isinstance(before, GtidList) else {}
         self._behind = {
             domain for domain, last in position.items() if self._last.get(domain) == last
@@ -126,7 +126,7 @@ class _State:
             self._behind.add(gtid.domain_id)
         return True
 
-    def refusal(self, before: GtidSet | GtidList) -> str:
+    def refusal(self, before: GtidState) -> str:
         return f"what was logged before the state {before} is"
 
 
@@ -136,7 +136,7 @@ class Awaited:
     For MariaDB, one GTID in each domain.
     """
 
-    def __init__(self, gtids: GtidSet | GtidList) -> None:
+    def __init__(self, gtids: GtidState) -> None:
         self._set = gtids if isinstance(gtids, GtidSet) else GtidSet()
         self._last = gtids.position if isinstance(gtids, GtidList) else {}
 
@@ -159,7 +159,7 @@ class Awaited:
         elif isinstance(event, MariadbGtidEvent) and event.gtid in self._last.values():
             del self._last[event.gtid.domain_id]
 
-    def without(self, gtids: GtidSet | GtidList | None) -> None:
+    def without(self, gtids: GtidState | None) -> None:
         """Remove GTIDs that were read before."""
         if isinstance(gtids, GtidSet):
             self._set -= gtids
@@ -170,19 +170,19 @@ class Awaited:
                     self._last.pop(each.domain_id, None)
 
 
-def already_read(gtids: GtidSet | GtidList) -> AlreadyRead:
+def already_read(gtids: GtidState) -> AlreadyRead:
     """What was read according to these GTIDs."""
     return _Set(gtids) if isinstance(gtids, GtidSet) else _State(gtids)
 
 
-def locate_gtids(files: Sequence[LogFile], gtids: GtidSet | GtidList | AlreadyRead) -> Position:
+def locate_gtids(files: Sequence[LogFile], gtids: GtidState | AlreadyRead) -> Position:
     """Where the first transaction begins that was not read; the logs' end if all were.
 
     The result of `already_read` then covers the transactions up to there. Raises GtidError where
     unread transactions were in files that no longer exist, where the GTIDs are of the other
     flavour, and where some of them are neither in the logs nor before them; a server does the same.
     """
-    was_read = already_read(gtids) if isinstance(gtids, (GtidSet, GtidList)) else gtids
+    was_read = already_read(gtids) if isinstance(gtids, GtidState) else gtids
     number, before = _file_for(files, was_read)
     was_read.enter(before)
     begins = Beginnings.of(files[number:])
@@ -248,11 +248,9 @@ def read_after(files: Sequence[LogFile], place: Position, read: AlreadyRead) -> 
     return found
 
 
-def _file_for(
-    files: Sequence[LogFile], was_read: AlreadyRead
-) -> tuple[int, GtidSet | GtidList | None]:
+def _file_for(files: Sequence[LogFile], was_read: AlreadyRead) -> tuple[int, GtidState | None]:
     """The newest file before which everything was read, and its list."""
-    before: GtidSet | GtidList | None = None
+    before: GtidState | None = None
     for number in range(len(files) - 1, -1, -1):
         flavour, before = gtids_before(files[number])
         if flavour is not None and flavour is not was_read.flavour:

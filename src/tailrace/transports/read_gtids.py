@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, advanced
+from tailrace.gtid import Gtid, GtidState, MariadbGtid, advanced
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ class ReadGtids:
 
     def __init__(self, start: object) -> None:
         self.begin = Position("", len(MAGIC))
-        self._by_gtids = isinstance(start, (GtidSet, GtidList))
-        self.gtids: GtidSet | GtidList | None = None
-        if isinstance(start, (GtidSet, GtidList)):
+        self._by_gtids = isinstance(start, GtidState)
+        self.gtids: GtidState | None = None
+        if isinstance(start, GtidState):
             self.gtids = start.copy()
         self._under_way: Gtid | MariadbGtid | None = None
 

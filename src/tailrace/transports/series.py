@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tailrace.constants import GTID_TYPES, MAGIC, EventType
 from tailrace.errors import LogError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.selection import Time
 from tailrace.storage import EventReader, LogFile, LogSeries
@@ -50,7 +50,7 @@ class SeriesTransport:
         self.series = series
         self.name = series.name
         self._next_file = next_file
-        self._read: tuple[GtidSet | GtidList, Position, AlreadyRead] | None = None
+        self._read: tuple[GtidState, Position, AlreadyRead] | None = None
 
     def peek(self) -> Record | None:
         """The first event of the first file. Raises BadMagic, TruncatedEvent, ..."""
@@ -81,7 +81,7 @@ class SeriesTransport:
             return find_time(files, start.microseconds)
         return self._after(start)[0]
 
-    def _after(self, gtids: GtidSet | GtidList) -> tuple[Position, AlreadyRead]:
+    def _after(self, gtids: GtidState) -> tuple[Position, AlreadyRead]:
         """Where the first transaction begins that is not in a set, and what else was read."""
         if self._read is None or self._read[0] != gtids:
             read = already_read(gtids)
@@ -98,7 +98,7 @@ class SeriesTransport:
         begin = self.locate(start)
         files = self.series.files[self._index(begin) :]
         offset = None if start is None else begin.offset
-        read = self._after(start)[1] if isinstance(start, (GtidSet, GtidList)) else None
+        read = self._after(start)[1] if isinstance(start, GtidState) else None
         if read is not None and not read.left:
             read = None
         return SeriesStream(files, offset, self._next_file if follow else None, read)
@@ -187,7 +187,7 @@ class SeriesStream:
             if self._closed.is_set() or self._following is not None or self._next_file is None:
                 return False
             self._following = self._next_file(file)
-            return self._following is not None or not self._closed.wait(file.looks_every)
+            return self._following is not None or not self._closed.wait(file.store.looks_every)
 
         return more
 

@@ -1,8 +1,8 @@
 """The commands that a replica sends: who it is, and what it wants (facts sheet 4.4).
 
 A command's payload begins with its number; `tailrace.wire.packets.frame` makes a packet of it.
-``decode`` takes the whole payload and raises MalformedPacket, ``encode`` raises UsageError where a
-value does not fit.
+``decode`` takes the whole payload and raises MalformedPacket; ``encode`` raises UsageError for a
+value that does not fit.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _DUMP_GTID: Final = 0x1E
 
 
 class DumpFlag(IntFlag):
-    """What is asked of a dump; 2 means one thing to MySQL and another to MariaDB."""
+    """Options of a dump; 2 has one meaning for MySQL and another for MariaDB."""
 
     NON_BLOCK = 1
-    """End with an EOF packet where the log ends, in place of waiting."""
+    """At the log's end send an EOF packet, and do not wait for more."""
     HEARTBEAT_V2 = 2
     """MySQL: heartbeats of type 41, whose position has 64 bits."""
     ANNOTATE_ROWS = 2
     """MariaDB: send ANNOTATE_ROWS events; else they are left out."""
     SKIP_TAGGED_GTIDS = 4
-    """MySQL: this replica does not know tagged GTIDs."""
+    """MySQL: this replica does not understand tagged GTIDs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterReplica:
-    """COM_REGISTER_SLAVE: what SHOW REPLICAS says of a replica; the source answers OK.
+    """COM_REGISTER_SLAVE: what SHOW REPLICAS shows of a replica; the source answers OK.
 
     ``password`` is what a replica is told to report (``report_password``), never one of ours.
     """
@@ -71,7 +71,7 @@ class RegisterReplica:
         return cls(server_id, host, user, password, port, rank, source_id)
 
     def encode(self) -> bytes:
-        """`decode`'s mirror."""
+        """The inverse of `decode`."""
         texts = [
             name(self.host, "the host", _TEXT),
             name(self.user, "the user", _TEXT),
@@ -91,7 +91,7 @@ class RegisterReplica:
 
 @dataclass(frozen=True, slots=True)
 class BinlogDump:
-    """COM_BINLOG_DUMP: a log from a position on, u32. An empty ``file`` is the oldest log."""
+    """COM_BINLOG_DUMP: the log from a position (u32). An empty ``file`` is the oldest log."""
 
     file: str
     position: int
@@ -109,7 +109,7 @@ class BinlogDump:
         return cls(_file(cursor, cursor.remaining), position, server_id, flags)
 
     def encode(self) -> bytes:
-        """`decode`'s mirror."""
+        """The inverse of `decode`."""
         return b"".join(
             [
                 bytes((_DUMP,)),
@@ -123,10 +123,10 @@ class BinlogDump:
 
 @dataclass(frozen=True, slots=True)
 class BinlogDumpGtid:
-    """COM_BINLOG_DUMP_GTID, MySQL's alone: all transactions that are not in ``gtids``.
+    """COM_BINLOG_DUMP_GTID, MySQL only: all transactions that are not in ``gtids``.
 
-    Without ``file`` the server finds the oldest log that is needed; with it, it starts there, at
-    ``position`` (u64).
+    Without ``file`` the server finds the oldest log that is needed; with it, the server starts in
+    that file, at ``position`` (u64).
     """
 
     gtids: GtidSet
@@ -155,7 +155,7 @@ class BinlogDumpGtid:
         return cls(gtids, server_id, flags, file, position)
 
     def encode(self) -> bytes:
-        """`decode`'s mirror."""
+        """The inverse of `decode`."""
         if not isinstance(self.gtids, GtidSet):
             raise UsageError(f"gtids is a GtidSet, not {type(self.gtids).__name__}")
         file = name(self.file, "the log file's name", LONGEST_NAME)

@@ -2,11 +2,11 @@
 
 After the login each side sends, in place of its packets, compressed ones: the length of what
 follows, u24; a sequence number, u8; the length that it has uncompressed, u24; and the bytes.
-Uncompressed they are a piece of the stream of ordinary packets (`tailrace.wire.packets`), cut
-without regard to where these begin. An uncompressed length of 0 says that the bytes are not
-compressed.
+Uncompressed they are a piece of the stream of ordinary packets (`tailrace.wire.packets`),
+cut without regard to where these begin. An uncompressed length of 0 says that the bytes are
+not compressed.
 
-Numbers begin at 0 with each command, on both layers. They are not looked at in what a server sends:
+Numbers begin at 0 with each command, on both layers. Those that a server sends are not checked:
 semi-synchronous sources restart them (as in `tailrace.wire.unframe`), and TCP keeps the order.
 
 Source: MySQL ``sql-common/net_serv.cc``, MariaDB ``sql/net_serv.cc``. zlib is both servers'
@@ -45,7 +45,7 @@ class Algorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCompression:
-    """What is wanted of a connection. ``level`` is zstd's, which the server is told."""
+    """How a connection is to be compressed. ``level`` is zstd's; the server is told of it."""
 
     algorithm: Algorithm
     level: int = 3

@@ -1,4 +1,4 @@
-"""A packet's fields, checked both ways: none is read past the end, none written that does not fit.
+"""Checked reading and writing of a packet's fields.
 
 Numbers are little-endian and unsigned, texts UTF-8.
 """
@@ -18,7 +18,7 @@ Data = bytes | bytearray | memoryview
 
 
 class PacketCursor(Cursor):
-    """A walk over a packet's payload; every step that would leave it raises MalformedPacket."""
+    """Reads a packet's payload; raises MalformedPacket rather than read past its end."""
 
     __slots__ = ("packet",)
 
@@ -31,7 +31,7 @@ class PacketCursor(Cursor):
         raise MalformedPacket(f"{self.packet}, byte {at} of {self.end}: {message}")
 
     def skip(self, count: int, what: str) -> int:
-        """Step over ``count`` bytes; where they began."""
+        """Skip ``count`` bytes; returns where they began."""
         start = self.pos
         if start + count > self.end:
             self.error(start, f"{what} needs {count} bytes, {self.end - start} remain")
@@ -39,7 +39,7 @@ class PacketCursor(Cursor):
         return start
 
     def expect(self, byte: int, what: str) -> None:
-        """Step over one byte, which must be this."""
+        """Skip one byte, which must be ``byte``."""
         at = self.pos
         if (found := self.u8(what)) != byte:
             self.error(at, f"{what} is 0x{byte:02X}, not 0x{found:02X}")

@@ -18,7 +18,7 @@ HEADER_SIZE: Final = 4
 LARGEST: Final = 0xFFFFFF
 """The largest payload of a packet; a payload of exactly this length continues in the next one."""
 OK: Final = 0x00
-"""The first byte of every event in a dump; of what goes on in a further packet, not."""
+"""The first byte of every event in a dump, but not of a packet that continues an event."""
 _ERROR: Final = 0xFF
 _END: Final = 0xFE
 _END_SIZE: Final = 9
@@ -28,7 +28,7 @@ _STATE_SIZE: Final = 5
 def frame(payload: bytes, sequence: int = 0) -> bytes:
     """A payload with its headers: split where it is `LARGEST` or more, numbered from ``sequence``.
 
-    Sequence numbers go round at 256.
+    After 255 comes 0.
     """
     checked(sequence, "a packet's sequence number", 0, 255)
     parts = []
@@ -40,7 +40,7 @@ def frame(payload: bytes, sequence: int = 0) -> bytes:
 
 
 def payloads(raw: Data) -> Iterator[tuple[int, bytes]]:
-    """`frame`'s mirror: the sequence number of the first packet, and the payload, joined, of each.
+    """The inverse of `frame`: each payload, joined, and the sequence number of its first packet.
 
     Packets that continue a payload have the next numbers. Raises MalformedPacket, also if ``raw``
     ends inside a payload.
@@ -79,7 +79,7 @@ def is_end(payload: Data) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPacket:
-    r"""ERR: a server's refusal. ``sqlstate`` has five characters; None where it sends none.
+    r"""ERR: a server's error. ``sqlstate`` has five characters; None if it sends none.
 
     A message that is not UTF-8 is kept readable: its bytes as ``\xe9``.
     """
@@ -104,7 +104,7 @@ class ErrorPacket:
         return cls(code, state, cursor.rest().decode(errors="backslashreplace"))
 
     def encode(self) -> bytes:
-        """`decode`'s mirror. Raises UsageError."""
+        """The inverse of `decode`. Raises UsageError."""
         state = ""
         if self.sqlstate is not None:
             if not _is_state(self.sqlstate):
@@ -122,7 +122,7 @@ def _is_state(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EndPacket:
-    """EOF: the end of a dump that does not wait. Status bits are the protocol's."""
+    """EOF: the end of a dump that does not wait for more. ``status`` has the protocol's bits."""
 
     warnings: int = 0
     status: int = 0
@@ -138,6 +138,6 @@ class EndPacket:
         return cls(warnings, status)
 
     def encode(self) -> bytes:
-        """`decode`'s mirror. Raises UsageError."""
+        """The inverse of `decode`. Raises UsageError."""
         warnings = number(self.warnings, "the number of warnings", 2)
         return bytes((_END,)) + warnings + number(self.status, "the status", 2)

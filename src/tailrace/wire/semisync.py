@@ -1,6 +1,6 @@
 """Semi-synchronous replication on the wire: two bytes before each event, and what comes back.
 
-Facts sheet 5. Once it is agreed on, every record of a dump has the two bytes, also the artificial.
+Facts sheet 5. Once it is agreed on, every record of a dump has the two bytes, artificial ones too.
 """
 
 from __future__ import annotations
@@ -32,14 +32,24 @@ def unwrap(packet: memoryview) -> tuple[bool, memoryview]:
     return packet[1] == 1, packet[_HEADER_SIZE:]
 
 
+def event_of(record: memoryview) -> memoryview:
+    """The event of a dump's record, whether or not semi-synchronous replication was agreed on.
+
+    The two bytes are known by the event's length after them.
+    """
+    inner = record[_HEADER_SIZE:]
+    wrapped = len(record) > _HEADER_SIZE and record[0] == MAGIC and record[1] <= 1
+    return inner if wrapped and inner[9:13] == len(inner).to_bytes(4, "little") else record
+
+
 def wrap(event: Data, wanted: bool) -> bytes:
-    """`unwrap`'s mirror."""
+    """The inverse of `unwrap`."""
     return bytes((MAGIC, wanted)) + bytes(event)
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A replica's answer: all up to the event that ends at ``position`` (u64) of ``file`` is safe.
+    """A replica's answer: it has stored all events up to ``position`` (u64) of ``file``.
 
     Sent in a packet of its own with sequence number 0.
     """
@@ -60,7 +70,7 @@ class Acknowledgement:
         return cls(file, position)
 
     def encode(self) -> bytes:
-        """`decode`'s mirror. Raises UsageError."""
+        """The inverse of `decode`. Raises UsageError."""
         file = name(self.file, "the log file's name", LONGEST_NAME)
         if not file:
             raise UsageError("an acknowledgement needs the log file's name")

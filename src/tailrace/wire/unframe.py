@@ -4,7 +4,7 @@ A source sends each event as a packet: length u24, sequence u8, ``00``, the even
 `unframe` moves the events of whole packets together, so that they stand as they do in the file, and
 stops before the first packet that is not simply the log's next event.
 
-The contract, which the kernel of `tailrace.columns` mirrors exactly:
+The contract, which the kernel of `tailrace.columns` follows exactly:
 
 ``data`` is the buffer (bytes, writable). ``starts`` holds an i64 for each event that one call may
 give: its length is how many. ``state`` is i64 words, read and left as they are then:
@@ -15,13 +15,13 @@ give: its length is how many. ``state`` is i64 words, read and left as they are 
     WRITE   where the next event goes: BEGIN <= WRITE <= READ
     OFFSET  what the next event's offset in the file is, by own count
     COUNT   events in the chunk; starts[COUNT] is the next to be set
-    NEED    after MORE: bytes from READ on that must be there to go on
+    NEED    after MORE: bytes from READ on that are needed to continue
 
 Each packet is looked at in this order, and the first that holds ends the call, the packet untouched
 and READ at its header:
 
     1  fewer than 4 bytes from READ to END: NEED = 4; MORE
-    2  its length is 0xFFFFFF, and it goes on in the next (however much is there): CONTINUED
+    2  its length is 0xFFFFFF, so it continues in the next (however much is there): CONTINUED
     3  it is not there whole: NEED = 4 + length; MORE
     4  its length is 0, or its first byte is not 00 (ERR, EOF): ANSWER
     5  the event has fewer than 19 bytes, or its header says another length: BAD_LENGTH
@@ -32,8 +32,8 @@ and READ at its header:
     8  COUNT is the length of starts: FULL
 
 Otherwise: starts[COUNT] = WRITE - BEGIN, the event is moved to WRITE (the ranges may overlap), READ
-goes behind the packet, WRITE and OFFSET grow by the event, COUNT by 1; and so on. The sequence
-number is not looked at: semi-synchronous sources begin it anew.
+moves past the packet, WRITE and OFFSET grow by the event, COUNT by 1; and so on. The sequence
+number is not checked: semi-synchronous sources restart it.
 """
 
 from __future__ import annotations

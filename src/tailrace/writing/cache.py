@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm
 from tailrace.errors import EventEncodeError
-from tailrace.storage.cache import BinlogCache
+from tailrace.storage.spill import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.storage.streams.base import SpillOutput
 
-_LENGTH_AT: Final = 9
-_LENGTH: Final = Struct("<I").unpack_from
 _PIECE: Final = 1 << 22
 """Bytes read at once when the transaction is committed; an event that is larger comes whole."""
 
@@ -35,8 +32,8 @@ class EventCache:
     """Whole events in cache form (no checksum, ``log_pos`` 0), one after the other.
 
     Holds at most ``limit`` bytes in memory; what is more lies in a temporary file, on which
-    ``wrap`` puts its stream (`LogFolder.spill`). ``size`` is in bytes, ``count`` in events. Raises
-    StorageError where the temporary file cannot grow.
+    ``wrap`` puts its stream (`WritableStore.spill`). ``size`` is in bytes, ``count`` in events.
+    Raises StorageError where the temporary file cannot grow.
     """
 
     def __init__(
@@ -44,7 +41,7 @@ class EventCache:
     ) -> None:
         self._limit = limit
         self._wrap = wrap
-        self._cache = BinlogCache(limit, wrap=wrap)
+        self._cache = Spill(limit, wrap=wrap)
         self.count = 0
 
     def another(self) -> EventCache:
@@ -54,7 +51,7 @@ class EventCache:
     @property
     def size(self) -> int:
         """Bytes of the events."""
-        return self._cache.length
+        return len(self._cache)
 
     def append(self, events: bytes | bytearray | memoryview, count: int = 1) -> None:
         """Add ``count`` whole events."""
@@ -66,27 +63,12 @@ class EventCache:
         self._cache.truncate(size)
         self.count = count
 
-    def pieces(self) -> Iterator[bytes]:
-        """The events from the first on, in pieces of whole events, of 4 MiB or one event."""
-        parts: list[bytes] = []
-        missing = 0
-        for piece in self._cache.pieces(_PIECE):
-            parts.append(piece)
-            missing -= len(piece)
-            if missing > 0:
-                continue
-            held = b"".join(parts)
-            end = 0
-            missing = 0
-            while len(held) - end >= _LENGTH_AT + 4:
-                length = _LENGTH(held, end + _LENGTH_AT)[0]
-                if end + length > len(held):
-                    missing = end + length - len(held)
-                    break
-                end += length
-            if end:
-                yield held[:end]
-            parts = [held[end:]]
+    def pieces(self) -> Iterator[memoryview]:
+        """The events from the first on, in pieces of whole events, of 4 MiB or one event.
+
+        A piece is valid until the next is requested.
+        """
+        return self._cache.whole_events(_PIECE)
 
     def close(self) -> None:
         """Forget the events."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tailrace.log_name import LogName
     from tailrace.rows.encode import RowImage
     from tailrace.storage.keyring import Keyring
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 
 class CreateOptions(TypedDict, total=False):
@@ -180,7 +180,7 @@ def append(
     return log
 
 
-def _scan(folder: LogFolder, name: LogName) -> tuple[RecoveredLog, Recovery | None]:
+def _scan(folder: WritableStore, name: LogName) -> tuple[RecoveredLog, Recovery | None]:
     """The last file that holds anything, and what is to be cut after it."""
     last = scan(folder, name)
     if not last.headless:

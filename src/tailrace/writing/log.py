@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.log_name import LogName
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
     from tailrace.writing.dialect import Dialect
     from tailrace.writing.group import Group
     from tailrace.writing.gtids import AskedGtid
@@ -56,7 +56,7 @@ class LogWriter:
 
     def __init__(
         self,
-        folder: LogFolder,
+        folder: WritableStore,
         index: LogIndex,
         dialect: Dialect,
         options: WriterOptions,

@@ -50,7 +50,7 @@ from tailrace.gtid import GtidList, GtidSet, advanced
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 _PIECE: Final = 1 << 20
 _SERVER_AT: Final = 5
@@ -95,7 +95,7 @@ class RecoveredLog:
     the file.
     """
 
-    def __init__(self, folder: LogFolder, name: str) -> None:
+    def __init__(self, folder: WritableStore, name: str) -> None:
         self.folder = folder
         self.name = name
         self.size = folder.size(name)
@@ -294,7 +294,7 @@ class RecoveredLog:
         return _U32.pack(crc32(raw[:-CHECKSUM_SIZE])) == raw[-CHECKSUM_SIZE:]
 
 
-def scan(folder: LogFolder, name: str) -> RecoveredLog:
+def scan(folder: WritableStore, name: str) -> RecoveredLog:
     """Read a log file to its end. Raises as `RecoveredLog.run`."""
     found = RecoveredLog(folder, name)
     found.run()

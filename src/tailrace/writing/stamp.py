@@ -12,8 +12,8 @@ from typing import Final
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE
+from tailrace.events.walk import LENGTH_AT, frames
 
-_LENGTH_AT: Final = 9
 _PLACE: Final = Struct("<II")  # length and log_pos, side by side in the header
 _U32: Final = Struct("<I")
 _LARGE: Final = 1 << 20
@@ -40,13 +40,11 @@ def stamp_plainly(
     tail = CHECKSUM_SIZE if checksum else 0
     parts: list[bytearray] = []
     view = memoryview(events)
-    at = 0
-    while at < len(view):
-        length = _U32.unpack_from(view, at + _LENGTH_AT)[0]
-        event = bytearray(view[at : at + length])
-        at += length
-        position += length + tail
-        _PLACE.pack_into(event, _LENGTH_AT, length + tail, position & 0xFFFFFFFF)
+    for start, end in frames(view):
+        event = bytearray(view[start:end])
+        length = len(event) + tail
+        position += length
+        _PLACE.pack_into(event, LENGTH_AT, length, position & 0xFFFFFFFF)
         if tail:
             event += _U32.pack(crc32(event))
         parts.append(event)

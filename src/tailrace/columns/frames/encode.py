@@ -177,8 +177,6 @@ NODE_WORDS: Final = 8
 
 BY_HAND: Final = -20
 """Only Python handles this: a number between two doubles, or a document that is not JSON."""
-NO_ROOM: Final = 0
-"""`text_frames.MORE`"""
 
 # --- the frame of `charset_bytes` ----------------------------------------------------------------
 WIDE: Final = 11

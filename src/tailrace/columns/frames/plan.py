@@ -11,6 +11,10 @@ from typing import Final
 BEGIN: Final = int.from_bytes(b"BEGI", "little")
 """The first four bytes of the statement BEGIN, and below of COMMIT."""
 COMMIT: Final = int.from_bytes(b"COMM", "little")
+SAVEPOINT: Final = int.from_bytes(b"SAVEPOIN", "little")
+"""The first eight bytes of the statement SAVEPOINT, and below of ROLLBACK TO."""
+ROLLBACK_TO: Final = int.from_bytes(b"ROLLBACK", "little")
+TO: Final = int.from_bytes(b" TO ", "little")
 
 PADDING: Final = 64
 """Bytes of slack after every buffer that a kernel reads or writes."""
@@ -37,7 +41,7 @@ KNOWN: Final = 12
 """Hash table of resolved table maps: KNOWN_WORDS words for each entry."""
 KNOWN_MASK: Final = 13
 IDS: Final = 14
-"""Hash table from table id to slot: three words for each entry (id, generation, slot)."""
+"""Hash table from table id to slot: ID_WORDS words for each entry."""
 IDS_MASK: Final = 15
 GENERATION: Final = 16
 """Incremented at each end of a statement, after which earlier table ids are not valid any more."""
@@ -80,20 +84,60 @@ CHECKED: Final = 31
 """Address of the event that Python has examined and found sound; the kernel relies on it."""
 SOUND_QUERY: Final = 32
 """Address of the body of a BEGIN or COMMIT in this block that was found sound, or 0."""
-LAST_KNOWN: Final = 33
-"""Address of the entry of KNOWN that was found last, or 0."""
-PLAN_WORDS: Final = 40
+RANGES: Final = 34
+"""Address of the ranges of offsets that are left out: start and end of each, in order, apart."""
+RANGE_COUNT: Final = 35
+RANGE: Final = 36
+"""The first of them that does not end before the cursor."""
+SAVEPOINTS: Final = 37
+"""Not 0 if the kernel passes over SAVEPOINT, and over ROLLBACK TO at the end of a known range."""
+PAYLOADS: Final = 38
+"""Address of the payloads that are uncompressed already: PAYLOAD_WORDS words each, in order."""
+PAYLOAD_COUNT: Final = 39
+PAYLOAD: Final = 40
+"""The next of them."""
+OUTER: Final = 41
+"""Where the kernel itself walks into a payload, the first of OUTER_WORDS words: those of the event
+around it. OUTER_CURSOR is 0 elsewhere."""
+OUTER_CURSOR: Final = OUTER
+"""Address of the event after the payload."""
+OUTER_END: Final = OUTER + 1
+OUTER_BASE: Final = OUTER + 2
+OUTER_LIMIT: Final = OUTER + 3
+OUTER_CHECKSUM_BYTES: Final = OUTER + 4
+OUTER_STATE: Final = OUTER + 5
+OUTER_SOUND_QUERY: Final = OUTER + 6
+MAPPED: Final = 48
+"""The GENERATION in which a table map came last."""
+PLAN_WORDS: Final = 49
+
+P_EVENT: Final = 0
+"""Address of the payload event."""
+P_DATA: Final = 1
+"""Address of its zstd frames; once they are uncompressed, of the events inside."""
+P_STORED: Final = 2
+"""Size of the frames."""
+P_SIZE: Final = 3
+"""Size of the events inside."""
+PAYLOAD_WORDS: Final = 4
+PAYLOAD_CAPACITY: Final = 1 << 13
+SMALL_PAYLOAD: Final = 1 << 18
+"""The most bytes of a payload that is uncompressed together with others."""
+PAYLOAD_BYTES: Final = 1 << 22
+"""The most bytes of payloads that are uncompressed together."""
 
 # The grammar's tokens and states, as numbered in `tailrace.transactions`.
 IN_PAYLOAD: Final = 0
 """A state of the kernel only: the grammar sees only the payload event itself."""
 OUTSIDE: Final = 1
+AFTER_GTID: Final = 2
 OPEN: Final = 4
 T_GTID: Final = 2
 T_GROUP: Final = 3
 T_SINGLE: Final = 4
 T_BEGIN: Final = 5
 T_COMMIT: Final = 6
+T_STATEMENT: Final = 10
 T_ROWS: Final = 11
 T_ROWS_END: Final = 12
 T_PAYLOAD: Final = 13
@@ -107,12 +151,14 @@ AT_TABLE_MAP: Final = 2
 """A table map that is not resolved yet."""
 AT_COMPRESSED: Final = 3
 """A rows event whose rows are to be decompressed."""
-AT_PARTIAL: Final = 4
-"""A partial JSON update, which the object path decodes."""
-FULL: Final = 5
+FULL: Final = 4
 """No room for more entries or transactions: decode the plan, then continue."""
-DOUBT: Final = 6
+DOUBT: Final = 5
 """The event at the cursor may be malformed or misplaced: Python examines it."""
+AT_PAYLOAD: Final = 7
+"""Inside the kernel only: a payload that is uncompressed already."""
+AT_BOUND: Final = 8
+"""Inside the kernel only: the bound of a range that is left out."""
 BAD_LENGTH: Final = -1
 BAD_CHECKSUM: Final = -2
 
@@ -124,9 +170,11 @@ E_BEFORE: Final = 2
 E_AFTER: Final = 3
 E_OP: Final = 4
 """0 insert, 1 update, 2 delete. BARE is added if the event is one row of no bytes. NO_CASCADES is
-added if foreign keys change no other row or the log has those changes too: a flag of the event."""
+added if foreign keys change no other row or the log has those changes too: a flag of the event.
+DIFFS is added if JSON columns of after images may be logged as diffs (PARTIAL_UPDATE_ROWS)."""
 BARE: Final = 16
 NO_CASCADES: Final = 32
+DIFFS: Final = 64
 E_POSITION: Final = 5
 E_ROW: Final = 6
 """Number of the event's first row, as used in ``_seq``."""
@@ -159,7 +207,7 @@ T_SECONDS: Final = 13
 """The timestamp of that event, in seconds."""
 TRANSACTION_WORDS: Final = 14
 
-# --- known table maps and slots ------------------------------------------------------------------
+# --- known table maps, table ids, and slots ------------------------------------------------------
 K_HASH: Final = 0
 K_BODY: Final = 1
 K_SIZE: Final = 2
@@ -167,13 +215,21 @@ K_SIZE: Final = 2
 K_SLOT: Final = 3
 KNOWN_WORDS: Final = 4
 
+I_ID: Final = 0
+I_GENERATION: Final = 1
+"""The statement (GENERATION) in which the id means this slot."""
+I_SLOT: Final = 2
+I_KNOWN: Final = 3
+"""Address of the entry of KNOWN that the id's table map had last, or 0."""
+ID_WORDS: Final = 4
+
 S_HEAD: Final = 0
 """Index of the slot's first entry; -1 if it has none."""
 S_TAIL: Final = 1
 S_BYTES: Final = 2
 S_COLUMNS: Final = 3
 S_SEEN: Final = 4
-"""Bit set: 1 inserts, 2 updates, 4 deletes, 8 images that are not full."""
+"""Bit set: 1 inserts, 2 updates, 4 deletes, 8 images that are not full, 16 updates with DIFFS."""
 S_UNKNOWN: Final = 5
 """Not 0 if the table's columns could not be resolved: its rows are an error."""
 SLOT_WORDS: Final = 8
@@ -241,9 +297,19 @@ D_MOST_CLAIMED: Final = 36
 """
 D_LEFT: Final = 37
 """If a batch is full: the bytes of rows that are left for the next batches."""
-DECODE_WORDS: Final = 38
+D_JSON: Final = 38
+"""Address of the indexes of the table's JSON columns, a word each."""
+D_JSON_COUNT: Final = 39
+D_PATH: Final = 40
+"""Address of room for the containers on the path of a JSON diff: PATH_WORDS words."""
+DECODE_WORDS: Final = 41
+PATH_DEPTH: Final = 100
+"""The server's documents are nested no deeper."""
+PATH_WORDS: Final = 2 * PATH_DEPTH
 
 GTID_TEXT: Final = 96
+MOST_TEXT: Final = (1 << 31) - (1 << 16)
+"""The most bytes of one column's values in a batch: Arrow's offsets have 32 bits."""
 
 # Why decoding stopped.
 ALL_DECODED: Final = 0
@@ -251,6 +317,10 @@ BATCH_FULL: Final = -9
 ROW_TOO_LONG: Final = -10
 """A row runs past its event's end."""
 BAD_VALUE: Final = -11
+BAD_OPTIONS: Final = -12
+"""A row's options (of PARTIAL_UPDATE_ROWS) are missing or unknown."""
+NO_DOCUMENT: Final = -13
+"""A JSON column has diffs, but the before image does not have it."""
 
 # --- a column of the row decoder -----------------------------------------------------------------
 C_KIND: Final = 0
@@ -281,7 +351,9 @@ O_PLACE: Final = 1
 O_DATE: Final = 2
 """(year * 13 + month) << 5 | day"""
 O_TIME: Final = 3
-"""microseconds of the day; -1 for a value without a time of day"""
+"""microseconds of the day; -1 for a value without a time of day; BY_HAND for JSON diffs that are
+left to Python: then O_DATE is their address, with their size in the four bytes before it"""
+BY_HAND: Final = -2
 ODD_WORDS: Final = 4
 
 # --- how a column is decoded: its kind -----------------------------------------------------------
@@ -329,3 +401,7 @@ COMPRESSED: Final = 35
 """As STRING; its values are MariaDB's compressed ones, which are uncompressed after the kernel."""
 IN_PLACE: Final = 36
 """STRING whose bytes are not copied: their address becomes C_VALUES. For a batch of one row."""
+JSON_DIFFS: Final = 37
+"""A JSON column of one row: diffs, which are applied to the before image's document."""
+ORPHAN_DIFFS: Final = 38
+"""The same if the before image does not have the column."""

@@ -75,6 +75,15 @@ def _crc_tables(crc: int, p: int, size: int, tables: int) -> int:
             ^ u32(tables + (high >> 24) * 4)
         )
         p += 8
+    if end - p >= 4:
+        low = u32(p) ^ crc
+        crc = (
+            u32(tables + 3 * 1024 + (low & 255) * 4)
+            ^ u32(tables + 2 * 1024 + ((low >> 8) & 255) * 4)
+            ^ u32(tables + 1 * 1024 + ((low >> 16) & 255) * 4)
+            ^ u32(tables + (low >> 24) * 4)
+        )
+        p += 4
     while p < end:
         crc = u32(tables + ((crc ^ u8(p)) & 255) * 4) ^ (crc >> 8)
         p += 1

@@ -7,24 +7,23 @@ return; they read nothing at or after the given end.
 from __future__ import annotations
 
 from tailrace.columns.frames import encode as f
-from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8
+from tailrace.columns.kernels.memory import (
+    copy_exactly,
+    get,
+    helper,
+    i64,
+    move,
+    u8,
+)
 
 
 @helper
 def copy_in(target, source, size, end):
     """Copy ``size`` bytes, which end at ``end`` or before; reads no byte at or after ``end``."""
-    done = 0
     if end - source >= size + 31:
-        while done < size:
-            copy32(target + done, source + done)
-            done += 32
+        move(target, source, size)
         return
-    while size - done >= 8:
-        put64(target + done, i64(source + done))
-        done += 8
-    while done < size:
-        put8(target + done, u8(source + done))
-        done += 1
+    copy_exactly(target, source, size)
 
 
 @helper

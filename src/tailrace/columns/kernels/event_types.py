@@ -11,6 +11,7 @@ def is_rows(kind):
     """Whether an event holds its rows in one piece, plain or in MariaDB's compressed form."""
     return (
         e.WRITE_ROWS <= kind <= e.DELETE_ROWS
+        or kind == e.PARTIAL_UPDATE_ROWS
         or e.WRITE_ROWS_V1 <= kind <= e.DELETE_ROWS_V1
         or e.FIRST_COMPRESSED_ROWS <= kind <= e.LAST_COMPRESSED_ROWS
     )
@@ -21,4 +22,6 @@ def operation_of(kind):
     """What a rows event does: 0 inserts, 1 updates, 2 deletes."""
     if kind >= e.FIRST_COMPRESSED_ROWS:
         return (kind - e.FIRST_COMPRESSED_ROWS) % 3
+    if kind == e.PARTIAL_UPDATE_ROWS:
+        return 1
     return kind - (e.WRITE_ROWS if kind >= e.WRITE_ROWS else e.WRITE_ROWS_V1)

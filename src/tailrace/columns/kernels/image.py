@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tailrace.columns.frames import plan as k
+from tailrace.columns.kernels.decimal_text import put_packed_decimal
+from tailrace.columns.kernels.json_diff import most_changed, put_changed
 from tailrace.columns.kernels.memory import (
     be32,
     copy32,
@@ -28,7 +30,6 @@ from tailrace.columns.kernels.numbers import (
     big_endian,
     date_days,
     decimal128,
-    decimal_text,
     fraction,
     packed_time,
     second_parts,
@@ -198,10 +199,11 @@ def _made_text(column, kind, argument, p, end, target, room):
     if kind == k.DECIMAL_TEXT:
         if room < 68:
             return k.BATCH_FULL, 0
-        size = decimal_text(p, argument, get(column, k.C_TABLE), target)
-        if size < 0:
+        size, scale = (argument >> 16) & 255, (argument >> 8) & 255
+        behind = put_packed_decimal(target, p, size, (argument & 255) + scale, scale)
+        if behind < 0:
             return k.BAD_VALUE, 0
-        return (argument >> 16) & 255, size
+        return size, behind - target
     names = get(column, k.C_TABLE)
     if kind == k.SET_NAMES:
         bits = 0
@@ -259,6 +261,28 @@ def _spread_nulls(p, end, present, count, target):
         at = target + (index >> 3)
         put8(at, u8(at) | (empty << (index & 7)))
     return (seen + 7) >> 3
+
+
+@helper
+def _changed(frame, index, row, diffs, size, target, room):
+    """Write the document that JSON diffs make of the before image's: its size.
+
+    BATCH_FULL (with D_NEEDED) if there may be no room, otherwise -1 if Python has to do it.
+    """
+    column = get(frame, k.D_BEFORE) + index * (k.COLUMN_WORDS * 8)
+    if (u8(get(column, k.C_VALID) + (row >> 3)) >> (row & 7)) & 1 == 0:
+        return -1
+    offsets = get(column, k.C_OFFSETS) + row * 4
+    base = u32(offsets)
+    length = u32(offsets + 4) - base
+    needed = most_changed(length, size)
+    if needed > k.MOST_TEXT:
+        return -1
+    if needed > room:
+        put(frame, k.D_NEEDED, needed)
+        return k.BATCH_FULL
+    document = get(column, k.C_VALUES) + base
+    return put_changed(target, document, length, diffs, size, get(frame, k.D_PATH))
 
 
 @helper
@@ -469,6 +493,24 @@ def decode_image(frame, columns, count, p, end, row, present, image):
                     put8(values + used + byte, 0)
                 p += size
                 used += width
+            elif kind == k.ORPHAN_DIFFS:
+                put(frame, k.D_BAD_COLUMN, index)
+                return k.NO_DOCUMENT
+            elif kind == k.JSON_DIFFS:
+                size = u32(p)
+                p += 4
+                if size > end - p:
+                    return k.ROW_TOO_LONG
+                written = _changed(frame, index, row, p, size, values + used, room)
+                if written == k.BATCH_FULL:
+                    put(frame, k.D_BAD_COLUMN, index)
+                    return k.BATCH_FULL
+                if written < 0:
+                    written = 0
+                    if not _odd(frame, row, (image << 32) | index, p, k.BY_HAND):
+                        return k.BATCH_FULL
+                p += size
+                used += written
             else:
                 size, written = _made_text(column, kind, argument, p, end, values + used, room)
                 if size < 0:

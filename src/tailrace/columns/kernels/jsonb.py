@@ -29,11 +29,13 @@ from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.floats import put_float
 from tailrace.columns.kernels.json_strings import put_base64, put_quick_string
 from tailrace.columns.kernels.memory import (
+    behind_json_length,
     get,
     helper,
     i16,
     i32,
     i64,
+    json_length,
     put,
     put8,
     put16,
@@ -46,26 +48,6 @@ from tailrace.columns.kernels.memory import (
 from tailrace.columns.kernels.temporal_text import put_clock, put_date
 
 _LINE = 57  # bytes on each line of the server's base64
-
-
-@helper
-def _length(p: int, end: int) -> int:
-    """Read a length, 7 bits a byte, lowest first; -1 if it runs past the end or 32 bits."""
-    length = 0
-    for i in range(min(5, end - p)):
-        byte = u8(p + i)
-        length |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return length if length >> 32 == 0 else -1
-    return -1
-
-
-@helper
-def _behind_length(p: int, end: int) -> int:
-    """The address after a length that `_length` could read."""
-    while p < end and u8(p) >= 0x80:
-        p += 1
-    return p + 1
 
 
 @helper
@@ -107,11 +89,11 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
 
     VAR_STRING is text in an unknown character set: it is written as UTF-8 if it is valid UTF-8.
     """
-    length = _length(at + 1, end)
+    length = json_length(at + 1, end)
     if length < 0:
         return CUT_SHORT
     field = u8(at)
-    at = _behind_length(at + 1, end)
+    at = behind_json_length(at + 1, end)
     if length > end - at:
         return CUT_SHORT
     if field == j.NEWDECIMAL:
@@ -201,8 +183,8 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             length = u8(at) if at < end else 0x80
             text = at + 1
             if length >= 0x80:
-                length = _length(at, end)
-                text = _behind_length(at, end)
+                length = json_length(at, end)
+                text = behind_json_length(at, end)
             budget -= length + text - at
             at = text
             if length < 0 or length > end - at or budget < 0:
@@ -214,8 +196,8 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             if type_ == j.OPAQUE:
                 if get(words, TYPED):
                     put8(get(words, TYPED) + get(words, TYPED + 1), 1)
-                length = _length(at + 1, end)
-                budget -= length + _behind_length(at + 1, end) - at
+                length = json_length(at + 1, end)
+                budget -= length + behind_json_length(at + 1, end) - at
             elif not inlined:
                 budget -= min(8, 1 << ((type_ - j.LARGE_ARRAY) >> 1))
             if budget < 0:

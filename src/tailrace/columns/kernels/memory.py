@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
@@ -155,6 +156,24 @@ def bswap64(typingctx: Any, value: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typingctx: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, which need not be valid, without waiting for it."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointer, i32 = ir.PointerType(), ir.IntType(32)
+        call = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32]),
+            "llvm.prefetch.p0",
+        )
+        read, keep, data = (ir.Constant(i32, number) for number in (0, 3, 1))
+        builder.call(call, [builder.inttoptr(args[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@intrinsic
 def get(typingctx: Any, frame: Any, word: Any) -> Any:
     """A word of a frame."""
 
@@ -220,6 +239,18 @@ def move(target: int, source: int, size: int) -> None:
 
 
 @helper
+def copy_exactly(target: int, source: int, size: int) -> None:
+    """Copy ``size`` bytes: none after them is read or written."""
+    done = 0
+    while size - done >= 8:
+        put64(target + done, i64(source + done))
+        done += 8
+    while done < size:
+        put8(target + done, u8(source + done))
+        done += 1
+
+
+@helper
 def prefix(p, size):
     """The length before a variable-length value."""
     if size == 1:
@@ -246,6 +277,26 @@ def length_encoded(p, end):
     if first == 0xFE and end - p >= 9 and i64(p + 1) >= 0:
         return i64(p + 1), p + 9
     return -1, p
+
+
+@helper
+def json_length(p: int, end: int) -> int:
+    """A length in binary JSON, 7 bits a byte, lowest first; -1 if it passes the end or 32 bits."""
+    length = 0
+    for i in range(min(5, end - p)):
+        byte = u8(p + i)
+        length |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return length if length >> 32 == 0 else -1
+    return -1
+
+
+@helper
+def behind_json_length(p: int, end: int) -> int:
+    """The address after a length that `json_length` could read."""
+    while p < end and u8(p) >= 0x80:
+        p += 1
+    return p + 1
 
 
 @helper

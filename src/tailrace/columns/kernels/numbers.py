@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.columns.frames import plan as k
-from tailrace.columns.kernels.memory import be16, be64, helper, i32, i64, put8, u8, umulh
+from tailrace.columns.kernels.memory import be16, be64, helper, i32, i64, u8, umulh
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -179,54 +179,3 @@ def decimal128(p, argument, powers):
         low = -low
         high = ~high + (1 if low == 0 else 0)
     return low, high, sound
-
-
-@helper
-def decimal_text(p, argument, powers, target):
-    """A packed decimal as text at ``target``: its size, at most 68; -1 if malformed."""
-    whole, scale = argument & 255, (argument >> 8) & 255
-    negative = u8(p) & 0x80 == 0
-    at = p
-    out = target
-    if negative:
-        put8(out, 45)
-        out += 1
-    begin = out
-    first = True
-    for part in range(2):
-        left = whole if part == 0 else scale
-        if part == 1:
-            if out == begin:
-                put8(out, 48)
-                out += 1
-            if scale == 0:
-                break
-            put8(out, 46)
-            out += 1
-        while left > 0:
-            digits = 9
-            if part == 0 and left % 9:
-                digits = left % 9
-            elif left < 9:
-                digits = left
-            size = digit_bytes(digits)
-            group = big_endian(at, size)
-            if first:
-                group ^= 1 << (8 * size - 1)
-                first = False
-            if negative:
-                group ^= (1 << (8 * size)) - 1
-            unit = i64(powers + (digits - 1) * 8)
-            if group >= unit * 10:
-                return -1
-            at += size
-            left -= digits
-            for _ in range(digits):
-                digit = group // unit % 10
-                unit //= 10
-                if part == 1 or digit > 0 or out > begin:
-                    put8(out, 48 + digit)
-                    out += 1
-                if unit == 0:
-                    break
-    return out - target

@@ -88,19 +88,8 @@ def _same_words(a, b, size):
 
 
 @helper
-def _known_slot(frame, body, size):
-    """Slot of a table map's body (after id and flags): its word's address, or 0 if unknown.
-
-    It checks the last table map found first: mostly it is the same.
-    """
-    last = get(frame, k.LAST_KNOWN)
-    if (
-        last
-        and size >= 8
-        and i64(last + k.K_SIZE * 8) == size
-        and _same_words(i64(last + k.K_BODY * 8), body, size)
-    ):
-        return last + k.K_SLOT * 8
+def _known(frame, body, size):
+    """The entry of KNOWN with a table map's body (after id and flags), or 0."""
     mixed = hash_bytes(body, size)
     mask = get(frame, k.KNOWN_MASK)
     place = mixed & mask
@@ -114,26 +103,43 @@ def _known_slot(frame, body, size):
             and i64(entry + k.K_HASH * 8) == mixed
             and _same_bytes(i64(entry + k.K_BODY * 8), body, size)
         ):
-            put(frame, k.LAST_KNOWN, entry)
-            return entry + k.K_SLOT * 8
+            return entry
         place = (place + 1) & mask
 
 
 @helper
-def _map_table(frame, table_id, slot):
-    """Let ``table_id`` mean ``slot`` until the statement ends; False if the table is full."""
+def _map_table(frame, table_id, body, size):
+    """Let ``table_id`` mean the slot of this body until the statement ends: DONE, AT_TABLE_MAP if
+    the body is not known, DOUBT if the table of ids is full.
+
+    A table mostly keeps its id, so that the body that the id had last is compared first.
+    """
     mask = get(frame, k.IDS_MASK)
     generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
     for _ in range(mask + 1):
-        entry = get(frame, k.IDS) + place * 24
-        if i64(entry + 8) != generation or i64(entry) == table_id:
-            put64(entry, table_id)
-            put64(entry + 8, generation)
-            put64(entry + 16, slot)
-            return True
+        entry = get(frame, k.IDS) + place * (k.ID_WORDS * 8)
+        same = get(entry, k.I_ID) == table_id
+        if same or get(entry, k.I_GENERATION) != generation:
+            known = get(entry, k.I_KNOWN)
+            if not (
+                same
+                and known
+                and size >= 8
+                and get(known, k.K_SIZE) == size
+                and _same_words(get(known, k.K_BODY), body, size)
+            ):
+                known = _known(frame, body, size)
+                if known == 0:
+                    return k.AT_TABLE_MAP
+            put(entry, k.I_ID, table_id)
+            put(entry, k.I_GENERATION, generation)
+            put(entry, k.I_SLOT, get(known, k.K_SLOT))
+            put(entry, k.I_KNOWN, known)
+            put(frame, k.MAPPED, generation)
+            return k.DONE
         place = (place + 1) & mask
-    return False
+    return k.DOUBT
 
 
 @helper
@@ -143,11 +149,11 @@ def _slot_of(frame, table_id):
     generation = get(frame, k.GENERATION)
     place = (table_id * _MULTIPLIER >> 20) & mask
     for _ in range(mask + 1):
-        entry = get(frame, k.IDS) + place * 24
-        if i64(entry + 8) != generation:
+        entry = get(frame, k.IDS) + place * (k.ID_WORDS * 8)
+        if get(entry, k.I_GENERATION) != generation:
             return k.NO_SLOT
-        if i64(entry) == table_id:
-            return i64(entry + 16)
+        if get(entry, k.I_ID) == table_id:
+            return get(entry, k.I_SLOT)
         place = (place + 1) & mask
     return k.NO_SLOT
 
@@ -229,6 +235,24 @@ def _step(frame, p, size, token):
 
 
 @helper
+def _savepoint(frame, p, text, length):
+    """Whether a statement inside a transaction is SAVEPOINT, or ROLLBACK TO what is left out."""
+    if length < 11 or not get(frame, k.SAVEPOINTS) or not _ascii(text, length):
+        return False
+    state = get(frame, k.STATE)
+    if i64(text) == k.SAVEPOINT and u16(text + 8) == 0x2054:
+        return state in (k.OPEN, k.IN_PAYLOAD)
+    before = get(frame, k.RANGES) + (get(frame, k.RANGE) - 1) * 16
+    return (
+        state == k.OPEN
+        and i64(text) == k.ROLLBACK_TO
+        and u32(text + 8) == k.TO
+        and get(frame, k.RANGE) > 0
+        and i64(before + 8) == p + get(frame, k.BASE)
+    )
+
+
+@helper
 def _query(frame, p, body, end, size, form):
     """Skip BEGIN and COMMIT; Python handles every other statement."""
     if form & k.DOUBTED:
@@ -244,6 +268,8 @@ def _query(frame, p, body, end, size, form):
         token = k.T_BEGIN
     elif length == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
         token = k.T_COMMIT
+    elif _savepoint(frame, p, text, length):
+        token = k.T_STATEMENT
     else:
         return k.AT_EVENT
     like = get(frame, k.SOUND_QUERY)  # sizes, status variables and database are mostly the same
@@ -262,15 +288,11 @@ def _table_map(frame, p, body, end, size, form):
     fixed = 6 if form & k.SHORT_ID else 8
     if end - body < fixed:
         return k.DOUBT
-    place = _known_slot(frame, body + fixed, end - body - fixed)
-    if place == 0:
-        return k.AT_TABLE_MAP
-    if get(frame, k.STATE) != k.OPEN:
-        reason = _step(frame, p, size, k.T_ROWS)
-        if reason != k.DONE:
-            return reason
     table_id = u32(body) if form & k.SHORT_ID else le48(body)
-    return k.DONE if _map_table(frame, table_id, i64(place)) else k.DOUBT
+    reason = _map_table(frame, table_id, body + fixed, end - body - fixed)
+    if reason == k.DONE and get(frame, k.STATE) != k.OPEN:
+        reason = _step(frame, p, size, k.T_ROWS)
+    return reason
 
 
 @helper
@@ -359,6 +381,9 @@ def _rows(frame, p, body, end, kind, form):
             # INSERT INTO t () VALUES () with a minimal image: one row, of no columns and no bytes.
             if rows == rows_end and _empty_bitmap(before, width) and _empty_bitmap(after, width):
                 operation |= k.BARE
+        if kind == e.PARTIAL_UPDATE_ROWS:
+            operation |= k.DIFFS
+            seen |= 16
         if flags & 0x12:  # foreign keys are not checked, or the log has what they change
             operation |= k.NO_CASCADES
         count = get(frame, k.ENTRY_COUNT)
@@ -391,16 +416,97 @@ def _rows(frame, p, body, end, kind, form):
     return k.DONE
 
 
-def plan_events(frame):
-    """Walk from the cursor on; returns why it stopped (see `tailrace.columns.frames.plan`)."""
-    end_of_block = get(frame, k.END)
+@helper
+def _bound(frame, p):
+    """Set MUTED; returns where it changes, or LIMIT if that comes first."""
     limit = get(frame, k.LIMIT)
+    count = get(frame, k.RANGE_COUNT)
+    if count == 0 or get(frame, k.FIXED_POSITION) >= 0:
+        return limit
+    base = get(frame, k.BASE)
+    index = get(frame, k.RANGE)
+    ranges = get(frame, k.RANGES)
+    while index < count and i64(ranges + index * 16 + 8) <= p + base:
+        index += 1
+    put(frame, k.RANGE, index)
+    put(frame, k.MUTED, 0)
+    if index == count:
+        return limit
+    if i64(ranges + index * 16) > p + base:
+        return min(limit, i64(ranges + index * 16) - base)
+    put(frame, k.MUTED, 1)
+    return min(limit, i64(ranges + index * 16 + 8) - base)
+
+
+@helper
+def _payload(frame, p, size):
+    """Take the step with a payload that is uncompressed already; else Python handles it."""
+    number = get(frame, k.PAYLOAD)
+    count = get(frame, k.PAYLOAD_COUNT)
+    events = get(frame, k.PAYLOADS) + 8 * k.P_EVENT
+    while number < count and i64(events + number * (k.PAYLOAD_WORDS * 8)) < p:
+        number += 1  # Python handled it
+    put(frame, k.PAYLOAD, number)
+    if (
+        number >= count
+        or get(frame, k.STATE) != k.AFTER_GTID
+        or i64(events + number * (k.PAYLOAD_WORDS * 8)) != p
+    ):
+        return k.AT_EVENT
+    reason = _step(frame, p, size, k.T_PAYLOAD)
+    return k.AT_PAYLOAD if reason == k.DONE else reason
+
+
+@helper
+def _enter_payload(frame):
+    """Continue with the events inside the payload at the cursor."""
+    p = get(frame, k.CURSOR)
+    entry = get(frame, k.PAYLOADS) + get(frame, k.PAYLOAD) * (k.PAYLOAD_WORDS * 8)
+    put(frame, k.PAYLOAD, get(frame, k.PAYLOAD) + 1)
+    put(frame, k.OUTER_CURSOR, p + u32(p + 9))
+    put(frame, k.OUTER_END, get(frame, k.END))
+    put(frame, k.OUTER_BASE, get(frame, k.BASE))
+    put(frame, k.OUTER_LIMIT, get(frame, k.LIMIT))
+    put(frame, k.OUTER_CHECKSUM_BYTES, get(frame, k.CHECKSUM_BYTES))
+    put(frame, k.OUTER_STATE, get(frame, k.STATE))
+    put(frame, k.OUTER_SOUND_QUERY, get(frame, k.SOUND_QUERY))
+    put(frame, k.FIXED_POSITION, p + get(frame, k.BASE))
+    start = i64(entry + k.P_DATA * 8)
+    put(frame, k.CURSOR, start)
+    put(frame, k.END, start + i64(entry + k.P_SIZE * 8))
+    put(frame, k.LIMIT, start + i64(entry + k.P_SIZE * 8))
+    put(frame, k.BASE, -start)
+    put(frame, k.CHECKSUM_BYTES, 0)
+    put(frame, k.STATE, k.IN_PAYLOAD)
+    put(frame, k.CHECKED, 0)
+    put(frame, k.SOUND_QUERY, 0)
+
+
+@helper
+def _leave_payload(frame):
+    """Continue with the event after the payload."""
+    put(frame, k.CURSOR, get(frame, k.OUTER_CURSOR))
+    put(frame, k.END, get(frame, k.OUTER_END))
+    put(frame, k.BASE, get(frame, k.OUTER_BASE))
+    put(frame, k.LIMIT, get(frame, k.OUTER_LIMIT))
+    put(frame, k.CHECKSUM_BYTES, get(frame, k.OUTER_CHECKSUM_BYTES))
+    put(frame, k.STATE, get(frame, k.OUTER_STATE))
+    put(frame, k.SOUND_QUERY, get(frame, k.OUTER_SOUND_QUERY))
+    put(frame, k.FIXED_POSITION, -1)
+    put(frame, k.OUTER_CURSOR, 0)
+
+
+@helper
+def _walk(frame):
+    """Walk up to LIMIT, the next payload or the bound of a range; returns why it stopped."""
+    end_of_block = get(frame, k.END)
     tail = get(frame, k.CHECKSUM_BYTES)
     verify = get(frame, k.VERIFY) and tail
     tables = get(frame, k.CRC_TABLES)
     types = get(frame, k.TYPES)
     p = get(frame, k.CURSOR)
-    while p < limit:
+    bound = _bound(frame, p)
+    while p < bound:
         put(frame, k.CURSOR, p)
         if end_of_block - p < 19:
             return k.DONE
@@ -435,8 +541,8 @@ def plan_events(frame):
             reason = _query(frame, p, body, end, size, form)
         elif kind in (e.GTID, e.ANONYMOUS_GTID, e.GTID_TAGGED, e.MARIADB_GTID):
             reason = _gtid(frame, p, body, end, size, kind)
-        elif kind == e.PARTIAL_UPDATE_ROWS:
-            return k.AT_PARTIAL
+        elif kind == e.TRANSACTION_PAYLOAD:
+            reason = _payload(frame, p, size)
         elif kind in (e.ROWS_QUERY, e.ANNOTATE_ROWS):
             if end == body and kind == e.ROWS_QUERY:
                 return k.DOUBT
@@ -447,4 +553,20 @@ def plan_events(frame):
             return reason
         p += size
     put(frame, k.CURSOR, p)
-    return k.DONE
+    return k.DONE if p >= get(frame, k.LIMIT) else k.AT_BOUND
+
+
+def plan_events(frame):
+    """Walk from the cursor on; returns why it stopped (see `tailrace.columns.frames.plan`)."""
+    while True:
+        reason = _walk(frame)
+        if reason == k.AT_PAYLOAD:
+            _enter_payload(frame)
+        elif (
+            reason == k.DONE
+            and get(frame, k.OUTER_CURSOR)
+            and get(frame, k.CURSOR) == get(frame, k.END)
+        ):
+            _leave_payload(frame)
+        elif reason != k.AT_BOUND:
+            return reason

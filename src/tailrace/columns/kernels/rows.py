@@ -8,11 +8,14 @@ column or at the row's end then rejects it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.image import clear_bit, decode_image, no_image
 from tailrace.columns.kernels.memory import (
     get,
     helper,
+    prefetch,
     put,
     put8,
     put32,
@@ -23,6 +26,11 @@ from tailrace.columns.kernels.memory import (
 from tailrace.columns.kernels.text import (
     gtid_text,
 )
+
+_LINE: Final = 64
+"""Bytes of a cache line."""
+_FETCHED: Final = 1024
+"""The most bytes of an event's rows that are fetched ahead: the processor expects what follows."""
 
 
 @helper
@@ -55,12 +63,63 @@ def _presence(target, row, count, bitmap, image):
 
 
 @helper
+def _set_kinds(frame, bits, before):
+    """Set how JSON columns that are read from an after image are decoded.
+
+    ``bits`` is the address of a bit for each JSON column, set if it is logged as diffs; 0 if none
+    is. ``before`` is the bitmap of the columns that the before image has; 0 if it has all.
+    """
+    for number in range(get(frame, k.D_JSON_COUNT)):
+        index = get(get(frame, k.D_JSON), number)
+        column = get(frame, k.D_AFTER) + index * (k.COLUMN_WORDS * 8)
+        if get(column, k.C_KIND) not in (k.STRING, k.JSON_DIFFS, k.ORPHAN_DIFFS):
+            continue
+        kind = k.STRING
+        if bits and (u8(bits + (number >> 3)) >> (number & 7)) & 1:
+            kind = k.JSON_DIFFS
+            if before and (u8(before + (index >> 3)) >> (index & 7)) & 1 == 0:
+                kind = k.ORPHAN_DIFFS
+        put(column, k.C_KIND, kind)
+
+
+@helper
+def _row_with_diffs(frame, entry, start, p, row):
+    """Decode the after image of a row of PARTIAL_UPDATE_ROWS; the row begins at ``start``.
+
+    Before the image stand options and, if they say so, a bit for each JSON column.
+    """
+    end = get(entry, k.E_END)
+    after = get(frame, k.D_AFTER)
+    bits = 0
+    options = p
+    if get(entry, k.E_OP) & k.BARE == 0:
+        if p >= end or u8(p) > 1:
+            return k.BAD_OPTIONS
+        bits = p + 1 if u8(p) else 0
+        p += 1
+        if bits:
+            p += (get(frame, k.D_JSON_COUNT) + 7) >> 3
+        if p > end:
+            return k.ROW_TOO_LONG
+    image = p
+    if bits:
+        _set_kinds(frame, bits, get(entry, k.E_BEFORE))
+    p = decode_image(frame, after, get(frame, k.D_COLUMNS), p, end, row, get(entry, k.E_AFTER), 1)
+    if bits:
+        _set_kinds(frame, 0, 0)
+    if p == image and options == start and options < image:
+        return k.ROW_TOO_LONG  # bytes of rows that have no columns
+    return p
+
+
+@helper
 def _row(frame, entry, p, row):
     """Decode the row at ``p``: returns the address after it, or a reason to stop."""
     count = get(frame, k.D_COLUMNS)
     operation = get(entry, k.E_OP) & 3
     end = get(entry, k.E_END)
     before, after = get(frame, k.D_BEFORE), get(frame, k.D_AFTER)
+    start = p
     if operation > 0:
         p = decode_image(frame, before, count, p, end, row, get(entry, k.E_BEFORE), 0)
         if p < 0:
@@ -68,7 +127,11 @@ def _row(frame, entry, p, row):
     elif before:
         clear_bit(get(frame, k.D_BEFORE_VALID), row)
         no_image(before, count, row)
-    if operation < 2:
+    if get(entry, k.E_OP) & k.DIFFS:
+        p = _row_with_diffs(frame, entry, start, p, row)
+        if p < 0:
+            return p
+    elif operation < 2:
         p = decode_image(frame, after, count, p, end, row, get(entry, k.E_AFTER), 1)
         if p < 0:
             return p
@@ -115,8 +178,34 @@ def decode_rows(frame):
 
 
 @helper
+def _fetch(frame, index, next_index):
+    """Fetch the rows of an entry into the cache, and the entry ``next_index`` after it.
+
+    A table's rows are spread over the log, so that the processor does not expect them.
+    """
+    if index >= 0:
+        entry = get(frame, k.D_ENTRIES) + index * (k.ENTRY_WORDS * 8)
+        at = get(entry, k.E_ROWS)
+        end = min(get(entry, k.E_END), at + _FETCHED)
+        while at < end:
+            prefetch(at)
+            at += _LINE
+    if next_index >= 0:
+        prefetch(get(frame, k.D_ENTRIES) + next_index * (k.ENTRY_WORDS * 8))
+
+
+@helper
+def _next(frame, index):
+    if index < 0:
+        return index
+    return get(get(frame, k.D_ENTRIES) + index * (k.ENTRY_WORDS * 8), k.E_NEXT)
+
+
+@helper
 def _decode_rows(frame):
     index = get(frame, k.D_ENTRY)
+    ahead = _next(frame, index)
+    further = _next(frame, ahead)
     row = get(frame, k.D_ROWS)
     capacity = get(frame, k.D_CAPACITY)
     while index >= 0:
@@ -133,6 +222,8 @@ def _decode_rows(frame):
         if stamp < 0:
             stamp = (get(entry, k.E_STAMP) & 0xFFFFFFFF) * 1_000_000
         server = (get(entry, k.E_STAMP) >> 32) & 0xFFFFFFFF
+        _fetch(frame, further, _next(frame, further))
+        further = _next(frame, further)
         high = (get(frame, k.D_FILE_NUMBER) << 28) | (position >> 16)
         low = (position & 0xFFFF) << 48
         operation = get(entry, k.E_OP) & 3

@@ -9,7 +9,8 @@ from tailrace.columns.frames import event_codes as e
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import scan as f
 from tailrace.columns.kernels.event_types import is_rows
-from tailrace.columns.kernels.memory import get, helper, length_encoded, put, put64, u8, u16, u32
+from tailrace.columns.kernels.memory import get, helper, put, put64, u8, u16, u32
+from tailrace.columns.kernels.payloads import frames_at
 
 
 @helper
@@ -68,27 +69,6 @@ def _note_statement(frame, offset):
 
 
 @helper
-def _frames_at(p, end):
-    """Where the zstd frames of a payload event begin; 0 for what current servers do not write.
-
-    The fields before them are: type, length, value; type 2 is the compression, 0 ends them.
-    """
-    at = p + 19
-    zstd = False
-    while at < end:
-        kind, at = length_encoded(at, end)
-        if kind == 0:
-            return at if zstd else 0
-        size, at = length_encoded(at, end)
-        if kind < 0 or kind > 3 or size < 0 or size > end - at:
-            return 0
-        if kind == 2:
-            zstd = size == 1 and u8(at) == 0
-        at += size
-    return 0
-
-
-@helper
 def _note_payload(frame, p, size):
     """Take the step with a transaction payload; returns the same as `_step`."""
     offset = p + get(frame, f.BASE)
@@ -102,7 +82,7 @@ def _note_payload(frame, p, size):
         put64(entry, offset)
         put64(entry + 8, size)
         put64(entry + 16, get(frame, f.BEGAN))
-        frames = _frames_at(p, p + size - get(frame, f.CHECKSUM_BYTES))
+        frames, _ = frames_at(p, p + size - get(frame, f.CHECKSUM_BYTES))
         put64(entry + 24, frames - p if frames else 0)
         put(frame, f.PAYLOAD_COUNT, count + 1)
     return reason
@@ -146,7 +126,7 @@ def scan_events(frame):
         if kind in (e.TABLE_MAP, e.ROWS_QUERY, e.ANNOTATE_ROWS):
             if get(frame, f.STATEMENT_ENDED) and not _note_statement(frame, p + base):
                 return f.FULL
-        elif is_rows(kind) or kind == e.PARTIAL_UPDATE_ROWS:
+        elif is_rows(kind):
             token = k.T_ROWS
             if size >= 27 + tail and u8(p + (23 if form & k.SHORT_ID else 25)) & 1:
                 put(frame, f.STATEMENT_ENDED, 1)

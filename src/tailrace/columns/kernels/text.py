@@ -3,31 +3,8 @@
 from __future__ import annotations
 
 from tailrace.columns.frames import plan as k
+from tailrace.columns.kernels.digits import put_unsigned
 from tailrace.columns.kernels.memory import copy32, get, helper, i64, move, put8, u8
-
-
-@helper
-def decimal_digits(value, target):
-    """A number >= 0 in decimal at ``target``; returns the address after it."""
-    unit = 1
-    while value // unit >= 10:
-        unit *= 10
-    while unit > 0:
-        put8(target, 48 + value // unit % 10)
-        target += 1
-        unit //= 10
-    return target
-
-
-@helper
-def _unsigned_digits(value, target):
-    """An unsigned word in decimal at ``target``; returns the address after it."""
-    if value >= 0:
-        return decimal_digits(value, target)
-    tens = ((value >> 1) & 0x7FFFFFFFFFFFFFFF) // 5
-    target = decimal_digits(tens, target)
-    put8(target, 48 + value - tens * 10)
-    return target + 1
 
 
 @helper
@@ -54,7 +31,7 @@ def uuid_text(p, size, target):
 def inet4_text(p, size, target):
     """Four bytes in dotted form; returns the address after it."""
     for index in range(4):
-        target = decimal_digits(u8(p + index) if index < size else 0, target)
+        target = put_unsigned(target, u8(p + index) if index < size else 0)
         if index < 3:
             put8(target, 46)
             target += 1
@@ -135,9 +112,9 @@ def set_text(bits, count, names, target):
 def gtid_text(transaction, target):
     """Write a transaction's GTID as the servers print it; returns the address after it."""
     if get(transaction, k.T_KIND) == k.MARIADB_GTID:
-        target = decimal_digits(get(transaction, k.T_DOMAIN), target)
+        target = put_unsigned(target, get(transaction, k.T_DOMAIN))
         put8(target, 45)
-        target = decimal_digits(get(transaction, k.T_SERVER), target + 1)
+        target = put_unsigned(target + 1, get(transaction, k.T_SERVER))
         put8(target, 45)
     else:
         target = uuid_text(transaction + k.T_UUID * 8, 16, target)
@@ -147,4 +124,4 @@ def gtid_text(transaction, target):
             copy32(target + 1, transaction + k.T_TAG * 8)
             target += size + 1
             put8(target, 58)
-    return _unsigned_digits(get(transaction, k.T_NUMBER), target + 1)
+    return put_unsigned(target + 1, get(transaction, k.T_NUMBER))

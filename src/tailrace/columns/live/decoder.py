@@ -10,11 +10,11 @@ import numpy as np
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.ends import DecodeStep, Ends
 from tailrace.columns.live.prepared import Prepared
-from tailrace.columns.live.unfinished import Unfinished
 from tailrace.columns.live.unframe import unframe
 from tailrace.errors import BoundaryError
 from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.live.resume import stamp
+from tailrace.storage.spill import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,8 @@ Array = np.ndarray[Any, Any]
 
 _BLOCK: Final = 8 << 20
 """Bytes of a held transaction that are decoded at a time, roughly."""
+_MOST_HELD: Final = 64 << 20
+"""The most bytes of a transaction that are held in memory."""
 _log = logging.getLogger("tailrace.live")
 
 
@@ -46,7 +48,7 @@ class LiveDecoder:
     def __init__(self, decoder: LogDecoder) -> None:
         self._decoder = decoder
         self._ends = Ends()
-        self._held = Unfinished()
+        self._held = Spill(_MOST_HELD)
         self._prepared = Prepared()
         self._file, self._stamp = "", b""
         self._held_at = self._end = 0
@@ -63,7 +65,7 @@ class LiveDecoder:
                 self._file,
                 self._held_at,
             )
-            self._held.clear()
+            self._held.close()
         self._stamp = stamp(begin.description)
         self._file, self._end = begin.file, begin.offset
         description = np.zeros(len(begin.description) + PADDING, np.uint8)
@@ -83,14 +85,16 @@ class LiveDecoder:
                 offset=chunk.offset,
             )
         offset = chunk.offset
-        for step in self._ends.feed(data, chunk.offset):
+        steps = self._ends.feed(data, chunk.offset)
+        self._decoder.leave_out(self._ends.left_out)
+        for step in steps:
             yield from self._decide(step, self._decode(data, chunk.offset, offset, step.end))
             offset = step.end
         self._end = chunk.end
         if offset < chunk.end:
             if not len(self._held):
                 self._held_at = offset
-            self._held.append(data[offset - chunk.offset :])
+            self._held.write(chunk.data[offset - chunk.offset :])
 
     def _decode(self, data: Array, base: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Decode from one offset up to another, after the bytes that are held."""
@@ -98,12 +102,11 @@ class LiveDecoder:
         if not len(self._held):
             yield from self._block(part, start)
             return
-        self._held.append(part)
+        self._held.write(part.data)
         at = self._held_at
-        for block in self._held.blocks():
-            yield from self._block(block, at)
+        for block in self._held.take_events(_BLOCK, PADDING):
+            yield from self._block(np.frombuffer(block, np.uint8), at)
             at += len(block)
-        self._held.clear()
 
     def _block(self, block: Array, offset: int) -> Iterator[pa.RecordBatch]:
         size, at = len(block), 0
@@ -142,7 +145,7 @@ class LiveDecoder:
 
     def close(self) -> None:
         """Release what is held."""
-        self._held.clear()
+        self._held.close()
         self._prepared.close()
 
 

@@ -50,7 +50,7 @@ class Ends:
     """Finds the ends of transactions. Fed with the events of a stream, block by block.
 
     ``left_out`` are the ranges of offsets in the file whose rows were rolled back, up to the end of
-    the steps given last. It is always the same list object.
+    the steps given last.
     """
 
     def __init__(self) -> None:

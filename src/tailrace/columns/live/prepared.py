@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tailrace.storage.spill import Spill
+from tailrace.storage.spill import SpilledObjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,13 +25,13 @@ class Prepared:
 
     def __init__(self, most: int = _MOST_HELD) -> None:
         self._most = most
-        self._held: dict[XaName, Spill[pa.RecordBatch]] = {}
+        self._held: dict[XaName, SpilledObjects[pa.RecordBatch]] = {}
 
     def hold(self, name: XaName, batches: Iterable[pa.RecordBatch]) -> None:
         """Keep a transaction's batches; earlier ones of the same name are dropped."""
         self.drop(name)
         room = self._most - sum(each.in_memory for each in self._held.values())
-        held = self._held[name] = Spill(room)
+        held = self._held[name] = SpilledObjects(room)
         for batch in batches:
             held.append(batch, batch.nbytes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,108 +10,98 @@ import pyarrow as pa
 from tailrace.columns.frames.plan import PADDING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from tailrace.columns.read.pool import Lease, Pool
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True, eq=False)
-class Region:
-    """``at`` is where it begins. The part of it that some rows use depends on its kind:
-    ``row`` bytes for each row and ``behind`` bytes more (offsets); or one bit for each row (``row``
-    0);
-    or text, whose size is at the end of its ``offsets``. Text ``elsewhere`` has no bytes here.
+class Layout:
+    """The regions of batches that have the same columns, by number: bitmaps, then ``fixed`` sizes
+    for each row, then for each text its offsets, then the texts' bytes.
+
+    All that does not depend on the number of rows is computed here, once for many batches.
     """
 
-    at: int
-    row: int = 0
-    behind: int = 0
-    offsets: Region | None = None
-    room: int = 0
-    elsewhere: bool = False
+    def __init__(self, bitmaps: int, fixed: Sequence[int], texts: int) -> None:
+        self.bitmaps = bitmaps
+        self.offsets = slice(bitmaps + len(fixed), bitmaps + len(fixed) + texts)
+        self.texts = slice(self.offsets.stop, self.offsets.stop + texts)
+        self._row = np.zeros(self.texts.stop, np.int64)
+        self._row[bitmaps : self.offsets.start] = fixed
+        self._row[self.offsets] = 4
+        self._more = np.zeros(self.texts.stop, np.int64)
+        self._more[self.offsets] = 4
+
+    def sizes(self, rows: int) -> Array:
+        """The bytes of each region that ``rows`` rows fill; 0 for texts."""
+        sizes: Array = self._row * rows + self._more
+        sizes[: self.bitmaps] = (rows + 7) >> 3
+        return sizes
 
 
 class Arena:
-    """Regions are reserved first, then `open` gives them memory, then a kernel writes."""
+    """Memory for ``rows`` rows in the regions of a layout; ``rooms`` are the bytes for each text.
 
-    def __init__(self, rows: int) -> None:
+    Bitmaps are all ones and offsets begin at 0. A kernel writes, then `close` ends the writing.
+    """
+
+    def __init__(self, layout: Layout, rows: int, rooms: Sequence[int] | Array, pool: Pool) -> None:
         self.rows = rows
-        self._size = 0
-        self._regions: list[Region] = []
-        self._lease: Lease | None = None
-        self._memory: Array = np.empty(0, np.uint8)
-        self._address = 0
-        self._buffer: pa.Buffer = pa.py_buffer(b"")
+        self._layout = layout
+        sizes = layout.sizes(rows)
+        sizes[layout.texts] = rooms
+        ends = ((sizes + (PADDING + 63)) & ~63).cumsum()
+        self._at = np.zeros_like(ends)
+        self._at[1:] = ends[:-1]
+        self._size = int(ends[-1])
+        lease = pool.take(self._size) if rows > 1 else pool.fresh(self._size)
+        self._lease: Lease | None = lease
+        self._memory = lease.memory
+        self.addresses: Array = self._at + lease.memory.ctypes.data
+        """The address of each region."""
+        self._memory[: self._at[layout.bitmaps]] = 255
+        self._numbers()[self._at[layout.offsets] >> 2] = 0
 
-    def fixed(self, row: int, behind: int = 0) -> Region:
-        """Room for ``row`` bytes for each row, and ``behind`` more."""
-        return self._reserve(Region(0, row, behind), self.rows * row + behind)
+    def _numbers(self) -> Array:
+        """The memory as 32-bit numbers."""
+        return self._memory[: self._size].view(np.int32)
 
-    def bits(self) -> Region:
-        """Room for one bit for each row, all set at first."""
-        return self._reserve(Region(0), (self.rows + 7) // 8)
-
-    def text(self, room: int, *, elsewhere: bool = False) -> Region:
-        """Room for ``room`` bytes of text and for its offsets; ``elsewhere``: for the offsets
-        alone.
-        """
-        offsets = self.fixed(4, 4)
-        region = Region(0, offsets=offsets, room=room, elsewhere=elsewhere)
-        return self._reserve(region, 0 if elsewhere else room)
-
-    def _reserve(self, region: Region, size: int) -> Region:
-        region.at = self._size
-        self._size += (size + PADDING + 63) & ~63
-        self._regions.append(region)
-        return region
-
-    def open(self, pool: Pool) -> None:
-        """Allocate the memory; bits are set and offsets begin at 0."""
-        self._lease = pool.take(self._size) if self.rows > 1 else pool.fresh(self._size)
-        self._memory = self._lease.memory
-        self._address = int(self._memory.ctypes.data)
-        for region in self._regions:
-            if region.offsets is not None:
-                begin = region.offsets.at
-                self._memory[begin : begin + 4] = 0
-            elif region.row == 0:
-                self._memory[region.at : region.at + (self.rows + 7) // 8] = 255
-
-    def address(self, region: Region) -> int:
-        """The address of a region in memory."""
-        return self._address + region.at
-
-    def used(self, region: Region, rows: int) -> int:
-        """Bytes of a region, or of its text elsewhere, that ``rows`` rows fill."""
-        if region.offsets is not None:
-            at = region.offsets.at + rows * 4
-            return int(self._memory[at : at + 4].view(np.int32)[0])
-        return rows * region.row + region.behind if region.row else (rows + 7) // 8
-
-    def close(self, rows: int) -> None:
+    def close(self, rows: int, elsewhere: Collection[int] = ()) -> None:
         """Writing is done. If less than half is used, the data moves to memory of its size.
 
-        A single row's memory is new, and its unwritten part takes none.
+        The bytes of the texts ``elsewhere`` are not in this memory. A single row's memory is new,
+        and its unwritten part takes none.
         """
-        sizes = [0 if region.elsewhere else self.used(region, rows) for region in self._regions]
-        old, at = self._memory, 0
-        lease = self._lease
-        if lease is not None and (self.rows == 1 or 2 * sum(sizes) >= self._size):
+        layout, old, lease = self._layout, self._memory, self._lease
+        used = layout.sizes(rows)
+        used[layout.texts] = self._numbers()[(self._at[layout.offsets] >> 2) + rows]
+        self.used: list[int] = used.tolist()
+        """The bytes of each region that are used, for texts elsewhere too."""
+        for region in elsewhere:
+            used[region] = 0
+        if lease is not None and (self.rows == 1 or 2 * int(used.sum()) >= self._size):
             self._buffer = lease.buffer()
+            self._memory = np.frombuffer(self._buffer, np.uint8)  # views hold the buffer
         else:
-            new = np.empty(sum((size + 63) & ~63 for size in sizes), np.uint8)
-            for region, size in zip(self._regions, sizes, strict=True):
-                new[at : at + size] = old[region.at : region.at + size]
-                region.at = at
-                at += (size + 63) & ~63
+            ends = ((used + 63) & ~63).cumsum()
+            new = np.empty(int(ends[-1]), np.uint8)
+            start = 0
+            for at, size, end in zip(self._at.tolist(), used.tolist(), ends.tolist(), strict=True):
+                new[start : start + size] = old[at : at + size]
+                start = end
+            self._at[1:] = ends[:-1]
             self._buffer = pa.py_buffer(new)
-        self._memory = np.frombuffer(self._buffer, np.uint8)
+            self._memory = new
+        self._begins: list[int] = self._at.tolist()
         self._lease = None  # if the memory is a lease's, the buffer holds it
 
-    def buffer(self, region: Region, rows: int) -> pa.Buffer:
+    def buffer(self, region: int) -> pa.Buffer:
         """The used part of a region, as an Arrow buffer."""
-        return self._buffer.slice(region.at, self.used(region, rows))
+        return self._buffer.slice(self._begins[region], self.used[region])
 
-    def view(self, region: Region, rows: int) -> Array:
+    def view(self, region: int) -> Array:
         """The used part of a region, as bytes."""
-        return self._memory[region.at : region.at + self.used(region, rows)]
+        begin = self._begins[region]
+        return self._memory[begin : begin + self.used[region]]

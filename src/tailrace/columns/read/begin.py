@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from tailrace.columns.read.committed import committed_in
 from tailrace.columns.read.scan import Scan
 from tailrace.errors import UsageError
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.storage import EventReader
 from tailrace.transactions import State
@@ -50,7 +50,7 @@ class Begin:
                 f"{series.name}: what comes through a pipe is read as batches from its start only"
             )
         left: list[Range] = []
-        if isinstance(start, (GtidSet, GtidList)):
+        if isinstance(start, GtidState):
             read = already_read(start)
             position = locate_gtids(series.files, read)
             left = read_after(series.files, position, read)

@@ -6,22 +6,22 @@ back.
 
 from __future__ import annotations
 
-from copy import copy
+import ctypes
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+import zstandard
 
 from tailrace.columns.frames import plan as k
+from tailrace.columns.native import kernel
 from tailrace.columns.read.blocks import GrowingMemory, check_large
-from tailrace.columns.read.objects import batch_of_rows
-from tailrace.columns.read.walk import Array, Ranges, UnnamedTable, Walker
+from tailrace.columns.read.walk import Array, Ranges, Walker
 from tailrace.constants import (
     HEADER_SIZE,
     MAX_EVENT_SIZE,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
-    RowsFlag,
     event_name,
 )
 from tailrace.errors import (
@@ -32,20 +32,17 @@ from tailrace.errors import (
     StatementChange,
     TruncatedEvent,
     UnsupportedType,
-    about_table,
 )
-from tailrace.events import DecodeContext
 from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import EventHeader
 from tailrace.events.payload import (
     LARGEST_PIECE,
+    LARGEST_WINDOW,
     PayloadFields,
     TransactionPayloadEvent,
     unpack,
 )
 from tailrace.events.query import QueryEvent
-from tailrace.events.rows import RowsEvent
-from tailrace.position import sequence
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
 from tailrace.transactions.rollbacks import NO_SAVEPOINT, is_rollback
@@ -56,13 +53,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tailrace.columns.read.table import TableDecoder
     from tailrace.columns.read.walk import Unnamed
     from tailrace.events.base import Event
     from tailrace.rows.schema import TableSchema
     from tailrace.schema.catalogue import Catalogue
 
-_NO_CASCADES: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
+_PAYLOAD: Final = event_name(EventType.TRANSACTION_PAYLOAD)
 _PAYLOAD_HEAD: Final = 128
 """More than the bytes before the payload in its event."""
 _SMALL_PAYLOAD: Final = 4 << 20
@@ -138,9 +134,13 @@ class LogDecoder(Walker):
         )
         self._statements = statements
         self._find_left_out = find_left_out
+        self._frame[k.SAVEPOINTS] = 1
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
 
     def _event(self) -> Iterator[pa.RecordBatch]:
         """Handle an event that the kernel does not know, and continue after it."""
+        if self._unpack_ahead():
+            return
         raw = self._raw()
         event = self._decode(raw)
         kind = event.type
@@ -209,6 +209,7 @@ class LogDecoder(Walker):
             self._forget(slice(first, int(frame[k.ENTRY_COUNT])))
             frame[k.CURSOR] = began
             frame[k.STATE] = State.OUTSIDE
+            frame[[k.RANGE, k.PAYLOAD_COUNT, k.SOUND_QUERY]] = 0
         else:
             self._look_on()
 
@@ -221,7 +222,7 @@ class LogDecoder(Walker):
     def _look_on(self) -> None:
         """Planned rows may be rolled back later in the log: find out which, and drop those."""
         frame = self._frame
-        self._left_out = self._find_left_out(self.file)
+        self.leave_out(self._find_left_out(self.file))
         payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
         if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
             raise BoundaryError(
@@ -232,20 +233,17 @@ class LogDecoder(Walker):
                 offset=offset,
             )
         places = self._entries[: int(frame[k.ENTRY_COUNT]), k.E_POSITION]
-        for start, end in self._left_out:
-            self._forget(np.flatnonzero((start <= places) & (places < end)))
+        if self._left_out is not None and len(self._left_out):
+            before = np.searchsorted(self._left_out.reshape(-1), places, "right")
+            self._forget(np.flatnonzero(before & 1))
         if payload:
             frame[k.MUTED] = self._is_left_out(offset)
 
     def _check_savepoint(self, event: Event) -> None:
         """Check that the rows that this statement rolls back are known."""
-        if isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None:
-            ends = [end for _, end in self._left_out or ()]
-            if event.offset not in ends:
-                raise event.error(NO_SAVEPOINT, BoundaryError)
-
-    def _is_left_out(self, offset: int) -> bool:
-        return any(start <= offset < end for start, end in self._left_out or ())
+        back = isinstance(event, QueryEvent) and savepoint_of_rollback(event.sql) is not None
+        if back and event.offset not in self._left_out_ends:
+            raise event.error(NO_SAVEPOINT, BoundaryError)
 
     def _forget(self, which: slice | Array) -> None:
         """Remove the rows of planned entries."""
@@ -261,6 +259,38 @@ class LogDecoder(Walker):
             " (binlog_format is not ROW); --statements skip passes over such",
             StatementChange,
         )
+
+    def _unpack_ahead(self) -> bool:
+        """Uncompress this payload and those after it in the block, for the kernel to walk in.
+
+        False where the event at the cursor is something else, or is not like most payloads: then
+        `_payload` reads it.
+        """
+        frame = self._frame
+        if (
+            ctypes.string_at(int(frame[k.CURSOR]) + 4, 1)[0] != EventType.TRANSACTION_PAYLOAD
+            or frame[k.STATE] != k.AFTER_GTID
+        ):
+            return False
+        count = kernel("find_payloads")(frame.ctypes.data)
+        found = self._payloads[:count]
+        plain: list[bytes] = []
+        for _, data, stored, size in found.tolist():
+            frames = ctypes.string_at(data, stored)
+            try:
+                if zstandard.frame_content_size(frames) != size:
+                    break
+                plain.append(self._unpacker.decompress(frames, allow_extra_data=False))
+            except zstandard.ZstdError:
+                break
+        if not plain:
+            return False
+        self._unpacked = self._keep(b"".join(plain))
+        sizes = found[: len(plain), k.P_SIZE]
+        found[: len(plain), k.P_DATA] = self._unpacked.ctypes.data + np.cumsum(sizes) - sizes
+        frame[k.PAYLOAD] = 0
+        frame[k.PAYLOAD_COUNT] = len(plain)
+        return True
 
     def _payload(self, event: Event) -> Iterator[pa.RecordBatch]:
         """Walk the events inside a transaction payload."""
@@ -292,14 +322,13 @@ class LogDecoder(Walker):
                 raise EventDecodeError(f"a payload of {fields.payload_size} bytes does not fit")
             yield from self._pieces(unpack(read(begin, end), fields.compression), offset)
         except LogError as error:
-            raise error.at(self.file, offset, event_name(EventType.TRANSACTION_PAYLOAD)) from None
+            raise error.at(self.file, offset, _PAYLOAD) from None
         yield from self._flush()
 
     def _pieces(self, pieces: Iterator[bytes], offset: int) -> Iterator[pa.RecordBatch]:
         """Walk the events of an uncompressed payload; a large one is decoded piece by piece."""
         frame = self._frame
-        saved, context, spent = frame.copy(), self.context, self._spent
-        self.context = DecodeContext(context.format)
+        saved, spent = frame.copy(), self._spent
         frame[k.FIXED_POSITION] = offset
         frame[k.CHECKSUM_BYTES] = 0
         frame[k.STATE] = k.IN_PAYLOAD
@@ -335,15 +364,14 @@ class LogDecoder(Walker):
         if damage is not None:  # what came before it is decoded first, as it may hold another error
             raise damage.at(self.file, offset)
         if done != held.size:
-            raise TruncatedEvent("the payload ends inside an event", file=self.file, offset=offset)
+            raise TruncatedEvent("the payload ends inside an event").at(self.file, offset, _PAYLOAD)
         if seen + done == 0:
-            raise EventDecodeError("the payload holds no event", file=self.file, offset=offset)
+            raise EventDecodeError("the payload holds no event").at(self.file, offset, _PAYLOAD)
         if large:
             self._spent = True
             yield from self._flush()
         self._spent = spent
         frame[_OUTER] = saved[_OUTER]
-        self.context = context
 
     @staticmethod
     def _piece(pieces: Iterator[bytes]) -> bytes | LogError | None:
@@ -364,46 +392,3 @@ class LogDecoder(Walker):
         yield from self._walk()
         self._kept.append(data)  # again: a flush in between released it, and more was planned
         return int(frame[k.CURSOR]) - start
-
-    def _partial(self) -> Iterator[pa.RecordBatch]:
-        """Decode the rows of a partial JSON update by the object path."""
-        frame = self._frame
-        raw = self._raw()
-        slot = self._find_table(raw)
-        event = self._decode(raw)
-        self._examine(event)
-        self.context.table_maps.clear()
-        if not isinstance(event, RowsEvent):
-            raise event.error("a rows event was expected")
-        self._check_resolved(slot, event.name)
-        if self.no_cascades is not None and event.flags & _NO_CASCADES:
-            inner = frame[k.FIXED_POSITION] >= 0
-            row = int(frame[k.CURSOR] + frame[k.BASE]) if inner else 0
-            place = [self._file_number, self._offset(), row, row + len(raw)]
-            self.no_cascades(np.array([place], np.int64))
-        if slot is not None and slot >= 0 and not frame[k.MUTED] and not event.is_dummy:
-            first = 0
-            if frame[k.FIXED_POSITION] >= 0:
-                first = int(frame[k.CURSOR] + frame[k.BASE])
-            try:
-                yield from self._partial_rows(event, self._tables[slot], first)
-            except Exception as error:
-                table_map = self._table_maps[slot]
-                about_table(error, table_map.database, table_map.table)
-                raise
-        if event.stmt_end:
-            frame[k.GENERATION] += 1
-        frame[k.CURSOR] += len(raw)
-
-    def _partial_rows(
-        self, event: RowsEvent, table: TableDecoder | UnnamedTable | LogError | None, first: int
-    ) -> Iterator[pa.RecordBatch]:
-        if isinstance(table, UnnamedTable):
-            at = sequence(self._file_number, self._offset(), 0)
-            if self._unnamed is not None:
-                self._unnamed(table.table, at, at)
-            return
-        if isinstance(table, LogError):
-            raise copy(table).at(self.file, self._offset())
-        if table is not None:
-            yield from batch_of_rows(event, table, self._transactions[0], self._file_number, first)

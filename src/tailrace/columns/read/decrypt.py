@@ -13,9 +13,10 @@ import numpy as np
 
 from tailrace.columns.frames import decrypt as f
 from tailrace.columns.native import kernel
+from tailrace.events.walk import event_length
 from tailrace.storage.encryption.ciphers import BLOCK, ecb
 from tailrace.storage.encryption.mariadb.batch import decrypt_large
-from tailrace.storage.encryption.mariadb.event import Mode, event_length
+from tailrace.storage.encryption.mariadb.event import Mode
 from tailrace.storage.encryption.mariadb.input import MariadbInput
 
 if TYPE_CHECKING:

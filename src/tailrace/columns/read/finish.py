@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import zlib
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,9 @@ from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows.compressed import uncompress
+from tailrace.rows import compressed
+from tailrace.rows.compressed import longest_uncompressed, uncompress
 from tailrace.rows.geometry import HEADER_SIZE
-from tailrace.rows.loaders import longest_uncompressed
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import has_surrogates
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from tailrace.rows.schema import Column
 
 _NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
+
+
+def is_finished(plan: Plan, column: Column) -> bool:
+    """Whether `finish` leaves all arrays of a column as they are."""
+    named = plan.kind in _NAMED and any(map(has_surrogates, column.members or ()))
+    return plan.finish is Finish.NOTHING and not named
 
 
 def finish(
@@ -36,10 +43,10 @@ def finish(
     With ``spent`` the bytes of the array are not needed afterwards. Raises BadRow, UnsupportedType.
     """
     try:
-        if plan.kind in _NAMED and any(map(has_surrogates, column.members or ())):
-            return without_surrogates(array, odd)
-        if plan.finish is Finish.NOTHING:
+        if is_finished(plan, column):
             return array
+        if plan.kind in _NAMED:
+            return without_surrogates(array, odd)
         if plan.finish is Finish.VECTOR:
             return _vector(array)
         if plan.finish is Finish.GEOMETRY:
@@ -84,14 +91,70 @@ def _check_members(array: pa.Array, count: int) -> None:
 
 
 def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
-    """Uncompressed values of MariaDB's compressed columns."""
-    values = []
-    for row, value in enumerate(array.to_pylist()):
-        try:
-            values.append(None if value is None else uncompress(value, limit))
-        except EventDecodeError as error:
-            raise BadRow(error.message, row) from None
-    return pa.array(values, pa.binary())
+    """Uncompressed values of MariaDB's compressed columns. Before and after, NULL has no bytes.
+
+    What the heads say is found out for all values at once; `uncompress` takes the unusual ones,
+    and says what is wrong.
+    """
+    valid, offsets, data = array.buffers()
+    if data is None or data.size == 0:
+        return array
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
+    logged = memoryview(data).cast("B")  # Arrow says that its bytes are signed
+    starts, bits, sizes = _heads(np.frombuffer(data, np.uint8), bounds, limit)
+    values: list[bytes] = []
+    ends, inflate = bounds.tolist(), zlib.decompress
+    try:
+        for start, end, window, size in zip(starts, ends[1:], bits, sizes.tolist(), strict=True):
+            if size < 0:
+                values.append(uncompress(logged[ends[len(values)] : end], limit))
+                continue
+            value = inflate(logged[start:end], window, size + 1)
+            if len(value) != size:  # at once: it may be a thousand times as large as its bytes
+                raise _wrong(logged, ends, len(values), limit)
+            values.append(value)
+    except (EventDecodeError, zlib.error):
+        raise _wrong(logged, ends, len(values), limit) from None
+    bounds = np.zeros(len(array) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=bounds[1:])
+    return pa.Array.from_buffers(
+        pa.binary(),
+        len(array),
+        [valid, pa.py_buffer(bounds), pa.py_buffer(b"".join(values))],
+        array.null_count,
+    )
+
+
+def _heads(
+    data: np.ndarray[Any, np.dtype[np.uint8]],
+    bounds: np.ndarray[Any, np.dtype[np.int32]],
+    limit: int,
+) -> tuple[list[int], list[int], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Where each value's deflated bytes start, zlib's window bits for them, and the size that the
+    value claims: -1 where it is not a small deflated one.
+    """
+    ends = bounds[1:]
+    heads = data[np.minimum(bounds[:-1], len(data) - 1)].astype(np.int64)
+    digits = heads & compressed.SIZE_BYTES
+    starts = bounds[:-1] + 1 + digits
+    usual = (heads >> 4 == compressed.ZLIB) & (digits > 0) & (digits <= 4) & (starts <= ends)
+    usual &= ends - bounds[:-1] < compressed.SMALL
+    sizes = np.zeros(len(heads), np.int64)
+    for place in range(1, 5):
+        at = np.minimum(bounds[:-1] + place, len(data) - 1)
+        sizes = np.where(place <= digits, sizes << 8 | data[at], sizes)
+    usual &= sizes <= min(limit, compressed.SMALL_MOST)
+    bits = np.where(heads & compressed.RAW_DEFLATE, -zlib.MAX_WBITS, zlib.MAX_WBITS)
+    return starts.tolist(), bits.tolist(), np.where(usual, sizes, -1)
+
+
+def _wrong(logged: memoryview, bounds: list[int], row: int, limit: int) -> BadRow:
+    """What is wrong with a value that does not uncompress."""
+    try:
+        uncompress(logged[bounds[row] : bounds[row + 1]], limit)
+    except EventDecodeError as error:
+        return BadRow(error.message, row)
+    raise AssertionError(f"row {row} uncompresses after all")
 
 
 def _vector(array: pa.BinaryArray) -> pa.ListArray:

@@ -15,7 +15,7 @@ import zstandard
 
 from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import EventDecodeError, LogError
-from tailrace.events.payload import Compression, PayloadFields, unpack
+from tailrace.events.payload import LARGEST_WINDOW, Compression, PayloadFields, unpack
 from tailrace.transactions.rollbacks import prepared_in
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ Array = np.ndarray[Any, Any]
 
 _STEP: Final = 1 << 10
 """Compressed bytes at a time: zstd expands none by more than 2**15, so 32 MiB at most."""
-_LARGEST_WINDOW: Final = 1 << 27
 _FIELDS: Final = 128
 """More than the bytes before the payload in its event."""
 _STATUS_AT: Final = HEADER_SIZE + 11
@@ -41,7 +40,7 @@ class PayloadHeads:
     """Reads the starts of one log's payloads."""
 
     def __init__(self) -> None:
-        self._unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
 
     def prepared_among(
         self, payloads: Array, base: int, tail: int, form: FormatDescription | None, file: str

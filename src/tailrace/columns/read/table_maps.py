@@ -27,7 +27,8 @@ class KnownTableMaps:
     """
 
     def __init__(self) -> None:
-        self._ids = np.full((_IDS, 3), -1, np.int64)
+        self._ids = np.full((_IDS, k.ID_WORDS), -1, np.int64)
+        self._ids[:, k.I_KNOWN] = 0
         self._bodies: list[tuple[Array, int, int]] = []
         self._places = np.zeros((256, k.KNOWN_WORDS), np.int64)
 
@@ -42,6 +43,7 @@ class KnownTableMaps:
         self._bodies.append((data, len(body), slot))
         if 2 * len(self._bodies) > len(self._places):
             self._places = np.zeros((4 * len(self._places), k.KNOWN_WORDS), np.int64)
+            self._ids[:, k.I_KNOWN] = 0  # these pointed into the smaller table
             for each in self._bodies:
                 self._insert(*each)
         else:
@@ -56,21 +58,21 @@ class KnownTableMaps:
 
     def slot_of(self, table_id: int, generation: int) -> int | None:
         """The slot that a table id means in the statement under way."""
-        found = (self._ids[:, 0] == table_id) & (self._ids[:, 1] == generation)
-        return int(self._ids[found, 2][0]) if found.any() else None
+        ids = self._ids
+        found = (ids[:, k.I_ID] == table_id) & (ids[:, k.I_GENERATION] == generation)
+        return int(ids[found, k.I_SLOT][0]) if found.any() else None
 
     def slots_of(self, generation: int) -> set[int]:
         """The slots that table ids mean in the statement under way."""
-        return set(self._ids[self._ids[:, 1] == generation, 2].tolist())
+        return set(self._ids[self._ids[:, k.I_GENERATION] == generation, k.I_SLOT].tolist())
 
     def redirect(self, generation: int, slots: Mapping[int, int]) -> None:
         """Replace the slot of each table id of the current statement by its entry in ``slots``."""
-        rows = np.flatnonzero(self._ids[:, 1] == generation)
-        self._ids[rows, 2] = [slots[slot] for slot in self._ids[rows, 2].tolist()]
+        rows = np.flatnonzero(self._ids[:, k.I_GENERATION] == generation)
+        self._ids[rows, k.I_SLOT] = [slots[slot] for slot in self._ids[rows, k.I_SLOT].tolist()]
 
     def attach(self, frame: Array) -> None:
         """Write the addresses of the tables into the plan's frame."""
-        frame[k.LAST_KNOWN] = 0
         frame[k.KNOWN] = self._places.ctypes.data
         frame[k.KNOWN_MASK] = len(self._places) - 1
         frame[k.IDS] = self._ids.ctypes.data

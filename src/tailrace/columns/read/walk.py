@@ -30,6 +30,7 @@ from tailrace.errors import (
     EventDecodeError,
     LogError,
     SchemaError,
+    TruncatedEvent,
     about_table,
 )
 from tailrace.events import DecodeContext
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tailrace.columns.read.table_columns import TableColumns
     from tailrace.columns.types import Plan
     from tailrace.events.base import Event
     from tailrace.rows.schema import Column, TableSchema
@@ -70,6 +72,18 @@ _ERRORS: Final[dict[int, tuple[type[LogError], str]]] = {
 def _words(rows: int, words: int) -> Array:
     """A table of zeros that takes memory only where it is written."""
     return Pages(8 * rows * words).array().view(np.int64).reshape(rows, words)
+
+
+def _joined(ranges: Ranges) -> Array:
+    """The ranges in order, those that overlap as one."""
+    found = np.array(ranges, np.int64).reshape(-1, 2)
+    if len(found) < 2:
+        return found
+    found = found[np.argsort(found[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(found[:, 1])
+    first = np.concatenate([[True], found[1:, 0] >= ends[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return np.stack([found[first, 0], ends[last]], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +120,16 @@ class Walker(ABC):
         self._unnamed = unnamed
         self.catalogue = catalogue or Catalogue()
         self.context = DecodeContext()
+        self._inside = DecodeContext()
         self._wants = wants
         self._columns = columns
         self._plan_of = plan
         self._verify = verify
         self._notice = notice
-        self._left_out: Ranges | None = None
+        self._left_out: Array | None = None
+        self._left_out_ends: frozenset[int] = frozenset()
         self._pool = Pool()
+        self._by_columns: dict[object, TableColumns] = {}
         self._known = KnownTableMaps()
         self._tables: list[TableDecoder | UnnamedTable | LogError | None] = []
         self._table_maps: list[TableMapEvent] = []
@@ -127,6 +144,7 @@ class Walker(ABC):
         """Called with ranges of rows whose changes do not cascade: see `_tell_no_cascades`."""
         self._kept: list[Array] = []
         self._kept_bytes = 0
+        self._unpacked: Array | None = None
         self._spent = False
         self._start = 0
         self._walked = 0
@@ -146,6 +164,8 @@ class Walker(ABC):
         frame[k.SLOTS] = self._slots.ctypes.data
         frame[k.STATE] = State.OUTSIDE
         frame[k.STEPS] = STEPS.ctypes.data
+        self._payloads = np.zeros((k.PAYLOAD_CAPACITY, k.PAYLOAD_WORDS), np.int64)
+        frame[k.PAYLOADS] = self._payloads.ctypes.data
         self._take_types()
         self._known.attach(frame)
         self._plan = kernel("plan_events")
@@ -159,7 +179,7 @@ class Walker(ABC):
         determined when a statement is read that may roll rows back.
         """
         self.file = name
-        self._left_out = left_out
+        self.leave_out(left_out)
         self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
         self._file_number = file_number(name) or 0
         self.context = DecodeContext()
@@ -168,6 +188,24 @@ class Walker(ABC):
         if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # relay logs may continue a transaction
             self._frame[k.HAS_GTIDS] = 0
             self._no_transaction()
+
+    def leave_out(self, ranges: Ranges | None) -> None:
+        """Leave out rows of events that begin in these ranges of offsets of the file.
+
+        For None see `begin_file`.
+        """
+        frame = self._frame
+        frame[[k.RANGE_COUNT, k.RANGE, k.MUTED]] = 0
+        self._left_out = None if ranges is None else _joined(ranges)
+        self._left_out_ends = frozenset(end for _, end in ranges or ())
+        if self._left_out is not None:
+            frame[k.RANGES] = self._left_out.ctypes.data
+            frame[k.RANGE_COUNT] = len(self._left_out)
+
+    def _is_left_out(self, offset: int) -> bool:
+        if self._left_out is None:
+            return False
+        return int(np.searchsorted(self._left_out.reshape(-1), offset, "right")) & 1 == 1
 
     def begin_inside(self) -> None:
         """The next bytes are inside a transaction, after the events that begin it."""
@@ -207,7 +245,7 @@ class Walker(ABC):
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
         frame[k.BASE] = offset - start
-        frame[[k.CHECKED, k.SOUND_QUERY]] = 0
+        frame[[k.CHECKED, k.SOUND_QUERY, k.RANGE, k.PAYLOAD_COUNT]] = 0
         frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
         yield from self._walk_to_error()
         if limit is None or limit - offset > size:
@@ -256,15 +294,14 @@ class Walker(ABC):
     def _walk(self) -> Iterator[pa.RecordBatch]:
         frame = self._frame
         address = frame.ctypes.data
-        limit = int(frame[k.LIMIT])
         while True:
-            if frame[k.FIXED_POSITION] < 0:
-                self._mute(limit)
             reason = self._plan(address)
             if reason == k.DONE:
-                if frame[k.LIMIT] == limit or frame[k.CURSOR] < frame[k.LIMIT]:
-                    return
-                continue
+                if frame[k.OUTER_CURSOR]:
+                    raise TruncatedEvent("the payload ends inside an event").at(
+                        self.file, self._offset(), event_name(EventType.TRANSACTION_PAYLOAD)
+                    )
+                return
             if reason == k.FULL:
                 yield from self._deliver()
             elif reason == k.AT_EVENT:
@@ -280,12 +317,6 @@ class Walker(ABC):
                 else:
                     self._decompress_rows()
                 continue
-            elif reason == k.AT_PARTIAL:
-                if self._left_out is None:  # its rows are delivered at once, so find out first
-                    self._look_on()
-                    continue
-                yield from self._flush()
-                yield from self._partial()
             else:
                 raise self._error(reason)
             if self._kept_bytes > _KEPT and frame[k.FIXED_POSITION] < 0:
@@ -307,9 +338,14 @@ class Walker(ABC):
     def _look_on(self) -> None:
         """Find out which rows of this file were rolled back, and remove planned ones among them."""
 
-    @abstractmethod
-    def _partial(self) -> Iterator[pa.RecordBatch]:
-        """Decode the partial JSON update at the cursor, and continue after it."""
+    @property
+    def _reading(self) -> DecodeContext:
+        """The context of the event at the cursor: events in a payload have no checksums."""
+        if self._frame[k.FIXED_POSITION] < 0:
+            return self.context
+        if self._inside.format is not self.context.format:
+            self._inside = DecodeContext(self.context.format)
+        return self._inside
 
     def _raw(self) -> bytes:
         cursor = int(self._frame[k.CURSOR])
@@ -328,7 +364,7 @@ class Walker(ABC):
                 offset=self._offset(),
                 event_type=event_name(EventType.TRANSACTION_PAYLOAD),
             )
-        return self.context.decode(
+        return self._reading.decode(
             raw, file=self.file, offset=self._offset(), verify_checksum=self._verify
         )
 
@@ -341,7 +377,7 @@ class Walker(ABC):
         code = raw[4]
         slot = self._find_table(raw) if code in ROWS_TYPES else None
         self._examine(self._decode(raw), take=False)
-        self.context.table_maps.clear()
+        self._reading.table_maps.clear()
         self._check_resolved(slot, event_name(code))
         frame[k.CHECKED] = frame[k.CURSOR]
 
@@ -358,7 +394,7 @@ class Walker(ABC):
         table_id = int.from_bytes(raw[HEADER_SIZE : HEADER_SIZE + (4 if short else 6)], "little")
         slot = self._known.slot_of(table_id, int(self._frame[k.GENERATION]))
         if slot is not None:
-            self.context.table_maps[table_id] = self._table_map_of(slot)
+            self._reading.table_maps[table_id] = self._table_map_of(slot)
         return slot
 
     def _table_map_of(self, slot: int) -> TableMapEvent:
@@ -434,7 +470,7 @@ class Walker(ABC):
         """Learn a table map; the kernel, which reads it again, then finds it."""
         raw = self._raw()
         event = self._decode(raw)
-        self.context.table_maps.clear()
+        self._reading.table_maps.clear()
         self._examine(event, take=False)
         if not isinstance(event, TableMapEvent):
             raise self._error(k.DOUBT)
@@ -476,10 +512,14 @@ class Walker(ABC):
         self._known.clear()
         self._known.attach(self._frame)
         generation = int(self._frame[k.GENERATION])
-        open_maps = {slot: self._table_map_of(slot) for slot in self._known.slots_of(generation)}
+        is_open = self._frame[k.MAPPED] == generation
+        slots = self._known.slots_of(generation) if is_open else ()
+        open_maps = {slot: self._table_map_of(slot) for slot in slots}
         self._ignored.clear()
         self._free += self._unresolved
         self._unresolved.clear()
+        if not open_maps:
+            return
         self._known.redirect(
             generation, {slot: self._slot_for(each) for slot, each in open_maps.items()}
         )
@@ -517,22 +557,11 @@ class Walker(ABC):
         if self._unnamed is not None and schema.names_from == "none" and schema.columns:
             return UnnamedTable(schema)
         try:
-            return TableDecoder(schema, self.source, self._pool, self._columns, self._plan_of)
+            return TableDecoder(
+                schema, self.source, self._pool, self._columns, self._plan_of, self._by_columns
+            )
         except LogError as error:
             return error
-
-    def _mute(self, limit: int) -> None:
-        """Let the kernel run up to the next bound of a rolled-back range, and set MUTED."""
-        frame = self._frame
-        offset = int(frame[k.CURSOR] + frame[k.BASE])
-        frame[k.MUTED] = 0
-        frame[k.LIMIT] = limit
-        for start, end in self._left_out or ():
-            if start <= offset < end:
-                frame[k.MUTED] = 1
-                frame[k.LIMIT] = min(limit, end - int(frame[k.BASE]))
-            elif offset < start:
-                frame[k.LIMIT] = min(int(frame[k.LIMIT]), start - int(frame[k.BASE]))
 
     def _decompress_rows(self) -> None:
         """Decompress the rows of MariaDB's compressed rows event at the cursor."""
@@ -602,7 +631,7 @@ class Walker(ABC):
         frame[k.ENTRY_COUNT] = 0
         frame[k.FIRST_CURSOR] = frame[k.CURSOR]
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
-        self._kept.clear()
+        self._kept[:] = [] if self._unpacked is None else [self._unpacked]
         self._kept_bytes = 0
         self._walked = 0
 

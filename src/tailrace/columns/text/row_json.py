@@ -17,10 +17,11 @@ from tailrace.columns.frames.plan import ODD_WORDS
 from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows.as_json import JSON_SPACE, declared_json, is_document
+from tailrace.rows.as_json import is_document
+from tailrace.rows.jsonb import JSON_SPACE, declared_json
+from tailrace.rows.old_temporal import TYPES as OLD_TEMPORAL_TYPES
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import unescaped
-from tailrace.rows.type_check import OLD_TEMPORAL_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

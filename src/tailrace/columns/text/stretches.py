@@ -2,11 +2,12 @@
 
 Most of a log is committed transactions of rows, one after the other. `StretchReader` gives those as
 stretches, which kernels turn into the wanted output. Everything else comes as the steps that
-`Reader` gives: other statements, XA transactions, payloads, partial JSON updates, files' first
-events, and transactions without an end. The kernels plan with the same table of transactions as the
-object path (`tailrace.transactions`) and stop at the first event that needs more than that table.
-What they cannot decode is not an error here: the caller that finds it rejects the stretch, and its
-events come as steps. So only the object path raises errors and reports what is wrong in a log.
+`Reader` gives: other statements, XA transactions, payloads, files' first events, and transactions
+without an end; for SQL, also partial JSON updates. The kernels plan with the same table of
+transactions as the object path (`tailrace.transactions`) and stop at the first event that needs
+more than that table. What they cannot decode is not an error here: the caller that finds it rejects
+the stretch, and its events come as steps. So only the object path raises errors and reports what is
+wrong in a log.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from tailrace.columns.native import kernel
 from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.read.walk import Walker
-from tailrace.columns.types import plan_of
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag
+from tailrace.columns.types import plan_of, stored_plan_of
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag, EventType
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
 from tailrace.events.header import EventHeader
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.reader import Reader
 from tailrace.selection import Time
@@ -64,17 +65,19 @@ class _Planner(Walker):
     """Plans the rows of whole transactions, and stops at events that the kernel cannot handle
     alone.
 
-    ``say`` is called with each table whose rows are given.
+    ``say`` is called with each table whose rows are given. With `stored_plan_of`, for SQL, it also
+    stops at partial JSON updates, whose diffs become SQL, not documents.
     """
 
     def __init__(self, *args: Any, say: Callable[[TableSchema], None], **settings: Any) -> None:
+        self._shows_diffs = settings.get("plan") is stored_plan_of
         super().__init__(*args, **settings)
         self._say = say
 
     def begin(self, *, muted: bool = False) -> None:
         """The next events begin outside of transactions. If ``muted``, no rows are planned."""
         frame = self._frame
-        self._left_out = _EVERYTHING if muted else ()
+        self.leave_out(_EVERYTHING if muted else ())
         frame[k.STATE] = State.OUTSIDE
         frame[k.HAS_GTIDS] = 1  # then each transaction has an entry of its own
         frame[k.FIXED_POSITION] = frame[k.COMPRESSED_SIZE] = -1
@@ -168,10 +171,17 @@ class _Planner(Walker):
         finally:
             self.drop()
 
-    def _event(self) -> Iterator[pa.RecordBatch]:
-        raise _Handover
+    def _take_types(self) -> None:
+        super()._take_types()
+        if self._shows_diffs:
+            self._types[EventType.PARTIAL_UPDATE_ROWS] |= k.DOUBTED  # so that `_check` is called
 
-    def _partial(self) -> Iterator[pa.RecordBatch]:
+    def _check(self) -> None:
+        if self._shows_diffs and self._raw()[4] == EventType.PARTIAL_UPDATE_ROWS:
+            raise _Handover
+        super()._check()
+
+    def _event(self) -> Iterator[pa.RecordBatch]:
         raise _Handover
 
     def _deliver(self) -> Iterator[pa.RecordBatch]:
@@ -361,7 +371,7 @@ class StretchReader(Reader):
         """Whether the first event of each transaction decides if the transaction is given, if it is
         the last, or what its name is.
         """
-        until_gtids = isinstance(self.selection.end, (GtidSet, GtidList))
+        until_gtids = isinstance(self.selection.end, GtidState)
         gaps = self._read is not None and bool(self._read.left)
         return until_gtids or gaps or bool(self.picks) or not self.gtids
 

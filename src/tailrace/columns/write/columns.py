@@ -19,6 +19,7 @@ from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
 from tailrace.rows.charsets import UTF8
 from tailrace.rows.collations import BINARY, longest_character
+from tailrace.rows.registry import width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,8 +151,7 @@ def _string(column: Column, plan: Plan, words: Array) -> int:
     """Set the words of a string, a blob or a type logged like them; gives the length's bytes."""
     prefix = plan.argument & 255
     words[f.KIND], words[f.ARGUMENT] = k.STRING, prefix
-    is_blob = column.type not in {T.STRING, T.VARCHAR, T.VAR_STRING, T.VARCHAR_COMPRESSED}
-    words[f.LIMIT] = (1 << 8 * prefix) - 1 if is_blob else column.metadata
+    words[f.LIMIT] = width_of(column).most
     if plan.kind == k.PADDED:
         words[f.TRIM] = 0
     elif plan.finish is Finish.CHARSET and column.type is T.STRING:

@@ -10,7 +10,7 @@ from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
 from tailrace.columns.write.types import Refused
 from tailrace.errors import ValueRefused
-from tailrace.rows.dumpers import dumper_of
+from tailrace.rows.registry import dumper_of
 from tailrace.rows.schema import Logical
 from tailrace.rows.surrogates import unescaped
 

@@ -14,7 +14,7 @@ from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRefused
-from tailrace.rows.dumpers import dumper_of
+from tailrace.rows.registry import dumper_of
 from tailrace.rows.schema import Logical
 
 if TYPE_CHECKING:

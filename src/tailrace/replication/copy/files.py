@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError, StorageError, UsageError
+from tailrace.events.walk import frames, whole_events
 from tailrace.position import Position
 from tailrace.replication.copy.scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
 from tailrace.storage.binlog_file import BinlogFile
@@ -312,18 +313,17 @@ class Copy:
         position = self.position
         if position is None:
             return
-        at, piece, start = begin, b"", begin
-        while at < position.offset:
-            i = at - start
-            length = int.from_bytes(piece[i + 9 : i + 13], "little") if i + 13 <= len(piece) else 0
-            if not length or i + length > len(piece):
-                piece = self.folder.read(position.file, at, max(_PIECE, length))
-                start, i = at, 0
-                length = int.from_bytes(piece[9:13], "little")
-                if length > len(piece):
-                    continue
-            yield at, piece[i : i + length]
-            at += length
+
+        def read_into(at: int, view: memoryview) -> int:
+            data = self.folder.read(position.file, begin + at, len(view))
+            view[: len(data)] = data
+            return len(data)
+
+        at = begin
+        for piece in whole_events(read_into, position.offset - begin, _PIECE):
+            for start, end in frames(piece):
+                yield at + start, bytes(piece[start:end])
+            at += len(piece)
 
     # --- what a store refuses --------------------------------------------------------------------
 

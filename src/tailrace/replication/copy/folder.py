@@ -21,18 +21,17 @@ from tailrace.storage.encryption.mysql.streams import MysqlOutput
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring
-from tailrace.storage.memory import memory_folder
-from tailrace.storage.memory_logs import is_memory
+from tailrace.storage.local import LocalFolder, missing_folders
+from tailrace.storage.memory import is_memory, memory_folder
 from tailrace.storage.objects.folder import ObjectFolder
 from tailrace.storage.objects.url import names_object
-from tailrace.storage.output import LocalFolder, missing_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tailrace.storage.keyring.base import Keyring
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import RandomOutput
 
 flock: Callable[[int, int], None] | None = None
@@ -47,7 +46,7 @@ _guard: Final = Lock()
 
 
 class CopyFolder(EncryptedFolder):
-    """A `LogFolder` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
+    """A `WritableStore` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
 
     Call `complete` when a file's source has ended it: in an object store the file becomes an object
     then, and is in the spool until then.
@@ -55,7 +54,7 @@ class CopyFolder(EncryptedFolder):
 
     def __init__(
         self,
-        folder: LogFolder,
+        folder: WritableStore,
         keyring: Keyring | None,
         *,
         encrypting: bool = False,
@@ -147,7 +146,7 @@ def open_folder(
     return CopyFolder(_folder(into), keys, encrypting=encrypt, key_id=key_id)
 
 
-def _folder(into: str | Path) -> LogFolder:
+def _folder(into: str | Path) -> WritableStore:
     text = str(into)
     if is_memory(text):
         name = text.partition(":")[2].strip("/")

@@ -29,7 +29,7 @@ from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionE
 from tailrace.position import Position
 
 if TYPE_CHECKING:
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
 
 FLAGS_AT: Final = 17
 """The offset of the two bytes of flags in an event's header."""
@@ -90,7 +90,7 @@ class CopiedFile:
 
 
 def scan(
-    folder: LogFolder, name: str, *, mark: Mark | None = None, whole: bool = False
+    folder: WritableStore, name: str, *, mark: Mark | None = None, whole: bool = False
 ) -> CopiedFile:
     """Walk through a file, from a mark in it on if an event begins or the file ends at the mark.
 
@@ -154,7 +154,7 @@ def _describe(found: CopiedFile, head: bytes) -> None:
     found.end = found.begun = start + length
 
 
-def _walk_from(mark: Mark | None, found: CopiedFile, folder: LogFolder) -> None:
+def _walk_from(mark: Mark | None, found: CopiedFile, folder: WritableStore) -> None:
     begin = found.end
     if mark is not None and mark.file == found.name and begin <= mark.offset <= found.size:
         found.end, found.begun, found.last = mark.offset, mark.begun, mark.last
@@ -166,7 +166,7 @@ def _walk_from(mark: Mark | None, found: CopiedFile, folder: LogFolder) -> None:
     _walk(found, folder)
 
 
-def _walk(found: CopiedFile, folder: LogFolder) -> None:
+def _walk(found: CopiedFile, folder: WritableStore) -> None:
     """From one whole event to the next, to the end or the first that is not."""
     form = found.form
     checksums = form is not None and form.checksum_algorithm is ChecksumAlgorithm.CRC32
@@ -207,7 +207,7 @@ def _walk(found: CopiedFile, folder: LogFolder) -> None:
     found.end, found.begun, found.last = at, begun, last
 
 
-def _is_whole(folder: LogFolder, name: str, at: int, length: int) -> bool:
+def _is_whole(folder: WritableStore, name: str, at: int, length: int) -> bool:
     """Whether a large event's checksum is right; the event is read in pieces."""
     digest, end = 0, at + length - CHECKSUM_SIZE
     while at < end:

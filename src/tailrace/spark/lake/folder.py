@@ -14,7 +14,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import committed, within
-from tailrace.storage.output import missing_folders
+from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.on_disk import to_disk
 from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
-from tailrace.storage.output import missing_folders
+from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import LogError, StorageError, UsageError
+from tailrace.events.walk import event_length
 from tailrace.storage.encryption.detect import opened
-from tailrace.storage.encryption.mariadb.event import Mode, event_length
+from tailrace.storage.encryption.mariadb.event import Mode
 from tailrace.storage.encryption.mariadb.head import format_of
 from tailrace.storage.encryption.mariadb.input import read_head
 from tailrace.storage.encryption.mariadb.output import MariadbBegin, mariadb_reopened
@@ -19,16 +20,16 @@ from tailrace.storage.encryption.temporary import temporary
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
-    from tailrace.storage.output import LogFolder
+    from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import RandomInput, RandomOutput, SpillOutput
 
 _SERVERS_KEY: Final = re.compile(r"(MySQLReplicationKey_.+)_(\d+)", re.ASCII)
 
 
-class LogFolderInput:
-    """A file of a `LogFolder`, open for reading."""
+class StoredInput:
+    """A file of a `WritableStore`, open for reading."""
 
-    def __init__(self, folder: LogFolder, name: str) -> None:
+    def __init__(self, folder: WritableStore, name: str) -> None:
         self._folder = folder
         self._name = name
         self._at = 0
@@ -63,7 +64,7 @@ class LogFolderInput:
 
 
 class EncryptedFolder:
-    """A `LogFolder` on another one, with plain logs. New logs are encrypted if ``encrypting``.
+    """A `WritableStore` on another one, with plain logs. New logs are encrypted if ``encrypting``.
 
     MySQL's logs are encrypted with the key ``key_id``; without it with the newest of a server's
     keys in the keyring, if it has the keys of one server only. MariaDB's are encrypted with key 1
@@ -73,7 +74,7 @@ class EncryptedFolder:
 
     def __init__(
         self,
-        folder: LogFolder,
+        folder: WritableStore,
         keyring: Keyring | None,
         *,
         encrypting: bool = True,
@@ -95,7 +96,7 @@ class EncryptedFolder:
     @classmethod
     def like(
         cls,
-        folder: LogFolder,
+        folder: WritableStore,
         name: str,
         keyring: Keyring | None,
         *,
@@ -107,7 +108,7 @@ class EncryptedFolder:
         Key and mode, if not given, are the same server's newest key and the log's mode. Raises
         KeyMissing, LogError, StorageError.
         """
-        lower = LogFolderInput(folder, name)
+        lower = StoredInput(folder, name)
         magic = read_exactly(lower, 0, len(MAGIC))
         if magic == ENCRYPTED_MAGIC:
             raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE)
@@ -174,7 +175,7 @@ class EncryptedFolder:
         """Open a file to append to, encrypted or plain as it is."""
         self._open = None
         path = self.path(name)
-        lower = LogFolderInput(self._folder, name)
+        lower = StoredInput(self._folder, name)
         magic = read_exactly(lower, 0, len(MAGIC))
         head = read_head(lower, path) if magic == MAGIC else None
         output = self._folder.reopen(name)
@@ -204,7 +205,7 @@ class EncryptedFolder:
         size = self._folder.size(name)
         if self._open is not None and self._open[:2] == (name, size):
             return self._open[2]
-        stream = opened(LogFolderInput(self._folder, name), self._keyring, path=self.path(name))
+        stream = opened(StoredInput(self._folder, name), self._keyring, path=self.path(name))
         self._open = name, size, stream
         return stream
 

@@ -18,11 +18,11 @@ from tailrace.constants import MAGIC, EventFlag
 from tailrace.errors import StorageError
 from tailrace.log_name import plain_name
 from tailrace.storage.index import INDEX_SUFFIX, entries
+from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.objects.output import ObjectOutput
 from tailrace.storage.objects.spool import spool_folder
-from tailrace.storage.objects.store import store_of
+from tailrace.storage.objects.store import bucket_of
 from tailrace.storage.objects.url import ObjectUrl
-from tailrace.storage.output import DRAFT_SUFFIX, LocalFolder
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import SpillOutput
@@ -39,7 +39,7 @@ class ObjectFolder:
     def __init__(self, url: ObjectUrl | str) -> None:
         self.url = url if isinstance(url, ObjectUrl) else ObjectUrl.parse(url)
         self.spool = LocalFolder(spool_folder(self.url))
-        self._store = store_of(self.url)
+        self._store = bucket_of(self.url)
 
     def spill(self, file: SpillOutput) -> SpillOutput:
         """The file unchanged: it is on this machine, like the spool."""

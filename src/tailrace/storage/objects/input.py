@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.store import store_of
+from tailrace.storage.objects.store import bucket_of
 
 if TYPE_CHECKING:
     from tailrace.storage.objects.url import ObjectUrl
@@ -22,7 +22,7 @@ class ObjectInput:
 
     def __init__(self, url: ObjectUrl) -> None:
         self._key = url.key
-        self._store = store_of(url)
+        self._store = bucket_of(url)
         self._path = str(url)
         self._at = 0
         self._size = 0

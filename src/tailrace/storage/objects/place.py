@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC, EventFlag
 from tailrace.errors import KeyMissing, StorageError
-from tailrace.storage.file import LogFile
+from tailrace.storage.file import base_and_number
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.objects.folder import FLAGS_AT, ObjectFolder
 from tailrace.storage.objects.url import ObjectUrl
@@ -58,11 +58,13 @@ def finish(folder: ObjectFolder) -> None:
 
 def _followed(folder: ObjectFolder) -> list[str]:
     """The logs in the spool that are not the last of their series."""
-    logs = [LogFile("", name, 0) for name in folder.spooled() if not name.endswith(INDEX_SUFFIX)]
+    logs = {
+        name: base_and_number(name) for name in folder.spooled() if not name.endswith(INDEX_SUFFIX)
+    }
     last: dict[str, int] = {}
-    for log in logs:
-        last[log.base] = max(last.get(log.base, 0), log.number or 0)
-    return sorted(log.name for log in logs if (log.number or 0) < last[log.base])
+    for base, number in logs.values():
+        last[base] = max(last.get(base, 0), number or 0)
+    return sorted(name for name, (base, number) in logs.items() if (number or 0) < last[base])
 
 
 def _locked(folder: ObjectFolder, name: str) -> FileOutput | None:

@@ -31,7 +31,7 @@ class Listing:
     folders: list[str]
 
 
-class ObjectStore(Protocol):
+class Bucket(Protocol):
     """A bucket. Keys are complete. Any thread may call it. Every method raises StorageError.
 
     Each is one request, if not said otherwise.
@@ -62,14 +62,14 @@ class ObjectStore(Protocol):
         """Remove an object, if it exists."""
 
 
-_STORES: Final[dict[tuple[str, bytes], ObjectStore]] = {}
+_STORES: Final[dict[tuple[str, bytes], Bucket]] = {}
 _LOCK: Final = Lock()
 _CLOUD: Final = "cloud"
 _USED_BY: Final[list[int]] = []
 """The process in which the library for clouds was first used, or whose child this one is."""
 
 
-def store_of(url: ObjectUrl) -> ObjectStore:
+def bucket_of(url: ObjectUrl) -> Bucket:
     """The process's shared bucket of a URL, with the environment's current settings.
 
     Raises UsageError if the library for it is not installed; StorageError if the environment's
@@ -90,10 +90,10 @@ def store_of(url: ObjectUrl) -> ObjectStore:
         return store
 
 
-def _connect(url: ObjectUrl) -> ObjectStore:
+def _connect(url: ObjectUrl) -> Bucket:
     kind, name = ("fsspecs", "FsspecStore") if url.scheme == "memory" else (_CLOUD, "CloudStore")
     if kind == _CLOUD and not _USED_BY:
         _USED_BY.append(os.getpid())
     with importing("objects", f"{url.scheme}://"):
         module = import_module(_OURS + kind)
-    return cast("ObjectStore", getattr(module, name)(url))
+    return cast("Bucket", getattr(module, name)(url))

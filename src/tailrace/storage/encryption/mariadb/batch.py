@@ -13,8 +13,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import HEADER_SIZE
+from tailrace.events.walk import LENGTH_AT, LENGTH_END
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb
-from tailrace.storage.encryption.mariadb.event import LENGTH_AT, LENGTH_END, TEXT_AT, Mode
+from tailrace.storage.encryption.mariadb.event import TEXT_AT, Mode
 
 if TYPE_CHECKING:
     from tailrace.storage.encryption.mariadb.event import EventCipher

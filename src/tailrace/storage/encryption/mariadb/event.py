@@ -17,10 +17,9 @@ from typing import Final
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE
+from tailrace.events.walk import LENGTH_AT, LENGTH_END, event_length
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb
 
-LENGTH_AT: Final = 9
-LENGTH_END: Final = 13
 TEXT_AT: Final = 4
 _LOG_POS: Final = slice(13, 17)
 _LOW: Final = 0xFFFFFFFF
@@ -31,11 +30,6 @@ class Mode(StrEnum):
 
     CBC = "aes_cbc"
     CTR = "aes_ctr"
-
-
-def event_length(raw: bytes | memoryview) -> int:
-    """An event's length, from its first 13 bytes."""
-    return int.from_bytes(raw[LENGTH_AT:LENGTH_END], "little")
 
 
 class EventCipher:

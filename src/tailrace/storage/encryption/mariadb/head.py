@@ -18,7 +18,8 @@ from tailrace.constants import (
 from tailrace.errors import EncryptionError, LogError, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
 from tailrace.events.header import bad_length
-from tailrace.storage.encryption.mariadb.event import EventCipher, Mode, event_length, sound
+from tailrace.events.walk import event_length
+from tailrace.storage.encryption.mariadb.event import EventCipher, Mode, sound
 from tailrace.storage.encryption.mysql.header import master_key
 
 if TYPE_CHECKING:

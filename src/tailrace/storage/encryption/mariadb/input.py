@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE
 from tailrace.errors import EncryptionError, StorageError
+from tailrace.events.walk import LENGTH_END, event_length
 from tailrace.storage.encryption.mariadb.batch import BatchCipher
-from tailrace.storage.encryption.mariadb.event import LENGTH_END, event_length, sound
+from tailrace.storage.encryption.mariadb.event import sound
 from tailrace.storage.encryption.mariadb.head import MariadbHead, check_length, head_end
 from tailrace.storage.encryption.mysql.streams import read_exactly
 from tailrace.storage.streams.base import RandomInput, needs

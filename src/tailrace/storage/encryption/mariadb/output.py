@@ -10,7 +10,8 @@ from zlib import crc32
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, EventType
 from tailrace.errors import StorageError, UsageError
 from tailrace.events import FormatDescriptionEvent, StartEncryptionEvent
-from tailrace.storage.encryption.mariadb.event import EventCipher, Mode, event_length
+from tailrace.events.walk import event_length
+from tailrace.storage.encryption.mariadb.event import EventCipher, Mode
 from tailrace.storage.encryption.mariadb.head import (
     KEY_ID,
     SCHEME,

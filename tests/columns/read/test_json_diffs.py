@@ -1,0 +1,270 @@
+"""Partial JSON updates in `changes`: documents that the row kernel makes of the one before and diffs.
+
+What is expected is the server's: the document in the next update's before image, and SELECT's.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from tailrace.columns import changes
+from tailrace.columns.read import table
+from tailrace.constants import EventType
+from tailrace.errors import LogError, UnsupportedType
+from tailrace.events import RowsEvent
+from tailrace.log import Log
+from tailrace.rows.jsonb import changed_json
+from tailrace.storage import LogSeries, find
+from tailrace.storage.file import LogFile
+from tests.columns.oracle import assert_equal_paths, object_batches
+from tools.campaign.mutate import Parsed
+
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
+KEYS = [
+    *(
+        "a",
+        "b",
+        "c",
+        "dd",
+        "zz",
+        "$",
+        "_x1",
+        "1a",
+        "",
+        "a b",
+        "é",
+        "かな",
+        "日本",
+        "\u3000",
+        "\u2003x",
+    ),
+    *('quote"', "back\\slash", "line\n", "\x01", "k" * 300, "[0]", "a.b", "*", "last"),
+]
+SCALARS = [
+    *("0", "-1", "32767", "32768", "65536", "-2147483649", "18446744073709551615", "1e300", "0.5"),
+    *("true", "false", "null", '""', '"é😀"', '"quote \\" \\\\ \\n"', json.dumps("x" * 200)),
+]
+TYPED = ["CAST('2024-02-29' AS DATE)", "CAST('-12:34:56.5' AS TIME(1))", "1.50", "x'00ff'"]
+
+
+def sql(text: str) -> str:
+    """A literal, where backslashes are plain characters."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def document(rng: random.Random, depth: int = 0) -> str:
+    """A random document."""
+    shape = rng.random() + depth / 8
+    count = rng.choice((0, 1, 2, 3, 7))
+    if shape < 0.6:
+        keys = rng.sample(KEYS, count)
+        members = [f"{json.dumps(key)}: {document(rng, depth + 1)}" for key in keys]
+        return "{" + ", ".join(members) + "}"
+    if shape < 0.9:
+        return "[" + ", ".join(document(rng, depth + 1) for _ in range(count)) + "]"
+    return rng.choice(SCALARS)
+
+
+def path(rng: random.Random, inside: object) -> str:
+    """A path to something in a document, or to where something can be put."""
+    legs = ["$"]
+    while isinstance(inside, (dict, list)) and (len(legs) == 1 or rng.random() < 0.6):
+        if isinstance(inside, dict):
+            key = rng.choice([*inside] * 3 + KEYS[:8] + [rng.choice(KEYS)])
+            legs.append("." + json.dumps(key, ensure_ascii=False))
+            inside = inside.get(key)
+        else:
+            index = rng.randrange(len(inside) + 1)
+            legs.append(f"[{index}]" if rng.random() < 0.9 or not inside else "[last]")
+            inside = inside[index] if index < len(inside) else None
+    return "".join(legs)
+
+
+def expression(rng: random.Random, column: str, now: str) -> str:
+    """The call of a function whose result is logged as diffs."""
+    inside = json.loads(now)
+    parts = []
+    name = rng.choice(("JSON_SET", "JSON_SET", "JSON_REPLACE", "JSON_REMOVE"))
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = path(rng, inside)
+        if name == "JSON_REMOVE":
+            if place != "$":
+                parts.append(sql(place))
+            continue
+        value = f"CAST({sql(document(rng, 2))} AS JSON)"
+        parts += [sql(place), rng.choice(TYPED) if rng.random() < 0.15 else value]
+    return f"{name}({', '.join([column, *parts])})" if parts else column
+
+
+def recorded(server, seed: int, rows: int, updates: int) -> tuple[LogSeries, dict[int, tuple]]:
+    """A log of random partial updates, and at its end the rows as SELECT gives them."""
+    rng = random.Random(seed)
+    filler = json.dumps("y" * 700)
+    with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS diffs")
+        cursor.execute("CREATE DATABASE diffs")
+        cursor.execute("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+        first = server.rotate().name
+        cursor.execute(
+            "CREATE TABLE diffs.t (id INT PRIMARY KEY, j JSON, n INT, k JSON, s VARCHAR(20))"
+        )
+        for number in range(rows):
+            inner = f'{{"filler": {filler}, "o": {document(rng)}, "a": {document(rng)}}}'
+            if number == 0:  # a large container at the root, small and large ones in it
+                many = ", ".join(f'"key{each}": {each}' for each in range(6000))
+                inner = f'{{"filler": {filler}, "o": {{{many}}}, "a": [{many.count(",")}, "z"]}}'
+            elif number == 1:  # an update may make a large container of a small one
+                inner = f'{{"filler": "{"w" * 65000}", "o": [1, 2], "a": {{}}}}'
+            other = "NULL" if number % 4 == 2 else sql(f"[{document(rng)}, {filler}]")
+            cursor.execute(f"INSERT INTO diffs.t VALUES ({number}, {sql(inner)}, 1, {other}, 's')")
+        cursor.execute("SET binlog_row_value_options = 'PARTIAL_JSON'")
+        for _ in range(updates):
+            number = rng.randrange(rows)
+            cursor.execute("SELECT j, k FROM diffs.t WHERE id = %s", [number])
+            j, k = cursor.fetchone()
+            parts = [f"j = {expression(rng, 'j', j)}"]
+            if k is not None and rng.random() < 0.5:
+                parts.append(f"k = {expression(rng, 'k', k)}")
+            if rng.random() < 0.3:
+                parts.append("n = n + 1")
+            cursor.execute(f"UPDATE diffs.t SET {', '.join(parts)} WHERE id = {number}")
+        cursor.execute("SELECT id, j, k FROM diffs.t")
+        last = {row[0]: row[1:] for row in cursor.fetchall()}
+    done = server.rotate().name
+    paths = [path for path in server.binlogs() if first < path.name <= done]
+    return LogSeries("diffs", tuple(LogFile.at(path) for path in paths)), last
+
+
+def documents(batches) -> tuple[dict[int, tuple], int]:
+    """The rows after all changes; and how many updates were read.
+
+    Each before image must be what was read of the row before it.
+    """
+    rows, updates = {}, 0
+    found = [row for batch in batches for row in batch.to_pylist()]
+    for row in sorted(found, key=lambda each: each["_seq"]):
+        before, after = row["before"], row["after"]
+        if row["_op"] == "update":
+            assert rows[before["id"]] == (before["j"], before["k"]), row["_pos"]
+            updates += 1
+        rows[after["id"]] = after["j"], after["k"]
+    return rows, updates
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_updates(mysql97, seed):
+    """Nested documents, arrays, keys of all kinds, NULL, several columns, more than 64 KiB."""
+    series, last = recorded(mysql97, seed, rows=12, updates=400)
+    by_hand = []
+
+    def counted(before: bytes, diffs: bytes) -> bytes:
+        by_hand.append(diffs)
+        return changed_json(before, diffs)
+
+    with patch.object(table, "changed_json", counted):
+        rows, updates = documents(changes(series))
+    assert rows == last
+    with_diffs = sum(event.type == EventType.PARTIAL_UPDATE_ROWS for event in Log(series))
+    assert with_diffs > 200
+    assert updates > 300
+    assert 0 < len(by_hand) < with_diffs / 4  # keys with escapes, and small containers that grow
+    assert_equal_paths(series)
+
+
+def outcome(batches) -> tuple[list, tuple | None]:
+    """What was read, in the log's order, and the error after it."""
+    rows, error = [], None
+    try:
+        for batch in batches:
+            rows += batch.select(["_seq", "before", "after"]).to_pylist()
+    except LogError as raised:
+        error = type(raised), raised.file, raised.offset
+    return sorted(rows, key=lambda row: row["_seq"]), error
+
+
+def broken(rng: random.Random, log: bytes) -> bytes:
+    """A log with some bytes of an event of partial updates changed, its checksum right."""
+    parsed = Parsed.of(log)
+    events = enumerate(parsed.events)
+    index = rng.choice([at for at, event in events if event[4] == EventType.PARTIAL_UPDATE_ROWS])
+    event = parsed.events[index]
+    for _ in range(rng.choice((1, 1, 2))):
+        at = rng.randrange(19 + 8, len(event) - parsed.tail)
+        if rng.random() < 0.7:
+            event[at] = rng.choice((rng.randrange(256), event[at] ^ 1 << rng.randrange(8)))
+        elif rng.random() < 0.5:
+            del event[at : at + rng.choice((1, 2, 5))]
+        else:
+            event[at:at] = rng.randbytes(rng.choice((1, 2, 5)))
+    parsed.seal(index)
+    return parsed.bytes()
+
+
+def test_damage(tmp_path):
+    """Both paths read the same of a broken event, or raise an error at the same place."""
+    log = (CORPUS / "mysql-9.7.json-partial-full/binlog.000001").read_bytes()
+    file = tmp_path / "binlog.000001"
+    seen = Counter()
+    for seed in range(250):
+        file.write_bytes(broken(random.Random(seed), log))
+        (series,) = find(tmp_path)
+        rows, error = outcome(changes(series, statements="skip"))
+        expected, expected_error = outcome(object_batches(series))
+        assert error == expected_error, seed
+        assert error or rows == expected, seed
+        seen[error is None] += 1
+    assert min(seen[True], seen[False]) > 30
+
+
+def test_a_column_without_the_document_before(mysql97):
+    """The rows before it are read; the error says where, of a wanted column only."""
+    with mysql97.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS diffs")
+        cursor.execute("CREATE DATABASE diffs")
+        first = mysql97.rotate().name
+        cursor.execute("CREATE TABLE diffs.t (id INT PRIMARY KEY, j JSON, n INT)")
+        cursor.execute(
+            "SET binlog_row_value_options = 'PARTIAL_JSON', binlog_row_image = 'MINIMAL'"
+        )
+        cursor.execute(f"INSERT INTO diffs.t VALUES (1, '{json.dumps({'a': 'x' * 300})}', 1)")
+        cursor.execute("UPDATE diffs.t SET n = 2")
+        cursor.execute("UPDATE diffs.t SET n = 3, j = JSON_SET(j, '$.b', 1)")
+        cursor.execute("UPDATE diffs.t SET n = 4, j = NULL")
+        last = mysql97.rotate().name
+    paths = [path for path in mysql97.binlogs() if first < path.name <= last]
+    series = LogSeries("diffs", tuple(LogFile.at(path) for path in paths))
+    event = [each for each in Log(series) if isinstance(each, RowsEvent)][2]
+    rows, error = outcome(changes(series))
+    assert error == (UnsupportedType, event.file, event.offset)
+    assert [row["after"]["n"] for row in rows] == [1, 2]
+    table = pa.Table.from_batches(
+        [batch.select(["after"]) for batch in changes(series, columns=["id", "n"])]
+    )
+    assert [row["n"] for row in table.column("after").to_pylist()] == [1, 2, 3, 4]
+
+
+def test_a_document_larger_than_a_batch(mysql97):
+    """The row gets a batch of its own, with room for the document that the diffs make."""
+    with mysql97.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS diffs")
+        cursor.execute("CREATE DATABASE diffs")
+        first = mysql97.rotate().name
+        cursor.execute("CREATE TABLE diffs.t (id INT PRIMARY KEY, j JSON)")
+        text = "JSON_OBJECT('a', REPEAT('x', 26 << 20), 'b', 1)"
+        cursor.execute(f"INSERT INTO diffs.t VALUES (1, {text}), (2, JSON_OBJECT('b', 1))")
+        cursor.execute("SET binlog_row_value_options = 'PARTIAL_JSON'")
+        cursor.execute("UPDATE diffs.t SET j = JSON_SET(j, '$.b', REPEAT('y', 1000))")
+        cursor.execute("SELECT j FROM diffs.t ORDER BY id")
+        expected = [j for (j,) in cursor.fetchall()]
+        last = mysql97.rotate().name
+    paths = [path for path in mysql97.binlogs() if first < path.name <= last]
+    series = LogSeries("diffs", tuple(LogFile.at(path) for path in paths))
+    rows = [row for batch in changes(series) for row in batch.column("after").to_pylist()]
+    assert [row["j"] for row in rows[2:]] == expected

@@ -1,0 +1,163 @@
+"""`SplitPlanner` over logs that grow: the same rows as in the whole log, each once."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tailrace.columns import changes, read_split
+from tailrace.columns.read import planner as planner_module
+from tailrace.columns.read.planner import SplitPlanner
+from tailrace.errors import BoundaryError, TruncatedEvent
+from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
+from tailrace.storage import find
+from tests.recorded import CORPUS
+
+CASES = [
+    f"{server}.{case}"
+    for server in ("mysql-9.7", "mariadb-11.8", "mariadb-10.11")
+    for case in ("xa", "savepoints", "ddl", "several-tables", "switches")
+]
+FLAGS = 4 + 17
+
+
+def logs(case):
+    """The log files of a corpus case, in order."""
+    return [Path(log.path) for series in find(CORPUS / case) for log in series.files]
+
+
+def rows(splits):
+    """All rows of splits, in order, as dictionaries; texts of names and places, and images."""
+    found = []
+    for split in splits:
+        for batch in read_split(split, statements="skip"):
+            found += pa.Table.from_batches([batch]).to_pylist()
+    return sorted(found, key=lambda row: row["_seq"])
+
+
+def whole(folder):
+    found = [
+        row
+        for batch in changes(folder, statements="skip")
+        for row in pa.Table.from_batches([batch]).to_pylist()
+    ]
+    return sorted(found, key=lambda row: row["_seq"])
+
+
+def growing(case, folder, rng):
+    """The folder's logs as a server writes them: yields after each piece; the last is whole."""
+    files = logs(case)
+    for number, path in enumerate(files):
+        data = path.read_bytes()
+        cuts = sorted(rng.randrange(130, len(data)) for _ in range(rng.randrange(1, 9)))
+        for cut in cuts:
+            part = bytearray(data[:cut])
+            part[FLAGS] |= 1
+            (folder / path.name).write_bytes(part)
+            if number < len(files):
+                yield False
+        (folder / path.name).write_bytes(data)
+        if rng.random() < 0.5 and number < len(files) - 1:
+            yield False
+    yield True
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("case", CASES)
+def test_a_log_that_grows(case, seed, tmp_path):
+    rng = random.Random(f"{case} {seed}")
+    planner = SplitPlanner(target_bytes=rng.choice((200, 5000, 1 << 26)))
+    splits = []
+    for _ in growing(case, tmp_path, rng):
+        (series,) = find(tmp_path)
+        splits += planner.plan(series)
+        if planner.held is not None and planner.end is not None:
+            assert planner.end <= planner.held
+    last = SplitPlanner(planner_catalogue(planner), planner.end, hold=False)
+    if planner.held is not None:  # never decided: its rows come last
+        splits += last.plan(series)
+    for before, after in pairwise(splits):
+        assert Position(before.file, before.end) <= Position(after.file, after.start)
+    assert rows(splits) == whole(tmp_path)
+
+
+def planner_catalogue(planner):
+    """What is known where the file begins that the planner is in; nothing, in these logs' first."""
+    assert planner.end is None or planner.end.file.endswith("1") or planner.held is None
+    return Catalogue()
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+def test_xa_rows_that_were_read_and_are_taken_back(server, tmp_path):
+    """Without holding, a log that ends between PREPARE and ROLLBACK gives rows that never were."""
+    planner = SplitPlanner(hold=False, target_bytes=1)
+
+    def read_on():
+        for end in range(200, logs(f"{server}.xa")[0].stat().st_size, 40):
+            data = bytearray(logs(f"{server}.xa")[0].read_bytes()[:end])
+            data[FLAGS] |= 1
+            (tmp_path / "binlog.000001").write_bytes(data)
+            (series,) = find(tmp_path)
+            planner.plan(series)
+
+    with pytest.raises(BoundaryError, match="XA transaction was rolled back"):
+        read_on()
+
+
+def test_gone_on_with_in_the_middle_of_a_file(tmp_path):
+    """Names that only the DDL before tells are known: `after` stands behind it, in its file."""
+    case = logs("mariadb-10.11.ddl")
+    for path in case:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (series,) = find(tmp_path)
+    all_of_it = SplitPlanner(target_bytes=1).plan(series)
+    expected = rows(all_of_it)
+    for number in range(1, len(all_of_it), 7):
+        first = all_of_it[number]
+        if first.file != all_of_it[0].file:
+            break
+        again = SplitPlanner(after=Position(first.file, first.start), target_bytes=1).plan(series)
+        left = rows(again)
+        assert left == expected[len(expected) - len(left) :]
+        assert again[0].catalogue._tables == first.catalogue._tables
+
+
+def test_a_log_that_just_begins(tmp_path):
+    """Followed, it is waited for; else it ends too early."""
+    (path, *_) = logs("mysql-9.7.ddl")
+    data = path.read_bytes()
+    planner = SplitPlanner(Catalogue(), hold=True)
+    for size in (4, 5, 20, 22, 100):
+        (tmp_path / path.name).write_bytes(
+            data[:21] + b"\1" + data[22:100] if size > 22 else data[:size]
+        )
+        (series,) = find(tmp_path)
+        assert planner.plan(series) == []
+        if 4 < size < 100:
+            with pytest.raises(TruncatedEvent):
+                SplitPlanner(Catalogue(), hold=False).plan(series)
+    (tmp_path / path.name).write_bytes(data)
+    (series,) = find(tmp_path)
+    assert rows(planner.plan(series)) == whole(tmp_path)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_about_a_split_for_each_core(cores, monkeypatch):
+    monkeypatch.setattr(planner_module, "SMALLEST_SPLIT", 100)
+    monkeypatch.setattr(planner_module.os, "cpu_count", lambda: cores)
+    (series,) = find(CORPUS / "mysql-9.7.several-tables")
+    (log,) = series.files
+    splits = SplitPlanner().plan(series)
+    sizes = [each.end - each.start for each in splits]
+    assert all(size >= (log.size - 4) // cores for size in sizes[:-1])
+    assert len(splits) == {1: 1, 2: 2, 4: 3}[cores]  # they end where transactions do
+
+
+def test_no_split_is_smaller_than_is_worth_it():
+    (series,) = find(CORPUS / "mysql-9.7.several-tables")
+    assert len(SplitPlanner().plan(series)) == 1

@@ -1,0 +1,102 @@
+"""Transactions that are partly taken back where a block ends inside them, or several do."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow as pa
+import pytest
+
+import tailrace
+from tailrace.columns import plan_splits, read_split
+from tailrace.columns.read import blocks, decoder, walk
+from tailrace.storage import find
+from tests.recorded import CORPUS
+
+SERVERS = ("mysql-9.7", "mariadb-11.8", "mariadb-10.11")
+CASES = [f"{server}.{case}" for server in SERVERS for case in ("xa", "savepoints", "ddl")]
+
+
+def rows(batches):
+    found = [row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
+    return sorted(found, key=lambda row: row["_seq"])
+
+
+def by_splits(folder):
+    """The same by the way that knows from the start what was taken back."""
+    (series,) = find(folder)
+    return rows(
+        batch for split in plan_splits(series) for batch in read_split(split, statements="skip")
+    )
+
+
+@pytest.mark.parametrize("held_back", [0, 300, 1 << 20])
+@pytest.mark.parametrize("size", [200, 700, 3000])
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_of_any_size(case, size, held_back, monkeypatch):
+    wanted = by_splits(CORPUS / case)
+    monkeypatch.setattr(blocks, "BLOCK", size)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
+    monkeypatch.setattr(decoder, "_HELD_BACK", held_back)
+    assert rows(tailrace.changes(CORPUS / case, statements="skip")) == wanted
+
+
+@pytest.mark.parametrize("size", [200, 700])
+@pytest.mark.parametrize("case", CASES)
+def test_one_table_of_several(case, size, monkeypatch):
+    """Blocks may hold rows of the transaction under way of which none is wanted."""
+    wanted = by_splits(CORPUS / case)
+    monkeypatch.setattr(blocks, "BLOCK", size)
+    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
+    monkeypatch.setattr(decoder, "_HELD_BACK", 0)
+    for name in {f"{row['_db']}.{row['_table']}" for row in wanted}:
+        found = rows(tailrace.changes(CORPUS / case, tables=[name], statements="skip"))
+        assert found == [row for row in wanted if f"{row['_db']}.{row['_table']}" == name]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_little_room_for_plans(case, monkeypatch):
+    wanted = by_splits(CORPUS / case)
+    monkeypatch.setattr(walk, "_ENTRIES", 2)
+    monkeypatch.setattr(walk, "_KEPT", 100)
+    assert rows(tailrace.changes(CORPUS / case, statements="skip")) == wanted
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_transaction_of_several_blocks(request, name, tmp_path):
+    server = request.getfixturevalue(name.replace("-", "").replace(".", ""))
+    server.execute("drop database if exists straddling")
+    server.execute("create database straddling")
+    server.rotate()
+    connection = server.connect(database="straddling")
+    with connection.cursor() as cursor:
+        cursor.execute("create table t (id int primary key, v longblob)")
+        cursor.execute("create table u (id int primary key)")
+        cursor.execute("begin")
+        cursor.execute("insert into t values (1, repeat('a', 9000000))")
+        cursor.execute("insert into u values (1)")
+        cursor.execute("savepoint s")
+        cursor.execute("insert into t values (2, repeat('b', 9000000))")
+        cursor.execute("insert into t values (3, '')")
+        cursor.execute("insert into u values (2)")
+        cursor.execute("rollback to s")
+        cursor.execute("insert into t values (4, repeat('c', 9000000))")
+        cursor.execute("insert into u values (3)")
+        cursor.execute("commit")
+        cursor.execute("select id from t order by id")
+        kept = [row[0] for row in cursor.fetchall()]
+    connection.close()
+    log = server.rotate()
+    shutil.copy(log, tmp_path / log.name)
+    assert kept == [1, 4]
+    assert ids(tmp_path, "t") == kept
+    assert ids(tmp_path, "u") == [1, 3]
+
+
+def ids(folder, table):
+    """The keys inserted into a table, alone."""
+    return [
+        row["after"]["id"]
+        for batch in tailrace.changes(folder, tables=[f"straddling.{table}"], columns=["id"])
+        for row in batch.select(["after"]).to_pylist()
+    ]

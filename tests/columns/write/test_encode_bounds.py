@@ -1,0 +1,224 @@
+"""The kernels that write rows read no byte behind their input and write none behind their room.
+
+Both end where a page begins that may be neither read nor written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tailrace.columns.write import output as encode_output
+from tailrace.columns.write import rows as encode
+from tailrace.columns.write.json import text_to_jsonb
+from tailrace.columns.write.rows import encode_rows
+from tailrace.columns.write.text import from_utf8
+from tailrace.columns.write.types import Refused
+from tailrace.constants import ColumnType as T
+from tailrace.rows.schema import Column, Logical, TableSchema
+from tests.columns.test_json_text import random_document
+from tests.columns.write.test_encode import PREFIX
+from tests.columns.write.test_encode_text import column as text_column
+from tests.columns.write.test_encode_types import FITTING
+
+PAGE = mmap.PAGESIZE
+PAGES = 64
+
+
+class Guarded:
+    """Some pages of memory, then one that no access survives."""
+
+    def __init__(self) -> None:
+        self.size = PAGES * PAGE
+        self.memory = mmap.mmap(-1, self.size + PAGE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(self.address + self.size), PAGE, 0):
+            pytest.skip("memory cannot be protected here")
+
+    def buffer(self, data: bytes) -> pa.Buffer:
+        """These bytes, the last of which is the last byte that may be read."""
+        start = self.size - len(data)
+        self.memory[start : self.size] = data
+        return pa.foreign_buffer(self.address + start, len(data), self.memory)
+
+
+class Room:
+    """What a kernel writes into: it begins small, grows a little, and ends where the pages do."""
+
+    def __init__(self, guarded: Guarded, size: int) -> None:
+        self.guarded, self.size = guarded, size
+
+    @property
+    def address(self) -> int:
+        return self.guarded.address + self.guarded.size - self.size
+
+    def bytes(self) -> bytes:
+        return self.guarded.memory[self.guarded.size - self.size : self.guarded.size]
+
+    def resize(self, size: int, *, shrink_to_fit: bool = False) -> None:
+        del shrink_to_fit
+        held = self.bytes()[:size]
+        self.size = size
+        start = self.guarded.size - size
+        self.guarded.memory[start : start + len(held)] = held
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Guarded:
+    return Guarded()
+
+
+@pytest.fixture(scope="module")
+def room() -> Guarded:
+    return Guarded()
+
+
+def at_the_edge(array: pa.Array, which: int, guarded: Guarded) -> pa.Array:
+    """The same array with one of its buffers at the end of what may be read."""
+    buffers = array.buffers()
+    if which >= len(buffers) or buffers[which] is None or pa.types.is_nested(array.type):
+        return array
+    size = len(array)
+    if which == 0:
+        data = buffers[0].to_pybytes()[: (array.offset + size + 7) // 8]
+    elif pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        ends = np.frombuffer(buffers[1], np.int32)[: array.offset + size + 1]
+        data = ends.tobytes() if which == 1 else buffers[2].to_pybytes()[: int(ends[-1])]
+    else:
+        data = buffers[1].to_pybytes()[: (array.offset + size) * (array.type.bit_width // 8)]
+    buffers[which] = guarded.buffer(data)
+    return pa.Array.from_buffers(array.type, size, buffers, array.null_count, array.offset)
+
+
+def schema_of(col: Column) -> TableSchema:
+    return TableSchema("shop", "t", (col,))
+
+
+@pytest.mark.parametrize("case", range(len(FITTING)))
+def test_input_that_ends_at_a_page(guarded: Guarded, case: int) -> None:
+    col, array, _ = FITTING[case]
+    told = {"prefix": PREFIX, "most": 80}
+    whole = encode_rows(schema_of(col), "insert", None, pa.table({"c": array}), **told)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        return
+    for which in range(3):
+        if pa.types.is_boolean(array.type) or pa.types.is_large_string(array.type):
+            continue
+        rows = pa.table({"c": at_the_edge(array, which, guarded)})
+        found = encode_rows(schema_of(col), "insert", None, rows, **told)
+        assert bytes(found.data) == bytes(whole.data)
+
+
+def mixed(rng: random.Random) -> tuple[TableSchema, pa.Table]:
+    """A table of some columns, strings of all sizes among them."""
+    kinds = [FITTING[rng.randrange(len(FITTING))] for _ in range(rng.randrange(1, 9))]
+    columns, arrays = [], []
+    for at, (col, array, _) in enumerate(kinds):
+        told = [getattr(col, each) for each in Column.__slots__[2:]]
+        columns.append(Column(at, f"c{at}", *told))
+        values = array.to_pylist()
+        arrays.append(pa.array([rng.choice(values) for _ in range(12)], array.type))
+    at = len(columns)
+    columns.append(Column(at, f"c{at}", T.BLOB, 2, True, False, 63, None, Logical.BINARY))
+    arrays.append(pa.array([rng.randbytes(rng.choice([0, 7, 31, 32, 33, 400])) for _ in range(12)]))
+    return (
+        TableSchema("shop", "t", tuple(columns)),
+        pa.table(arrays, names=[col.name for col in columns]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_room_that_ends_at_a_page(
+    room: Guarded, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever room there is, it is enough or more is asked for; the bytes are the same."""
+    rng = random.Random(seed)
+    schema, rows = mixed(rng)
+    told = {"prefix": PREFIX, "most": rng.choice([1, 100, 1000, 1 << 20])}
+    whole = encode_rows(schema, "update", rows, rows, **told)
+    step = rng.choice([1, 7, 64, 300])
+    made = []
+
+    def small(size: int, *, resizable: bool = False) -> Room:
+        made.append(Room(room, size))
+        return made[-1]
+
+    def grow(writer: encode._Writer, more: int) -> None:
+        del more
+        writer._buffer.resize(writer._buffer.size + rng.randrange(1, step + 1))
+
+    def finish(writer: encode._Writer, _rows: int) -> bytes:
+        return writer._buffer.bytes()[: writer._frame[encode.f.USED]]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encode._Writer, "_grow", grow)
+        patch.setattr(encode._Writer, "finish", finish)
+        allocate = pa.allocate_buffer
+        patch.setattr(
+            encode.pa,
+            "allocate_buffer",
+            lambda size, **told: small(size) if not made else allocate(size, **told),
+        )
+        found = encode_rows(schema, "update", rows, rows, **told)
+    assert found == bytes(whole.data)
+
+
+def guarded_text(value: bytes, guarded: Guarded) -> pa.Array:
+    ends = pa.py_buffer(np.array([0, len(value)], np.int32))
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, guarded.buffer(value)])
+
+
+def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, cut and broken ones, into room that grows from little."""
+    rng = random.Random(7)
+    made: list[Room] = []
+    monkeypatch.setattr(encode_output.pa, "allocate_buffer", allocator(room, rng, made))
+    for _ in range(4000):
+        text = json.dumps(random_document(rng), ensure_ascii=rng.random() < 0.5)
+        data = text.encode()[: rng.randrange(1, 3000)]
+        if rng.random() < 0.3:
+            at = rng.randrange(len(data))
+            data = data[:at] + rng.choice([b'"', b"\\", b"\\u12", b"[", b"1e"]) + data[at:]
+        try:
+            text_to_jsonb(guarded_text(data, guarded))
+        except (Refused, TypeError):  # no array is made of that room
+            continue
+    assert made
+
+
+def allocator(room: Guarded, rng: random.Random, made: list[Room]):
+    """What gives guarded room for what a kernel writes, and plain memory for the rest."""
+    allocate = pa.allocate_buffer
+
+    def give(size: int, *, resizable: bool = False) -> pa.Buffer | Room:
+        if not resizable:
+            return allocate(size)
+        made.append(Room(room, rng.randrange(256, 700)))
+        return made[-1]
+
+    return give
+
+
+@pytest.mark.parametrize("charset", ["latin1", "gbk", "gb18030", "utf16", "utf32"])
+def test_charsets(
+    guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch, charset: str
+) -> None:
+    rng = random.Random(8)
+    made: list[Room] = []
+    monkeypatch.setattr(encode_output.pa, "allocate_buffer", allocator(room, rng, made))
+    for _ in range(500):
+        text = "".join(rng.choice("aé日ж") for _ in range(rng.randrange(1, 400)))
+        try:
+            from_utf8(guarded_text(text.encode(), guarded), text_column(charset))
+        except (Refused, TypeError):
+            continue
+    assert made

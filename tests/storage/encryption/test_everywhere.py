@@ -1,0 +1,193 @@
+"""Encrypted logs through every door: what is read is what the server sends of them in clear."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.cli import main
+from tailrace.columns import plan_splits, read_split
+from tailrace.errors import KeyMissing
+from tailrace.events import GtidEvent, MariadbGtidEvent
+from tailrace.position import Position
+from tailrace.storage import LogFile, LogSeries, find, find_all, keyring
+from tailrace.storage.memory import forget_memory, memory_folder
+from tests.storage.encryption.conftest import start
+from tests.waiting import DEADLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from tests.storage.encryption.conftest import Recorded
+
+
+def same(one: Sequence[pa.RecordBatch], other: Sequence[pa.RecordBatch]) -> bool:
+    """Whether two lists of batches are the same, with what their schemas say."""
+    pairs = zip(one, other, strict=True)
+    return all(a.equals(b, check_metadata=True) for a, b in pairs)
+
+
+def test_the_record_batches_are_those_of_the_plain_log(recorded: Recorded) -> None:
+    (encrypted,) = find(recorded.pairs[0][0].parent, recorded.keyring)
+    (clear,) = find(recorded.pairs[0][1].parent)
+    wanted = list(tailrace.changes(LogSeries("source", clear.files)))
+    assert sum(batch.num_rows for batch in wanted) > 300
+    assert same(list(tailrace.changes(LogSeries("source", encrypted.files))), wanted)
+    one, other = recorded.pairs[0]
+    assert same(
+        list(tailrace.changes(one, keyring=recorded.keyring)), list(tailrace.changes(other))
+    )
+
+
+def test_the_events_are_those_of_the_plain_log(recorded: Recorded) -> None:
+    for encrypted, clear in recorded.pairs:
+        wanted = list(tailrace.open(clear))
+        made = list(tailrace.open(encrypted, keyring=str(recorded.keyring)))
+        assert [(e.offset, e.header, e.body) for e in made] == [
+            (e.offset, e.header, e.body) for e in wanted
+        ]
+
+
+def test_reading_begins_anywhere(recorded: Recorded) -> None:
+    encrypted, clear = recorded.pairs[0]
+    whole = list(tailrace.open(clear))
+    begins = [event for event in whole if isinstance(event, (GtidEvent, MariadbGtidEvent))]
+    for event in (*begins[1::13], begins[-1], whole[-1]):
+        log = tailrace.open(encrypted, keyring=recorded.keyring, expand_payloads=False)
+        log.seek(Position(encrypted.name, event.offset or 0))
+        offsets = [each.offset for each in log]
+        assert offsets[-1] == whole[-1].offset
+        assert offsets[1] == event.offset
+
+
+def test_the_size_is_that_of_the_plain_log(recorded: Recorded) -> None:
+    keys = keyring.open(recorded.keyring)
+    for encrypted, clear in recorded.pairs:
+        assert LogFile.at(encrypted, keys).size == clear.stat().st_size
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 14, 1 << 20])
+def test_splits_pickle_without_keys_and_read_the_same(recorded: Recorded, split_bytes: int) -> None:
+    files = [encrypted for encrypted, _ in recorded.pairs]
+    (series,) = find_all(files, recorded.keyring)
+    list(tailrace.changes(series))  # so that keys were read
+    splits = plan_splits(series, target_bytes=split_bytes)
+    assert len(splits) > len(files)
+    secrets = [
+        raw
+        for name in keyring.open(recorded.keyring).names()
+        for raw in [keyring.open(recorded.keyring).key(name)]
+    ]
+    assert secrets
+    made = []
+    for split in splits:
+        carried = pickle.dumps(split)
+        assert not any(raw in carried or raw.hex().encode() in carried for raw in secrets)
+        made += [row for batch in read_split(pickle.loads(carried)) for row in batch.to_pylist()]
+    clear = recorded.pairs[0][1].parent
+    wanted = [row for batch in tailrace.changes(clear) for row in batch.to_pylist()]
+    assert sorted(made, key=lambda row: row["_seq"]) == sorted(wanted, key=lambda r: r["_seq"])
+
+
+def test_without_the_key_it_is_named_and_what_to_do(recorded: Recorded) -> None:
+    encrypted, _ = recorded.pairs[-1]
+    doors: list[Callable[[], object]] = [
+        lambda: tailrace.open(encrypted),
+        lambda: list(tailrace.changes(encrypted)),
+        lambda: plan_splits(find(encrypted)[0]),
+    ]
+    for door in doors:
+        with pytest.raises(KeyMissing, match=r"--keyring FILE") as caught:
+            door()
+        assert caught.value.key_id in str(caught.value)
+        assert str(encrypted) in str(caught.value)
+
+
+def test_a_log_in_memory_may_be_encrypted(recorded: Recorded) -> None:
+    folder = memory_folder("everywhere")
+    try:
+        for encrypted, _ in recorded.pairs:
+            folder.replace(encrypted.name, encrypted.read_bytes())
+        made = [
+            row
+            for batch in tailrace.changes("memory:everywhere", keyring=recorded.keyring)
+            for row in batch.to_pylist()
+        ]
+        events = sum(1 for _ in tailrace.open("memory:everywhere", keyring=recorded.keyring))
+    finally:
+        forget_memory("everywhere")
+    clear = recorded.pairs[0][1].parent
+    wanted = [row for batch in tailrace.changes(clear) for row in batch.to_pylist()]
+    assert made == wanted
+    assert events == sum(1 for _ in tailrace.open(clear))
+
+
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[object, str, str]:
+    monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "how", [("log", "--as", "json"), ("log", "--as", "json", "--events"), ("log", "--as", "sql")]
+)
+def test_commands_take_a_keyring(
+    recorded: Recorded,
+    how: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    encrypted, clear = recorded.pairs[0]
+    name, *options = how
+    wanted = command(monkeypatch, capsys, name, *options, clear)
+    made = command(monkeypatch, capsys, name, *options, encrypted, "--keyring", recorded.keyring)
+    assert wanted[0] == 0
+    assert wanted[1].count("\n") > 100
+    assert made == wanted
+
+
+def test_verify_and_stat_take_a_keyring(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encrypted, clear = recorded.pairs[0]
+    keys = ("--keyring", recorded.keyring)
+    assert command(monkeypatch, capsys, "log", "--verify", encrypted, *keys)[0] == 0
+    wanted = command(monkeypatch, capsys, "stat", "--as", "json", clear)
+    assert command(monkeypatch, capsys, "stat", "--as", "json", encrypted, *keys) == wanted
+    status, _, err = command(monkeypatch, capsys, "stat", encrypted)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert "--keyring FILE" in err
+
+
+@pytest.mark.parametrize("kind", ["mysql-9.7", "mariadb-11.8 aes_cbc"])
+def test_a_running_server_is_followed(kind: str, tmp_path: Path) -> None:
+    server, keys = start(kind, tmp_path / "it")
+    try:
+        server.execute("CREATE DATABASE d")
+        server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+        rotations = 12
+        with tailrace.open(Path(server.data), follow=True, keyring=keys) as log:
+            log.connect()
+            for number in range(rotations):
+                server.execute("INSERT INTO d.t VALUES (%s)", (number,))
+                server.rotate()
+            seen: list[int] = []
+            while len(seen) < rotations:
+                event = log.wait_for_next_event(DEADLINE)
+                assert event is not None
+                if "WRITE_ROWS" in event.name:
+                    seen.append(int.from_bytes(event.body[-4:], "little"))
+        assert seen == list(range(rotations))
+    finally:
+        server.stop()

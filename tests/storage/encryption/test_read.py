@@ -1,0 +1,182 @@
+"""Logs that servers encrypted, against what the same servers send of them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.constants import ENCRYPTED_MAGIC
+from tailrace.errors import BadEventLength, KeyMissing
+from tailrace.storage import keyring
+from tailrace.storage.encryption import opened
+from tailrace.storage.encryption.mariadb import batch as mariadb_batch
+from tailrace.storage.encryption.mariadb.input import MariadbInput
+from tailrace.storage.streams.file import FileInput
+from tailrace.storage.streams.memory import MemoryInput
+from tests.storage.encryption.conftest import ONLY_MARIADB
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.storage.streams.base import RandomInput
+    from tests.storage.encryption.conftest import Recorded
+
+
+def stream(recorded: Recorded, path: Path) -> RandomInput:
+    return opened(FileInput(path), keyring.open(recorded.keyring), path=str(path))
+
+
+def read_all(source: RandomInput, count: int = 1 << 20) -> bytes:
+    return b"".join(iter(lambda: source.read(count), b""))
+
+
+def test_the_plain_bytes_are_those_that_the_server_sends(recorded: Recorded) -> None:
+    for encrypted, clear in recorded.pairs:
+        wanted = clear.read_bytes()
+        source = stream(recorded, encrypted)
+        assert encrypted.read_bytes()[-200:] != wanted[-200:]
+        assert source.size() == len(wanted)
+        assert read_all(source) == wanted
+
+
+@pytest.mark.parametrize("size", [8 << 20, 1 << 16, 4099, 700])
+def test_blocks_of_any_size_read_the_same(recorded: Recorded, size: int) -> None:
+    encrypted, clear = recorded.pairs[0]
+    source = stream(recorded, encrypted)
+    made = bytearray()
+    view = memoryview(bytearray(size))
+    while count := source.readinto(view):
+        made += view[:count]
+        assert source.tell() == len(made)
+    assert made == clear.read_bytes()
+
+
+def test_without_numpy_it_is_the_same(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mariadb_batch, "_numpy", lambda: None)
+    for encrypted, clear in recorded.pairs:
+        assert read_all(stream(recorded, encrypted)) == clear.read_bytes()
+
+
+def test_any_seek_reads_the_same(recorded: Recorded) -> None:
+    chance = random.Random(5)
+    for encrypted, clear in recorded.pairs:
+        wanted = clear.read_bytes()
+        for again in range(4):
+            source = stream(recorded, encrypted)
+            for _ in range(30):
+                at = chance.randrange(min(len(wanted), 400_000 * (again + 1)) + 20)
+                assert source.seek(at) == at
+                got = source.read(chance.choice([1, 19, 777, 70_000]))
+                assert got == wanted[at : at + len(got)]
+                assert got or at >= len(wanted)
+                assert source.tell() == at + len(got)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_file_that_grows_is_followed(recorded: Recorded, tmp_path: Path, seed: int) -> None:
+    encrypted, clear = recorded.pairs[0]
+    raw, wanted = encrypted.read_bytes()[:60_000], clear.read_bytes()
+    path = tmp_path / "binlog.000001"
+    begin = 512 if raw.startswith(ENCRYPTED_MAGIC) else 0
+    head = 1000
+    path.write_bytes(raw[:head])
+    source = stream(recorded, path)
+    made = bytearray(read_all(source))
+    chance = random.Random(seed)
+    at = head
+    while at < len(raw):
+        more = chance.choice([1, 5, 12, 13, 14, 30, 2000])
+        with path.open("ab") as file:
+            file.write(raw[at : at + more])
+        at = min(at + more, len(raw))
+        made += read_all(source, chance.choice([7, 4096]))
+        assert wanted.startswith(made)
+        # CBC gives what ends with a block; nothing is known of an event's first 12 bytes alone
+        assert at - begin - len(made) <= 19
+    assert source.size() == len(raw) - begin
+
+
+def test_seeks_behind_the_end_are_forgotten(recorded: Recorded, tmp_path: Path) -> None:
+    encrypted, clear = recorded.pairs[0]
+    raw, wanted = encrypted.read_bytes()[:40_000], clear.read_bytes()
+    begin = 512 if raw.startswith(ENCRYPTED_MAGIC) else 0
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(raw[:10_000])
+    source = stream(recorded, path)
+    for at in (10_000 - begin, 10_001, 20_000, 33_333):
+        source.seek(at)
+        assert source.read(100) == b""
+        assert source.tell() == at
+    path.write_bytes(raw)
+    for at in (10_001, 33_333, 20_000, 10_000 - begin):
+        source.seek(at)
+        got = source.read(100)
+        assert got
+        assert got == wanted[at : at + len(got)]
+
+
+def test_without_its_key_the_error_names_it(recorded: Recorded, tmp_path: Path) -> None:
+    encrypted, _ = recorded.pairs[-1]
+    with pytest.raises(KeyMissing) as caught:
+        opened(FileInput(encrypted), None, path=str(encrypted))
+    empty = keyring.make(tmp_path / "ring")
+    with pytest.raises(KeyMissing) as missing:
+        opened(FileInput(encrypted), empty, path=str(encrypted))
+    for error in (caught.value, missing.value):
+        assert str(encrypted) in str(error)
+        assert error.key_id in str(error)
+        if recorded.kind.startswith("mysql"):
+            assert error.key_id.encode() in encrypted.read_bytes()[:512]
+        else:
+            assert (error.key_id, error.version) == ("1", 1)
+
+
+def test_a_plain_log_is_its_own_stream(recorded: Recorded) -> None:
+    for _, clear in recorded.pairs:
+        lower = FileInput(clear)
+        assert opened(lower, None, path=str(clear)) is lower
+        assert lower.tell() == 0
+
+
+@ONLY_MARIADB
+def test_a_damaged_length_stops_the_stream_there(recorded: Recorded) -> None:
+    encrypted, clear = recorded.pairs[0]
+    wanted = clear.read_bytes()
+    at = 296
+    for _ in range(40):
+        at += int.from_bytes(wanted[at + 9 : at + 13], "little")
+    raw = bytearray(encrypted.read_bytes())
+    raw[at + 9 : at + 13] = bytes(4)
+    source = opened(MemoryInput(bytes(raw)), keyring.open(recorded.keyring), path="here")
+    assert isinstance(source, MariadbInput)
+    made = b""
+    while len(made) < at:
+        made += source.read(1 << 20)
+    with pytest.raises(BadEventLength, match=r"19 to .* bytes, not 0") as caught:
+        source.read(1 << 20)
+    assert made == wanted[:at]
+    assert (caught.value.file, caught.value.offset) == ("here", at)
+
+
+def test_the_same_changes_come_out(recorded: Recorded) -> None:
+    rows = 0
+    for encrypted, clear in recorded.pairs:
+        ours = list(tailrace.changes(encrypted, keyring=recorded.keyring))
+        wanted = list(tailrace.changes(clear))
+        assert [batch.num_rows for batch in ours] == [batch.num_rows for batch in wanted]
+        assert all(one.equals(other) for one, other in zip(ours, wanted, strict=True))
+        rows += sum(batch.num_rows for batch in ours)
+    assert rows > 120 + 120 + 1
+
+
+def test_the_same_events_come_out(recorded: Recorded) -> None:
+    for encrypted, clear in recorded.pairs:
+        with (
+            tailrace.open(encrypted, keyring=recorded.keyring) as ours,
+            tailrace.open(clear) as wanted,
+        ):
+            for one, other in zip(ours, wanted, strict=True):
+                assert (one.offset, one.encode()) == (other.offset, other.encode())

@@ -1,0 +1,112 @@
+"""The stream of an object keeps the contract of every stream, alone and below others."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from tailrace.errors import StorageError
+from tailrace.storage.objects import input as objects_input
+from tailrace.storage.objects.input import ObjectInput
+from tailrace.storage.objects.store import bucket_of
+from tailrace.storage.objects.url import ObjectUrl
+from tailrace.storage.streams.base import RandomInput, RangedInput
+from tailrace.storage.streams.layer import Layer, stacked
+from tailrace.storage.streams.read_ahead import ReadAhead
+from tailrace.testing import Store, check_reading
+from tests.storage.layers import ENCRYPTION, content
+
+if TYPE_CHECKING:
+    from tailrace.storage.objects.store import Bucket
+
+
+def closes(stream: Any, below: Any) -> Any:
+    """The stream of an object that holds what the stream below has; it closes both."""
+    close = stream.close
+
+    def both() -> None:
+        close()
+        below.close()
+
+    stream.close = both
+    return stream
+
+
+def an_object(data: bytes) -> ObjectUrl:
+    url = ObjectUrl.parse(f"memory://contract/{uuid4()}")
+    bucket_of(url).put(url.key, data)
+    return url
+
+
+def ranges(below: Any) -> RangedInput:
+    return closes(ObjectInput(an_object(content(below))), below)
+
+
+def pieces(below: Any) -> RandomInput:
+    return ReadAhead(ranges(below), block=1000, first=100)
+
+
+def same(store: Store) -> Store:
+    return store
+
+
+RANGES = Layer("object by ranges", ranges, same)
+PIECES = Layer("object read ahead", pieces, same)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("above", [[], ["buffer"], ["counting", "buffer"], ["zstd"], [ENCRYPTION]])
+@pytest.mark.parametrize("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])
+def test_reading(bottom: Layer, above: list[str | Layer], seed: int) -> None:
+    check_reading(stacked([bottom, *above]), seed=seed)
+
+
+def test_what_it_is() -> None:
+    assert isinstance(ObjectInput(an_object(b"x")), RangedInput)
+
+
+class Refusing:
+    """A store that refuses one request."""
+
+    def __init__(self, store: Bucket, number: int) -> None:
+        self.store = store
+        self.left = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
+        self.left -= 1
+        if self.left == -1:
+            raise StorageError("connection reset")
+        return self.store.read(key, offset, count)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_refused_request(monkeypatch: pytest.MonkeyPatch, number: int, ahead: int) -> None:
+    """The error comes out, in its place; who reads again gets on, and nothing is left out."""
+    data = Random(number).randbytes(5000)
+    url = an_object(data)
+    refusing = Refusing(bucket_of(url), number)
+    monkeypatch.setattr(objects_input, "bucket_of", lambda _url: refusing)
+    stream: Any = ObjectInput(url)
+    if ahead:
+        stream = ReadAhead(stream, block=500, first=100, ahead=ahead)
+    found, told = bytearray(), 0
+    while len(found) < len(data):
+        try:
+            piece = stream.read(400)
+        except StorageError as error:
+            assert "connection reset" in str(error)  # noqa: PT017 - the loop goes on
+            told += 1
+            assert told == 1
+        else:
+            assert piece
+            found += piece
+    stream.close()
+    assert found == data
+    assert told == (refusing.left < 0)

@@ -1,0 +1,230 @@
+"""Reading logs of real servers from a bucket: as from the disk, by few requests."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.errors import ChecksumMismatch, LogError, StorageError
+from tailrace.position import Position
+from tailrace.storage import EventReader, find
+from tailrace.storage.objects.input import ObjectInput
+from tailrace.storage.objects.url import ObjectUrl
+from tailrace.storage.streams.base import RangedInput
+from tailrace.storage.streams.read_ahead import BLOCK, FIRST
+from tests.storage.objects.test_find import CORPUS, FILES, put
+from tests.waiting import DEADLINE, wait_for
+from tests.writing.made import log as new_log
+from tests.writing.made import orders, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from tests.storage.objects.conftest import Bucket
+
+
+def big_log(path: Path, megabytes: int) -> Path:
+    """A log of about that size, of many events."""
+    table = orders("mysql")
+    note = "x" * 3000
+    with new_log(path, "mysql") as log:
+        while log.position.offset < megabytes << 20:
+            with log.transaction() as trx:
+                trx.insert(table, [(number, "n", note, 1) for number in range(300)])
+    return path
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+def test_the_same_as_from_the_disk(bucket: Bucket, server: str) -> None:
+    """Events byte for byte, and record batches, of logs that real servers wrote."""
+    cases = [folder for folder in sorted(CORPUS.glob(f"{server}.*")) if folder.is_dir()][::12]
+    assert cases
+    for folder in cases:
+        for path in folder.iterdir():
+            bucket.put(f"{folder.name}/{path.name}", path)
+        local, remote = find(folder), find(f"{bucket.url}/{folder.name}")
+        assert [each.name for each in remote] == [each.name for each in local]
+        for ours, theirs in zip(remote, local, strict=True):
+            assert [file.name for file in ours.files] == [file.name for file in theirs.files]
+            for one, other in zip(ours.files, theirs.files, strict=True):
+                assert list(EventReader(one)) == list(EventReader(other))
+            assert batches(ours) == batches(theirs)
+
+
+def batches(source) -> list[pa.RecordBatch] | str:
+    try:
+        return list(tailrace.changes(source, statements="skip"))
+    except LogError as error:
+        return str(error).partition(": ")[2]
+
+
+def test_requests_are_by_the_block(bucket: Bucket, tmp_path: Path) -> None:
+    path = big_log(tmp_path / "log/binlog.000001", 40)
+    put(bucket, path)
+    size = path.stat().st_size
+    events = sum(1 for _ in EventReader(path))
+    doubling = 5  # from 256 KiB to a block
+    bound = doubling + size // BLOCK + 1
+    assert events > 20 * bound
+    url = f"{bucket.url}/binlog.000001"
+    (file,) = find(url)[0].files
+    bucket.asked()
+    assert sum(1 for _ in EventReader(file)) == events
+    asked = bucket.asked()
+    assert asked["get"] <= bound
+    assert asked["head"] <= 1
+    assert set(asked) <= {"get", "head"}
+    assert sum(batch.num_rows for batch in tailrace.changes(url)) == sum(
+        batch.num_rows for batch in tailrace.changes(path)
+    )
+    asked = bucket.asked()  # finding it takes two
+    assert asked["get"] <= bound + 1
+    assert asked["head"] <= 2
+    log = tailrace.open(url)
+    assert log.format.server_version
+    assert bucket.asked() == {"head": 1, "get": 2}
+
+
+def test_reading_at_random(bucket: Bucket) -> None:
+    """Offsets and lengths of all kinds, also behind the end, against the bytes themselves."""
+    chance = random.Random(11)
+    content = chance.randbytes(3 * FIRST + 12345)
+    bucket.put("binlog.000001", bytes(content))
+    url = ObjectUrl.parse(f"{bucket.url}/binlog.000001")
+    bucket.asked()
+    stream = ObjectInput(url)
+    assert isinstance(stream, RangedInput)
+    assert not bucket.asked()
+    for _ in range(40):
+        start = chance.randrange(len(content) + 1000)
+        count = chance.choice([1, 10, 5000, FIRST, 2 * len(content)])
+        assert bytes(stream.read_at(start, count)) == content[start : start + count]
+        assert stream.size() == len(content)
+        assert stream.seek(start) == stream.tell() == start
+        assert stream.read(count) == content[start : start + count]
+        assert stream.tell() == max(start, min(start + count, len(content)))
+        view = bytearray(count)
+        stream.seek(start)
+        got = stream.readinto(view)
+        assert bytes(view[:got]) == content[start : start + count]
+    asked = bucket.asked()
+    assert asked["get"] == 120
+    stream.close()
+
+
+def test_an_empty_object_and_one_that_goes(bucket: Bucket) -> None:
+    bucket.put("binlog.000001", b"")
+    stream = ObjectInput(ObjectUrl.parse(f"{bucket.url}/binlog.000001"))
+    assert stream.read(100) == b""
+    assert stream.size() == 0
+    bucket.remove("binlog.000001")
+    for call in (stream.size, lambda: stream.read(1)):
+        with pytest.raises(StorageError, match=r"binlog\.000001: no such object"):
+            call()
+
+
+def test_starting_in_the_middle(bucket: Bucket, tmp_path: Path) -> None:
+    path = big_log(tmp_path / "log/binlog.000001", 30)
+    put(bucket, path)
+    offset = [offset for offset, raw in EventReader(path) if raw[4] == 33][-2]  # a GTID event
+    (file,) = find(f"{bucket.url}/binlog.000001")[0].files
+    bucket.asked()
+    assert list(EventReader(file, start=offset)) == list(EventReader(path, start=offset))
+    assert bucket.asked()["get"] <= 8
+    log = tailrace.open(bucket.url, start=Position("binlog.000001", offset))
+    assert [event.offset for event in log][1:] == [
+        each for each, _ in EventReader(path) if each >= offset
+    ]
+
+
+def test_damage_is_told_with_the_url(bucket: Bucket) -> None:
+    content = bytearray(FILES[0].read_bytes())
+    content[-30] ^= 1
+    bucket.put("binlog.000001", bytes(content))
+    with pytest.raises(ChecksumMismatch, match=r"binlog\.000001 at \d+"):
+        list(tailrace.open(bucket.url))
+    with pytest.raises(LogError, match=r"binlog\.000001"):
+        list(tailrace.changes(bucket.url))
+
+
+def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
+    """An object that is replaced by a longer one, and a next one, are gone on with."""
+    table = orders("mysql")
+    local = tmp_path / "log"
+    with new_log(local / "binlog.000001", "mysql") as writer:
+        with writer.transaction() as trx:
+            trx.insert(table, [row(1)])
+        put(bucket, local / "binlog.000001")
+        seen: list[str] = []
+        log = tailrace.open(bucket.url, follow=True)
+
+        def watch() -> None:
+            seen.extend(f"{event.file}@{event.offset}" for event in log if event.name != "ROTATE")
+
+        reader = threading.Thread(target=watch)
+        reader.start()
+        try:
+            started = time.monotonic()
+            bucket.asked()
+            asked: list[int] = []
+            wait_for(
+                lambda: asked.append(sum(bucket.asked().values())) or sum(asked) > 6, every=0.1
+            )
+            waited = time.monotonic() - started
+            assert sum(asked) <= 3 * (waited + 1)  # bounded while it waits
+            for name in ("binlog.000001", "binlog.000002"):
+                with writer.transaction() as trx:
+                    trx.insert(table, [row(2)])
+                if name == "binlog.000001":
+                    writer.rotate()
+                bucket.put(name, local / name)
+            wanted = [
+                f"{path.name}@{offset}"
+                for path in sorted(local.glob("binlog.0*"))
+                for offset, raw in EventReader(path)
+                if raw[4] != 4  # ROTATE
+            ]
+            wait_for(lambda: len(seen) >= len(wanted))
+        finally:
+            log.close()
+            reader.join(DEADLINE)
+    assert not reader.is_alive()
+    assert seen == wanted
+
+
+def test_a_forked_process_is_told(bucket: Bucket) -> None:
+    """It would hang, and disturb its parent."""
+    put(bucket, *FILES)
+    assert find(bucket.url)
+    hear, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            find(bucket.url)
+        except BaseException as error:  # noqa: BLE001 - told to the parent
+            os.write(tell, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(tell)
+    with os.fdopen(hear, "rb") as answer:
+        told = answer.read().decode()
+    os.waitpid(child, 0)
+    assert told.startswith("StorageError")
+    assert "spawn" in told
+    assert find(bucket.url)
+
+
+def test_a_server_that_is_not_there(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    started = time.monotonic()
+    with pytest.raises(StorageError, match=rf"{bucket.url}/x: .*127\.0\.0\.1:9"):
+        find(f"{bucket.url}/x")
+    assert time.monotonic() - started < 60

@@ -1,0 +1,116 @@
+"""Credentials come from the environment, and are in nothing that Tailrace says, keeps or sends."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.cli import main
+from tailrace.errors import StorageError, TailraceError
+from tailrace.storage import find
+from tailrace.storage.objects import ObjectFolder
+from tailrace.storage.objects.refusal import without_secrets
+from tailrace.transports import transport_of
+from tests.storage.objects.test_find import FILES, put
+from tests.writing.made import log as new_log
+
+if TYPE_CHECKING:
+    from tests.storage.objects.conftest import Bucket
+
+WRONG = "wrong+Secret/Key=0123456789"
+TOKEN = "session-token-0123456789"
+
+
+def test_nothing_that_works_tells_them(bucket: Bucket, caplog, capfd, spool, monkeypatch) -> None:
+    caplog.set_level(logging.DEBUG)
+    put(bucket, *FILES)
+    said: list[object] = []
+    series = find(bucket.url)
+    log = tailrace.open(bucket.url)
+    events = list(log)
+    folder = ObjectFolder(bucket.url)
+    with new_log(f"{bucket.url}/out", "mysql") as writer:
+        said += [writer, writer.files, writer.position, vars(writer)]
+    said += [series, log, vars(log), events[0], folder, vars(folder), transport_of(bucket.url)]
+    said += [vars(transport_of(bucket.url)), pickle.dumps(series), pickle.dumps(events)]
+    monkeypatch.setattr(sys, "argv", ["tailrace", "stat", bucket.url])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    said += [caplog.text, *capfd.readouterr(), bucket.server.log()]
+    said += [str(path) for path in spool.rglob("*")]
+    said += [path.read_bytes() for path in bucket.folder.rglob("*") if path.is_file()]
+    everything = "\n".join(repr(each) for each in said)
+    assert bucket.name in everything
+    assert bucket.server.secret not in everything
+    assert bucket.server.key not in everything
+
+
+@pytest.mark.parametrize("what", ["find", "open", "changes", "create", "append", "stat"])
+def test_a_refusal_tells_what_to_set_but_not_what_is_set(
+    bucket: Bucket, monkeypatch, capfd, caplog, what: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    put(bucket, *FILES)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN)
+    url = f"{bucket.url}/binlog.000001"
+    calls = {
+        "find": lambda: find(url),
+        "open": lambda: tailrace.open(url),
+        "changes": lambda: list(tailrace.changes(url)),
+        "create": lambda: tailrace.create(f"{bucket.url}/new", flavour="mysql", server_id=1),
+        "append": lambda: tailrace.append(bucket.url),
+    }
+    said = []
+    if what == "stat":
+        monkeypatch.setattr(sys, "argv", ["tailrace", "stat", url])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        said += capfd.readouterr()
+        assert "AWS_SECRET_ACCESS_KEY" in said[-1]
+        assert len(said[-1].strip().splitlines()) == 1
+    else:
+        with pytest.raises(StorageError, match="AWS_SECRET_ACCESS_KEY") as caught:
+            calls[what]()
+        error = caught.value
+        said += [str(error), repr(error), repr(pickle.dumps(error))]
+        said += traceback.format_exception(error)
+        assert "Debug source" not in "".join(said)
+    everything = "\n".join([*said, caplog.text, *capfd.readouterr()])
+    for secret in (WRONG, TOKEN, bucket.server.secret, bucket.server.key):
+        assert secret not in everything
+
+
+def test_a_file_is_read_with_the_readers_own(bucket: Bucket, monkeypatch) -> None:
+    """What was pickled opens where credentials are, and only there."""
+    put(bucket, *FILES)
+    data = pickle.dumps(find(bucket.url)[0])
+    assert len(list(tailrace.open(pickle.loads(data)))) > 3
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "another")
+    with pytest.raises(TailraceError, match="refuses access"):
+        list(tailrace.open(pickle.loads(data)))
+    for name, value in bucket.server.environment.items():
+        monkeypatch.setenv(name, value)
+    assert len(list(tailrace.open(pickle.loads(data)))) > 3
+
+
+def test_what_stores_say_is_cleaned(monkeypatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=abcdef")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
+    told = without_secrets(
+        f"GET https://user:pass@host/c/b?sv=1&sig=zzz failed\nwith {WRONG} and sv=1&sig=abcdef,"
+        f" why? <Error><Code>Denied</Code></Error> {'x' * 400}\n\nDebug source: {WRONG}"
+    )
+    for part in ("pass", "sig", WRONG, "Debug", "<", "\n"):
+        assert part not in told
+    assert told.startswith("GET https://***@host/c/b?*** failed with *** and ***, why? Denied xxx")
+    assert len(told) <= 303
