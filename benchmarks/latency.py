@@ -149,7 +149,7 @@ def _url(port: int) -> str:
 def _events(port: int) -> Iterator[Row]:
     import tailrace  # noqa: PLC0415 - each consumer loads what it needs
     from tailrace.events import WriteRowsEvent  # noqa: PLC0415
-    from tailrace.rows.row import RowSet  # noqa: PLC0415
+    from tailrace.values.row import RowSet  # noqa: PLC0415
 
     for event in tailrace.open(_url(port), follow=True):
         if isinstance(event, WriteRowsEvent) and event.table_map.table == "ticks":

@@ -14,10 +14,10 @@ from tailrace.columns.arrays import NO_PRESENCE, OPERATIONS, constant
 from tailrace.columns.frames import plan as k
 from tailrace.errors import UnsupportedType
 from tailrace.gtid import format_uuid
-from tailrace.rows.image import ABSENT
-from tailrace.rows.json_diff import JsonDiffs
-from tailrace.rows.row import RowSet
-from tailrace.rows.surrogates import escaped, has_surrogates
+from tailrace.values.image import ABSENT
+from tailrace.values.json_diff import JsonDiffs
+from tailrace.values.row import RowSet
+from tailrace.values.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tailrace.columns.read.table import TableDecoder
     from tailrace.columns.types import Plan
     from tailrace.events.rows import RowsEvent
-    from tailrace.rows.image import Image
-    from tailrace.rows.row import Row
+    from tailrace.values.image import Image
+    from tailrace.values.row import Row
 
 _EPOCH: Final = date(1970, 1, 1)
 _TEMPORAL: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?")

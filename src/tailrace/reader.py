@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.handlers import GroupFilter
-    from tailrace.rows.schema import TableSchema
     from tailrace.selection import Start
     from tailrace.transports import Transport
+    from tailrace.values.schema import TableSchema
 
 Wants = Callable[[str, str], bool]
 Notice = Callable[[str], None]

@@ -13,10 +13,6 @@ from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log import Log
 from tailrace.position import file_number
 from tailrace.reader import Step, TransactionHead, is_over
-from tailrace.rows.as_json import Origin, change_record
-from tailrace.rows.row import RowSet
-from tailrace.rows.schema import TableSchema
-from tailrace.rows.surrogates import Escapes
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind
@@ -28,6 +24,10 @@ from tailrace.transactions.statements import (
     xa_name,
 )
 from tailrace.transports.row_heads import RowHeads
+from tailrace.values.as_json import Origin, change_record
+from tailrace.values.row import RowSet
+from tailrace.values.schema import TableSchema
+from tailrace.values.surrogates import Escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ class Change:
     """The rows of one event: one kind of change in one table.
 
     ``first`` is the number of the first row in ``_seq``; ``escapes`` counts the JSON records whose
-    text is not UTF-8 (`tailrace.rows.surrogates`).
+    text is not UTF-8 (`tailrace.values.surrogates`).
     """
 
     event: RowsEvent
@@ -73,7 +73,7 @@ class Change:
         return RowSet(self.event, self.schema)
 
     def json_lines(self) -> Iterator[str]:
-        """One change record for each row (`tailrace.rows.as_json`), without line ends."""
+        """One change record for each row (`tailrace.values.as_json`), without line ends."""
         for record in self.json_records():
             yield record if isinstance(record, str) else "".join(record)
 

@@ -12,10 +12,10 @@ import pytest
 from tailrace.cli.lines import numeric, size
 from tailrace.cli.values import value_text
 from tailrace.constants import ColumnType
-from tailrace.rows.image import ABSENT
-from tailrace.rows.json import JsonText
-from tailrace.rows.schema import Column, Logical
 from tailrace.selection import time_text
+from tailrace.values.image import ABSENT
+from tailrace.values.json import JsonText
+from tailrace.values.schema import Column, Logical
 
 
 def column(kind=ColumnType.VARCHAR):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tailrace.columns.charsets import to_utf8
 from tailrace.errors import EventDecodeError, SchemaError
-from tailrace.rows.charsets import decode
-from tailrace.rows.surrogates import escaped, has_surrogates, unescaped
+from tailrace.values.charsets import decode
+from tailrace.values.surrogates import escaped, has_surrogates, unescaped
 
 CODECS = {
     "big5": "big5",

@@ -8,9 +8,9 @@ import re
 import pymysql
 
 from tailrace.constants import Flavour
-from tailrace.rows.collations import collation_id
 from tailrace.schema import Catalogue
 from tailrace.schema.hidden import SYSTEM_PERIOD
+from tailrace.values.collations import collation_id
 
 _INTEGER_WIDTH = re.compile(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)")
 _NAMES = re.compile(r"'((?:[^']|'')*)'")

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from tailrace.constants import Flavour
-from tailrace.rows.schema import Logical, TableDefinition
 from tailrace.schema import Catalogue
+from tailrace.values.schema import Logical, TableDefinition
 
 MYSQL = Flavour.MYSQL
 

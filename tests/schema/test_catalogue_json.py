@@ -16,7 +16,6 @@ import pytest
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
 from tailrace.schema import catalogue_json, catalogue_pickle
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
@@ -24,6 +23,7 @@ from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.tables import TableState
 from tailrace.schema.user_schema import parse
+from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
 
 GOLDEN = Path(__file__).parent / "golden"
 

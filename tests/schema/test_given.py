@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import SchemaError, StorageError
-from tailrace.rows.schema import Logical
 from tailrace.schema import Catalogue, load, parse
 from tailrace.schema.user_schema import split
+from tailrace.values.schema import Logical
 
 DUMP = """\
 -- MySQL dump 10.13

@@ -8,8 +8,8 @@ from tailrace.constants import Flavour
 from tailrace.events.query import QueryEvent
 from tailrace.events.table_map import TableMapEvent
 from tailrace.log import open as open_log
-from tailrace.rows.collations import charset_of
 from tailrace.schema import Catalogue
+from tailrace.values.collations import charset_of
 
 BOTH = (
     ("CREATE TABLE plain (id INT UNSIGNED PRIMARY KEY, v VARCHAR(10))", "plain (id) VALUES (1)"),

@@ -19,9 +19,9 @@ from tailrace.errors import (
     ValueRefused,
 )
 from tailrace.events import RowsEvent
-from tailrace.rows.image import ABSENT, Image
-from tailrace.rows.row import RowSet
 from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.values.image import ABSENT, Image
+from tailrace.values.row import RowSet
 from tests.writing.made import (
     FLAVOURS,
     UUID,

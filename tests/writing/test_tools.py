@@ -11,7 +11,7 @@ import pytest
 
 import tailrace
 from tailrace.events import GtidEvent, WriteRowsEvent
-from tailrace.rows.row import RowSet
+from tailrace.values.row import RowSet
 from tests.conftest import _require
 from tests.writing.made import FLAVOURS, UUID, Clock, check_files, ddl, events_of, log, orders, row
 from tools.servers.fetch import prefix

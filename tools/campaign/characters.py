@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import ValueRefused
-from tailrace.rows.as_json import image_json
-from tailrace.rows.charsets import encode
-from tailrace.rows.row import RowSet
-from tailrace.rows.surrogates import has_surrogates, unescaped
+from tailrace.values.as_json import image_json
+from tailrace.values.charsets import encode
+from tailrace.values.row import RowSet
+from tailrace.values.surrogates import has_surrogates, unescaped
 from tools.campaign.recording import recording, rows_events
 from tools.campaign.witnesses import json_lines
 

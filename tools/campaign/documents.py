@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pymysql.err import OperationalError
 
 from tailrace.columns import changes
-from tailrace.rows.row import RowSet
-from tailrace.rows.surrogates import unescaped
+from tailrace.values.row import RowSet
+from tailrace.values.surrogates import unescaped
 from tools.campaign import selected
 from tools.campaign.recording import recording, rows_events
 from tools.campaign.values import TEXTS

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import tailrace
 from tailrace.events import WriteRowsEvent
 from tailrace.gtid import Gtid
-from tailrace.rows.row import RowSet
 from tailrace.storage import keyring
 from tailrace.storage.index import LogIndex
 from tailrace.storage.local import LocalFolder
+from tailrace.values.row import RowSet
 from tools.campaign.killed_writer import (
     MARIADB_KEY,
     MYSQL_KEY,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pymysql.cursors import Cursor
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
     from tools.servers import Server
 
 Made = tuple["Cursor", "Callable[[], LogSeries]"]

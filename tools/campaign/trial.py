@@ -15,10 +15,10 @@ from tailrace.cli.event_json import event_json
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, QueryEvent, RowsEvent
-from tailrace.rows.as_json import image_json
-from tailrace.rows.row import RowSet
 from tailrace.schema import Catalogue
 from tailrace.storage import find
+from tailrace.values.as_json import image_json
+from tailrace.values.row import RowSet
 from tools.campaign import source
 
 if TYPE_CHECKING:

@@ -34,10 +34,10 @@ from tailrace.log import Log
 from tailrace.position import file_number
 from tailrace.reader import Reader
 from tailrace.records import MOST_HELD, Changes
-from tailrace.rows.image import ABSENT
 from tailrace.schema.classify import classify
 from tailrace.storage import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder
+from tailrace.values.image import ABSENT
 from tools.campaign.mutate import AIMED, flip_sealed
 from tools.objects import arrow_value
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tailrace.records import Change
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 _CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
 _LARGEST: Final = 6000

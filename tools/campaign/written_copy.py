@@ -13,18 +13,18 @@ import tailrace
 from tailrace.columns import changes
 from tailrace.constants import EventFlag
 from tailrace.events import GtidEvent, QueryEvent, RowsEvent, TransactionPayloadEvent
-from tailrace.rows.encode import RowEncoder, RowImage
-from tailrace.rows.row import RowSet
 from tailrace.schema import Catalogue
 from tailrace.schema.table import Table
 from tailrace.transactions import Transaction, TransactionKind
+from tailrace.values.encode import RowEncoder, RowImage
+from tailrace.values.row import RowSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from tailrace.events import Event
-    from tailrace.rows.row import Row
     from tailrace.storage import LogSeries
+    from tailrace.values.row import Row
     from tailrace.writing.log import LogWriter
     from tailrace.writing.transaction import TransactionWriter
 

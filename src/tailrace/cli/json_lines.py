@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows
     from tailrace.reader import Reader
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 
 def json_lines(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.reader import Step, Wants
-    from tailrace.rows.schema import TableSchema
     from tailrace.storage import LogSeries
     from tailrace.transports import Transport
+    from tailrace.values.schema import TableSchema
 
 RewriteDb = Annotated[
     tuple[str, ...],

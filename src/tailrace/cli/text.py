@@ -28,10 +28,10 @@ from tailrace.events import (
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.reader import Step, TransactionHead
-from tailrace.rows.row import RowSet
 from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT
+from tailrace.values.row import RowSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

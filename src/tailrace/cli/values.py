@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.lines import size
 from tailrace.constants import ColumnType
-from tailrace.rows.floats import float32_text
-from tailrace.rows.image import ABSENT
-from tailrace.rows.json import JsonText
-from tailrace.rows.json_diff import JsonDiffs
+from tailrace.values.floats import float32_text
+from tailrace.values.image import ABSENT
+from tailrace.values.json import JsonText
+from tailrace.values.json_diff import JsonDiffs
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Piece
-    from tailrace.rows.image import Image
-    from tailrace.rows.row import Row
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.image import Image
+    from tailrace.values.row import Row
+    from tailrace.values.schema import Column, TableSchema
 
 _LONGEST: Final = 200
 """Maximum characters shown of a value; the rest is counted. (JSON output has all of it.)"""

@@ -11,19 +11,19 @@ from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.printable import one_line
 from tailrace.reader import Reader, Step
-from tailrace.rows.row import RowSet
-from tailrace.rows.schema import Logical
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary
+from tailrace.values.row import RowSet
+from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Output
     from tailrace.columns.text.stretches import Stretch
     from tailrace.position import Position
-    from tailrace.rows.image import Image
-    from tailrace.rows.schema import TableSchema
     from tailrace.schema import Catalogue
     from tailrace.transports import Transport
+    from tailrace.values.image import Image
+    from tailrace.values.schema import TableSchema
 
 
 @dataclass(slots=True)

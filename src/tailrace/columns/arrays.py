@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tailrace.columns.frames import plan as k
 from tailrace.columns.pages import Pages, give_back
 from tailrace.constants import ColumnType
-from tailrace.rows.schema import Column, Logical, TableSchema
+from tailrace.values.schema import Column, Logical, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

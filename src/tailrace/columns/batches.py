@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tailrace.columns.read.split import Inside, Split
     from tailrace.columns.read.walk import Array, Unnamed
     from tailrace.live.feed import Feed
-    from tailrace.rows.schema import TableSchema
     from tailrace.storage.keyring.base import Keyring
     from tailrace.table_filter import TableName
+    from tailrace.values.schema import TableSchema
 
 _MOST_KEPT = 128 << 20
 """The most bytes of log blocks that are kept while their rows wait for larger batches."""

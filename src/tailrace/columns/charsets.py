@@ -1,7 +1,7 @@
 """Text in the servers' character sets as UTF-8, a whole column at once.
 
-Only `tailrace.rows.charsets` defines which character a byte sequence stands for: its decoders fill
-the tables that the kernel reads.
+Only `tailrace.values.charsets` defines which character a byte sequence stands for: its decoders
+fill the tables that the kernel reads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tailrace.columns.frames import text as f
 from tailrace.columns.pages import LARGE, Pages, give_back
 from tailrace.columns.text_output import LARGEST, BadRow, layout, write
 from tailrace.errors import EventDecodeError
-from tailrace.rows.charsets import SURROGATES, UTF8, decode, decoder
-from tailrace.rows.surrogates import escaped, has_surrogates
+from tailrace.values.charsets import SURROGATES, UTF8, decode, decoder
+from tailrace.values.surrogates import escaped, has_surrogates
 
 _WIDE: Final = {"utf16": 2, "utf16le": 3, "utf32": 4, "ucs2": 5}
 _TRIPLE: Final = frozenset({"ujis", "eucjpms"})

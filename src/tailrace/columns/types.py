@@ -17,13 +17,13 @@ import pyarrow as pa
 from tailrace.columns.frames import plan as k
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
-from tailrace.rows import compressed
-from tailrace.rows.registry import key_of, width_of
-from tailrace.rows.schema import Logical
+from tailrace.values import compressed
+from tailrace.values.registry import key_of, width_of
+from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
-    from tailrace.rows.family import Key, Width
-    from tailrace.rows.schema import Column
+    from tailrace.values.family import Key, Width
+    from tailrace.values.schema import Column
 
 
 class Finish(Enum):
@@ -72,7 +72,7 @@ _Planner = Callable[["Column", "Width"], Plan]
 def plan_of(column: Column) -> Plan:
     """How a column is decoded. Raises `UnsupportedType` for a type that no log has rows of.
 
-    `tailrace.rows.image.check_columns` says which metadata is allowed.
+    `tailrace.values.image.check_columns` says which metadata is allowed.
     """
     width = width_of(column)
     return PLANS[key_of(column)](column, width)
@@ -226,4 +226,4 @@ PLANS: Final[dict[Key, _Planner]] = {
     Logical.GEOMETRY: _geometry,
     Logical.VECTOR: _vector,
 }
-"""By `tailrace.rows.registry.key_of`: how a column of the type is decoded."""
+"""By `tailrace.values.registry.key_of`: how a column of the type is decoded."""

@@ -1,6 +1,6 @@
 """The rows events of both flavours: which rows of which table changed (facts sheet 2.3, 2.4, 2.8).
 
-Values are not decoded here: `tailrace.rows` does that.
+Values are not decoded here: `tailrace.values` does that.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ from itertools import starmap, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.constants import Flavour
-from tailrace.rows.collations import BINARY
-from tailrace.rows.schema import ColumnDefinition, Logical
 from tailrace.schema.clauses import (
     FIRST,
     Clause,
@@ -33,13 +31,15 @@ from tailrace.schema.tables import (
     not_null,
 )
 from tailrace.schema.tokens import NotUnderstoodError
+from tailrace.values.collations import BINARY
+from tailrace.values.schema import ColumnDefinition, Logical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.rows.schema import TableDefinition
     from tailrace.schema.columns import WrittenColumn
     from tailrace.schema.session import StatementSession
+    from tailrace.values.schema import TableDefinition
 
 
 class Altered(NamedTuple):

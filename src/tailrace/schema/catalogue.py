@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Literal, Self
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.position import Position
-from tailrace.rows.resolve import resolve_table
 from tailrace.schema.classify import classify
 from tailrace.schema.tokens import SqlMode
+from tailrace.values.resolve import resolve_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
-    from tailrace.rows.schema import TableDefinition, TableSchema
     from tailrace.schema.ddl import (
         AlterTable,
         CreateLike,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tables import TableState
+    from tailrace.values.schema import TableDefinition, TableSchema
 
 Source = Literal["given", "ddl"]
 Key = tuple[str, str]

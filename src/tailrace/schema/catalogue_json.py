@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import SchemaError, UsageError
 from tailrace.position import Position
-from tailrace.rows.schema import ColumnDefinition, Logical, TableDefinition
 from tailrace.schema.catalogue import Catalogue, Contents, Learned
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.tables import TableState
+from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
-from tailrace.rows.charsets import holds
-from tailrace.rows.collations import BINARY, charset_of, longest_character
-from tailrace.rows.schema import ColumnDefinition, Logical
 from tailrace.schema.foreign_keys import parse_references
 from tailrace.schema.tokens import Kind
 from tailrace.schema.types import (
@@ -20,6 +17,9 @@ from tailrace.schema.types import (
     WrittenType,
     parse_type,
 )
+from tailrace.values.charsets import holds
+from tailrace.values.collations import BINARY, charset_of, longest_character
+from tailrace.values.schema import ColumnDefinition, Logical
 
 if TYPE_CHECKING:
     from tailrace.schema.cursor import TokenCursor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.rows.surrogates import in_json
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlToken
+from tailrace.values.surrogates import in_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tailrace.constants import ColumnType
-from tailrace.rows.collations import BINARY, longest_character
-from tailrace.rows.schema import ColumnDefinition, TableDefinition
 from tailrace.schema.types import BLOBS, TEXTS
+from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import SchemaError
-from tailrace.rows.registry import declare
-from tailrace.rows.resolve import resolve_table
 from tailrace.schema.hidden import with_hashes
+from tailrace.values.registry import declare
+from tailrace.values.resolve import resolve_table
 
 if TYPE_CHECKING:
     from tailrace.constants import Flavour
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.table_map import TableMapEvent
-    from tailrace.rows.schema import TableSchema
     from tailrace.schema.tables import TableState
+    from tailrace.values.schema import TableSchema
 
 
 def resolved(state: TableState, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:

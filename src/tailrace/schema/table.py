@@ -10,20 +10,20 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.table_map import TableLayout, TableMapEvent
-from tailrace.rows.charsets import encode
-from tailrace.rows.collations import BINARY, collation_id, default_collation, longest_character
-from tailrace.rows.registry import declare
-from tailrace.rows.resolve import resolve_table
-from tailrace.rows.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
+from tailrace.values.charsets import encode
+from tailrace.values.collations import BINARY, collation_id, default_collation, longest_character
+from tailrace.values.registry import declare
+from tailrace.values.resolve import resolve_table
+from tailrace.values.schema import STRING_TYPES, Logical, TableDefinition, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.rows.schema import Column, ColumnDefinition
     from tailrace.schema.tables import TableBody, TableState
+    from tailrace.values.schema import Column, ColumnDefinition
 
 Metadata = Literal["full", "minimal", "none"]
 """How much a table map contains: ``binlog_row_metadata`` FULL, MINIMAL, and MariaDB's NO_LOG."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
-from tailrace.rows.schema import TableDefinition
 from tailrace.schema.columns import WrittenColumn, charset_name, parse_column
 from tailrace.schema.foreign_keys import named, parse_foreign_key
 from tailrace.schema.hidden import (
@@ -19,14 +18,15 @@ from tailrace.schema.hidden import (
     prefixes_of,
 )
 from tailrace.schema.tokens import Kind
+from tailrace.values.schema import TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.rows.schema import ColumnDefinition
     from tailrace.schema.cursor import TokenCursor
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import StatementSession
+    from tailrace.values.schema import ColumnDefinition
 
 
 MOST_COLUMNS: Final = 4096

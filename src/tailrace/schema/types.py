@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
-from tailrace.rows.registry import NAMES
-from tailrace.rows.schema import Logical
 from tailrace.schema.tokens import Kind, SqlMode
+from tailrace.values.registry import NAMES
+from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
     from tailrace.schema.cursor import TokenCursor

@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
-from tailrace.rows.schema import BLOB_TYPES
 from tailrace.spark.parquet import ParquetFile
 from tailrace.spark.present import unlogged_columns
+from tailrace.values.schema import BLOB_TYPES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 ROW_GROUP_ROWS: Final = 1 << 17
 ROW_GROUP_BYTES: Final = 32 << 20

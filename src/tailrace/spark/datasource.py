@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tailrace.columns import Split
-    from tailrace.rows.schema import TableSchema
     from tailrace.spark.filters import Condition
     from tailrace.storage import LogSeries
+    from tailrace.values.schema import TableSchema
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(

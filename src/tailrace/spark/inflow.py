@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tailrace.columns import Split
-    from tailrace.rows.schema import TableDefinition
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile, LogSeries
+    from tailrace.values.schema import TableDefinition
 
 _AHEAD: Final = 4
 """Batches that are planned ahead, at least, where there is a backlog."""

@@ -14,7 +14,7 @@ from tailrace.spark.types import plain_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 _TEXT: Final = pa.string()
 RECORD_FIELDS: Final = (

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
     from tailrace.spark.batch import Taken
     from tailrace.spark.lake.manifest import Manifest, SourceState
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.values.schema import TableDefinition
 
     Progress = Callable[[str, int, int], None]
     Given = Sequence[TableDefinition | TableState]

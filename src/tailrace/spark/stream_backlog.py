@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.columns import Split
-    from tailrace.rows.schema import TableDefinition
     from tailrace.schema.tables import TableState
     from tailrace.spark.stream_index import FileIndex
     from tailrace.spark.stream_saved import SavedIndices
     from tailrace.storage import LogFile, LogSeries
+    from tailrace.values.schema import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)

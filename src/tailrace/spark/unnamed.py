@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import ConnectionLost
 from tailrace.live.asking import definitions_of
 from tailrace.position import Position, file_number, parts_of, sequence_at
-from tailrace.rows.schema import ColumnDefinition, TableDefinition
 from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
 from tailrace.spark.current.build import table_changes
 from tailrace.spark.failure import Failure
 from tailrace.spark.lake.asides import in_order
+from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
-    from tailrace.rows.schema import TableSchema
     from tailrace.spark.changelog import Named, Unnamed
     from tailrace.spark.lake.manifest import Manifest
     from tailrace.spark.splits import SplitJob, Written
     from tailrace.table_filter import TableName
+    from tailrace.values.schema import TableSchema
 
 
 _AGAIN_SECONDS: Final = 60.0

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tailrace.errors import TailraceError, ValueRefused
 from tailrace.events import FormatDescription
-from tailrace.rows.encode import RowImage
+from tailrace.values.encode import RowImage
 from tailrace.writing.cache import cached
 from tailrace.writing.rows import RowsSource
 from tailrace.writing.tables import WrittenTables

@@ -22,17 +22,17 @@ from tailrace.columns.text.row_json import ImageFrame
 from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError
-from tailrace.rows.charsets import UTF8, decoder
-from tailrace.rows.registry import key_of
 from tailrace.sql.json import document
 from tailrace.sql.rows import TableSql
 from tailrace.sql.text import name, plain
 from tailrace.sql.values import CLOCKS, TYPES, member_name
+from tailrace.values.charsets import UTF8, decoder
+from tailrace.values.registry import key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tailrace.columns.text.stretches import Stretch
     from tailrace.events import QueryEvent
     from tailrace.records import Changes
-    from tailrace.rows.row import Row
-    from tailrace.rows.schema import TableSchema
     from tailrace.sql.rows import RowSql
     from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql
+    from tailrace.values.row import Row
+    from tailrace.values.schema import TableSchema
 
 Wants = Callable[[str, str], bool]
 """Whether a table, by its database and name, is requested."""

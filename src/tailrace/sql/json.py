@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType
-from tailrace.rows.json import TEXT, opaque_text, read_jsonb
-from tailrace.rows.json_diff import Operation
 from tailrace.sql.large import string_literal
 from tailrace.sql.text import hexadecimal, string
+from tailrace.values.json import TEXT, opaque_text, read_jsonb
+from tailrace.values.json_diff import Operation
 
 if TYPE_CHECKING:
-    from tailrace.rows.json_diff import JsonDiffs
     from tailrace.sql.large import Sql
+    from tailrace.values.json_diff import JsonDiffs
 
 _CASTS: Final[dict[int, str]] = {
     ColumnType.DATE: "DATE",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tailrace.rows.charsets import pieces_of
 from tailrace.sql.text import hexadecimal, plain, quoted, string
+from tailrace.values.charsets import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,12 +10,12 @@ from tailrace.errors import UnsupportedType
 from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.events.variables import IntVarKind, UserVarType
-from tailrace.rows.collations import charset_of, collation_name
-from tailrace.rows.decimals import number_text
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, name, quoted
 from tailrace.transactions.statements import without_start_transaction
+from tailrace.values.collations import charset_of, collation_name
+from tailrace.values.decimals import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
 from tailrace.errors import SchemaError, UnsupportedType
-from tailrace.rows.image import ABSENT
 from tailrace.sql.large import LARGE, LargeSql, joined
 from tailrace.sql.text import table_name
 from tailrace.sql.values import column_sql
 from tailrace.sql.versions import Period
+from tailrace.values.image import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.rows.image import Image
-    from tailrace.rows.schema import TableSchema
     from tailrace.sql.large import Sql
+    from tailrace.values.image import Image
+    from tailrace.values.schema import TableSchema
 
 _SEQUENCE: Final = (
     "next_not_cached_value",

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.stretches import Stretch
     from tailrace.records import Changes
-    from tailrace.rows.row import Row
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
     from tailrace.sql.stretches import StretchSql
+    from tailrace.values.row import Row
 
 _HELD: Final = 1 << 20
 """Bytes of statements that are held in memory before they are written to the temporary file."""

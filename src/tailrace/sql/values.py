@@ -13,12 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tailrace.columns.frames import sql as s
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UnsupportedType
-from tailrace.rows import compressed
-from tailrace.rows.charsets import UTF8, decoder, pieces_of
-from tailrace.rows.floats import float32_text
-from tailrace.rows.json_diff import JsonDiffs
-from tailrace.rows.registry import key_of
-from tailrace.rows.schema import BLOB_TYPES, Logical
 from tailrace.sql.json import changed, document, is_printed
 from tailrace.sql.large import (
     LARGE,
@@ -28,11 +22,17 @@ from tailrace.sql.large import (
     text_literal,
 )
 from tailrace.sql.text import name, plain, quoted
+from tailrace.values import compressed
+from tailrace.values.charsets import UTF8, decoder, pieces_of
+from tailrace.values.floats import float32_text
+from tailrace.values.json_diff import JsonDiffs
+from tailrace.values.registry import key_of
+from tailrace.values.schema import BLOB_TYPES, Logical
 
 if TYPE_CHECKING:
-    from tailrace.rows.family import Key
-    from tailrace.rows.image import Image
-    from tailrace.rows.schema import Column
+    from tailrace.values.family import Key
+    from tailrace.values.image import Image
+    from tailrace.values.schema import Column
 
 _LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
 
@@ -390,4 +390,4 @@ TYPES: Final[dict[Key, SqlType]] = {
     Logical.INET4: _QUOTED,
     Logical.INET6: _QUOTED,
 }
-"""By `tailrace.rows.registry.key_of`: how a column of the type is written."""
+"""By `tailrace.values.registry.key_of`: how a column of the type is written."""

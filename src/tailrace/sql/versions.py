@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tailrace.constants import ColumnType
-from tailrace.rows.row import Row
+from tailrace.values.row import Row
 
 if TYPE_CHECKING:
-    from tailrace.rows.image import Image
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.image import Image
+    from tailrace.values.schema import Column, TableSchema
 
 _FOREVER: Final = frozenset({"2038-01-19 03:14:07.999999", "2106-02-07 06:28:15.999999"})
 _NAMES: Final = frozenset({"row_start", "row_end"})

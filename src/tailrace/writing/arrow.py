@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from tailrace.columns.write.rows import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRefused
-from tailrace.rows.encode import RowImage
-from tailrace.rows.schema import BLOB_TYPES
+from tailrace.values.encode import RowImage
+from tailrace.values.schema import BLOB_TYPES
 from tailrace.writing.chunk import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
     from tailrace.writing.rows import RowsSource
 
 _SLICE: Final = 8 << 20

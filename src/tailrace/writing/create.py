@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.log_name import LogName
-    from tailrace.rows.encode import RowImage
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.store import WritableStore
+    from tailrace.values.encode import RowImage
 
 
 class CreateOptions(TypedDict, total=False):

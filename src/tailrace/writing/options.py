@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from tailrace.constants import MAX_EVENT_SIZE, Flavour
 from tailrace.errors import UsageError
-from tailrace.rows.encode import RowImage
+from tailrace.values.encode import RowImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.events import TableMapEvent
-    from tailrace.rows.encode import RowGroup
+    from tailrace.values.encode import RowGroup
     from tailrace.writing.options import WriterOptions
     from tailrace.writing.tables import WrittenTable
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.constants import Flavour
-from tailrace.rows.encode import RowEncoder
+from tailrace.values.encode import RowEncoder
 
 if TYPE_CHECKING:
     from tailrace.events import FormatDescription, TableMapEvent

@@ -9,7 +9,7 @@ import tailrace
 from tailrace.columns.read.finish import _uncompressed
 from tailrace.columns.text_output import BadRow
 from tailrace.errors import EventDecodeError
-from tailrace.rows.compressed import uncompress
+from tailrace.values.compressed import uncompress
 
 
 def test_values_of_all_sizes(mariadb118, tmp_path):

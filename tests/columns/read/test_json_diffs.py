@@ -20,9 +20,9 @@ from tailrace.constants import EventType
 from tailrace.errors import LogError, UnsupportedType
 from tailrace.events import RowsEvent
 from tailrace.log import Log
-from tailrace.rows.jsonb import changed_json
 from tailrace.storage import LogSeries, find
 from tailrace.storage.file import LogFile
+from tailrace.values.jsonb import changed_json
 from tests.columns.oracle import assert_equal_paths, object_batches
 from tools.campaign.mutate import Parsed
 

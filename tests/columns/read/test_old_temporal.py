@@ -15,9 +15,9 @@ from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.events import RowsEvent
-from tailrace.rows.resolve import resolve_table
-from tailrace.rows.row import RowSet
 from tailrace.storage import find
+from tailrace.values.resolve import resolve_table
+from tailrace.values.row import RowSet
 from tests.columns.oracle import assert_equal_paths
 
 COLUMNS = [f"{kind}{digits}" for digits in range(7) for kind in "tds"]

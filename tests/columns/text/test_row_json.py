@@ -16,10 +16,10 @@ from tailrace.columns.text.record_json import _beside
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows.family import text_json
-from tailrace.rows.json import JsonText
-from tailrace.rows.registry import json_writer_of
-from tailrace.rows.schema import Column, Logical, TableSchema
+from tailrace.values.family import text_json
+from tailrace.values.json import JsonText
+from tailrace.values.registry import json_writer_of
+from tailrace.values.schema import Column, Logical, TableSchema
 
 PRESENT = pa.struct([("before", pa.binary()), ("after", pa.binary())])
 RAW = pa.map_(pa.string(), pa.string())

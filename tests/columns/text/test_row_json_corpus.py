@@ -14,10 +14,10 @@ from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import UnsupportedType
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log
-from tailrace.rows.as_json import image_json
-from tailrace.rows.row import RowSet
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
+from tailrace.values.as_json import image_json
+from tailrace.values.row import RowSet
 from tests.recorded import folders
 from tools.objects import batch_of_rows
 

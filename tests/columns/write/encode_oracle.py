@@ -12,10 +12,10 @@ from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.errors import ValueRefused
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log
-from tailrace.rows.cells import CellWriter
-from tailrace.rows.image import ABSENT
-from tailrace.rows.row import RowSet
 from tailrace.schema.catalogue import Catalogue
+from tailrace.values.cells import CellWriter
+from tailrace.values.image import ABSENT
+from tailrace.values.row import RowSet
 from tests.columns.oracle import by_table
 
 

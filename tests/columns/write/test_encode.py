@@ -16,12 +16,12 @@ from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.constants import ColumnType as T
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventEncodeError, UnknownColumn, ValueRefused
-from tailrace.rows.cells import CellWriter
-from tailrace.rows.image import ABSENT
-from tailrace.rows.registry import dumper_of, loader_of, width_of
-from tailrace.rows.resolve import resolve_table
-from tailrace.rows.row import RowSet
-from tailrace.rows.schema import Column, Logical, TableSchema
+from tailrace.values.cells import CellWriter
+from tailrace.values.image import ABSENT
+from tailrace.values.registry import dumper_of, loader_of, width_of
+from tailrace.values.resolve import resolve_table
+from tailrace.values.row import RowSet
+from tailrace.values.schema import Column, Logical, TableSchema
 from tests.columns.random_columns import COLUMNS
 from tests.columns.random_log import MadeTable, logs
 from tests.columns.read.test_random import series_of

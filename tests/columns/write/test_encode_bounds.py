@@ -21,7 +21,7 @@ from tailrace.columns.write.rows import encode_rows
 from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
-from tailrace.rows.schema import Column, Logical, TableSchema
+from tailrace.values.schema import Column, Logical, TableSchema
 from tests.columns.test_json_text import random_document
 from tests.columns.write.test_encode import PREFIX
 from tests.columns.write.test_encode_text import column as text_column

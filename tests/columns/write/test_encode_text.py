@@ -18,10 +18,10 @@ from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventEncodeError, ValueRefused
-from tailrace.rows.charsets import encode, holds
-from tailrace.rows.collations import default_collation
-from tailrace.rows.jsonb import dump_json
-from tailrace.rows.schema import Column, Logical
+from tailrace.values.charsets import encode, holds
+from tailrace.values.collations import default_collation
+from tailrace.values.jsonb import dump_json
+from tailrace.values.schema import Column, Logical
 from tailrace.writing.stamp import stamp_plainly
 from tests.columns.test_json_text import random_document
 from tests.events.made import raw_event

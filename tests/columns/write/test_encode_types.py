@@ -14,7 +14,7 @@ import pytest
 
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType, ValueRefused
-from tailrace.rows.schema import Logical
+from tailrace.values.schema import Logical
 from tests.columns.write.test_encode import LATIN1, SJIS, UTF8MB3, column, expected, text, written
 
 FITTING = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tailrace.constants import Flavour
-from tailrace.rows.collations import collation_id
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.cascade.keys import links_of
+from tailrace.values.collations import collation_id
 
 ON = "ON DELETE CASCADE ON UPDATE CASCADE"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.columns.frames.text import BAD_NUMBER
 from tailrace.columns.kernels.digits import ZEROS, digits8, divide, put_unsigned
 from tailrace.columns.kernels.memory import helper, i64, put8, put64, u8, umulh
-from tailrace.rows.decimals import MOST_GROUPS
+from tailrace.values.decimals import MOST_GROUPS
 
 
 @helper

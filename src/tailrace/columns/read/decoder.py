@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     from tailrace.columns.read.walk import Unnamed
     from tailrace.events.base import Event
-    from tailrace.rows.schema import TableSchema
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.values.schema import TableSchema
 
 _PAYLOAD: Final = event_name(EventType.TRANSACTION_PAYLOAD)
 _PAYLOAD_HEAD: Final = 128

@@ -15,15 +15,15 @@ from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows import compressed
-from tailrace.rows.compressed import longest_uncompressed, uncompress
-from tailrace.rows.geometry import HEADER_SIZE
-from tailrace.rows.schema import Logical
-from tailrace.rows.surrogates import has_surrogates
+from tailrace.values import compressed
+from tailrace.values.compressed import longest_uncompressed, uncompress
+from tailrace.values.geometry import HEADER_SIZE
+from tailrace.values.schema import Logical
+from tailrace.values.surrogates import has_surrogates
 
 if TYPE_CHECKING:
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import Column
+    from tailrace.values.schema import Column
 
 _NAMED: Final = frozenset({k.ENUM_NAME, k.SET_NAMES})
 
@@ -176,7 +176,7 @@ def _vector(array: pa.BinaryArray) -> pa.ListArray:
 
 
 def _geometry(array: pa.BinaryArray) -> pa.BinaryArray:
-    """Geometries, after a check of their first bytes (`tailrace.rows.geometry`)."""
+    """Geometries, after a check of their first bytes (`tailrace.values.geometry`)."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
     sizes = np.diff(bounds)

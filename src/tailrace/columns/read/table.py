@@ -28,8 +28,8 @@ from tailrace.columns.read.table_columns import FIXED, TableColumns
 from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish, plan_of
 from tailrace.errors import EventDecodeError, OutOfMemory, UnsupportedType, ValueRefused
-from tailrace.rows.image import check_columns
-from tailrace.rows.jsonb import changed_json
+from tailrace.values.image import check_columns
+from tailrace.values.jsonb import changed_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.pool import Pool
     from tailrace.columns.read.table_columns import Image, Made, Text
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 

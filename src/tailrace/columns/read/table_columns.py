@@ -15,13 +15,13 @@ from tailrace.columns.read.arena import Layout
 from tailrace.columns.read.finish import is_finished
 from tailrace.columns.types import Finish
 from tailrace.constants import ColumnType
-from tailrace.rows.charsets import UTF8
+from tailrace.values.charsets import UTF8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import Column
+    from tailrace.values.schema import Column
 
 Array = np.ndarray[Any, Any]
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.table_columns import TableColumns
     from tailrace.columns.types import Plan
     from tailrace.events.base import Event
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""The rows of a batch as change records, a line of JSON each (`tailrace.rows.as_json`)."""
+"""The rows of a batch as change records, a line of JSON each (`tailrace.values.as_json`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tailrace.columns.text_output import layout, write
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 _SLACK: Final = 64
 _RECORD: Final = 250

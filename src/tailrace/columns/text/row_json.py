@@ -17,16 +17,16 @@ from tailrace.columns.frames.plan import ODD_WORDS
 from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.rows.as_json import is_document
-from tailrace.rows.jsonb import JSON_SPACE, declared_json
-from tailrace.rows.old_temporal import TYPES as OLD_TEMPORAL_TYPES
-from tailrace.rows.schema import Logical
-from tailrace.rows.surrogates import unescaped
+from tailrace.values.as_json import is_document
+from tailrace.values.jsonb import JSON_SPACE, declared_json
+from tailrace.values.old_temporal import TYPES as OLD_TEMPORAL_TYPES
+from tailrace.values.schema import Logical
+from tailrace.values.surrogates import unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tailrace.rows.schema import Column, TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 Label = Callable[["Column"], str]

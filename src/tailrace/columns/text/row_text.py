@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.columns.text.stretches import DecodedRows
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 Array = np.ndarray[Any, Any]
 

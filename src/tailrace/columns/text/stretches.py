@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from tailrace.columns.types import Plan
     from tailrace.events import Event
     from tailrace.reader import Step
-    from tailrace.rows.schema import Column, TableSchema
     from tailrace.storage import LogFile
+    from tailrace.values.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
 

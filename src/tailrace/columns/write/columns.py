@@ -17,14 +17,14 @@ from tailrace.columns.write.types import Refused, settle
 from tailrace.columns.write.values import as_logged
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
-from tailrace.rows.charsets import UTF8
-from tailrace.rows.collations import BINARY, longest_character
-from tailrace.rows.registry import width_of
+from tailrace.values.charsets import UTF8
+from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.registry import width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.rows.schema import Column
+    from tailrace.values.schema import Column
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.text import check_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.errors import ValueRefused
-from tailrace.rows.jsonb import dump_json
+from tailrace.values.jsonb import dump_json
 
 _LONGEST: Final = 1 << 22
 """The longest text that the kernel takes, in bytes; it needs 64 times as much room for values."""

@@ -10,9 +10,9 @@ from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
 from tailrace.columns.write.types import Refused
 from tailrace.errors import ValueRefused
-from tailrace.rows.registry import dumper_of
-from tailrace.rows.schema import Logical
-from tailrace.rows.surrogates import unescaped
+from tailrace.values.registry import dumper_of
+from tailrace.values.schema import Logical
+from tailrace.values.surrogates import unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

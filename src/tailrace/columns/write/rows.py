@@ -21,7 +21,7 @@ from tailrace.errors import EventEncodeError, UnknownColumn, UnsupportedType, Va
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.rows.schema import TableSchema
+    from tailrace.values.schema import TableSchema
 
 Kind = Literal["insert", "update", "delete"]
 Rows: TypeAlias = pa.Table | pa.RecordBatch

@@ -1,7 +1,7 @@
 """Text as bytes of the servers' character sets, a whole column at once: the inverse of `charsets`.
 
-Only `tailrace.rows.charsets` defines which bytes stand for a character: its encoders fill the table
-that the kernel reads.
+Only `tailrace.values.charsets` defines which bytes stand for a character: its encoders fill the
+table that the kernel reads.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRefused
-from tailrace.rows.charsets import UTF8, encoder, single_byte_table
-from tailrace.rows.collations import BINARY, longest_character
+from tailrace.values.charsets import UTF8, encoder, single_byte_table
+from tailrace.values.collations import BINARY, longest_character
 
 if TYPE_CHECKING:
-    from tailrace.rows.schema import Column
+    from tailrace.values.schema import Column
 
 _WIDE: Final = {"utf16": 2, "ucs2": 2, "utf16le": 3, "utf32": 4}
 _BASIC_PLANE: Final = frozenset({"utf8mb3", "ucs2"})

@@ -14,12 +14,12 @@ from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRefused
-from tailrace.rows.registry import dumper_of
-from tailrace.rows.schema import Logical
+from tailrace.values.registry import dumper_of
+from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
     from tailrace.columns.types import Plan
-    from tailrace.rows.schema import Column
+    from tailrace.values.schema import Column
 
 _GEOMETRY_HEAD: Final = 9
 """The SRID, WKB's byte order, WKB's type."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tailrace.rows.collations import BINARY
 from tailrace.schema.foreign_keys import CASCADING
 from tailrace.spark.cascade.values import EXACT, Comparison, comparison_by
+from tailrace.values.collations import BINARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tailrace.rows.schema import ColumnDefinition, TableDefinition
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.tables import TableState
+    from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 _NUMBERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _AS_DECLARED: Final = frozenset({"decimal", "binary", "varbinary", "uuid", "inet4", "inet6"})

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.rows.collations import collation_name
 from tailrace.spark.current.conform import RefusedError
+from tailrace.values.collations import collation_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

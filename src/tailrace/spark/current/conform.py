@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
-from tailrace.rows.surrogates import escaped, has_surrogates
+from tailrace.values.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,266 @@
+"""Encodes rows as the images of rows events: which columns an image holds, and their bytes.
+
+Facts sheet section 2.3; MySQL ``binlog_prepare_row_images``, ``mark_columns_per_binlog_row_image``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tailrace.errors import LogError, ValueRefused
+from tailrace.values.cells import CellWriter
+from tailrace.values.image import ABSENT, Image
+from tailrace.values.row import Row
+from tailrace.values.schema import BLOB_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tailrace.values.cells import Cells, GivenRow
+    from tailrace.values.row import Kind
+    from tailrace.values.schema import TableSchema
+
+_GROUP_ROWS: Final = 4096
+_GROUP_BYTES: Final = 1 << 20
+_END: Final = object()
+
+
+class RowImage(StrEnum):
+    """The columns that images hold: the servers' ``binlog_row_image``.
+
+    FULL: all columns. MINIMAL: the before image has the primary key, the after image the columns
+    that are given. NOBLOB: all columns except BLOB and TEXT; of these, the before image has those
+    in the key, and the after image those that are given. Without a primary key, the before image
+    has all columns. If an update gives both rows in full, only changed columns count as given.
+    (MySQL does so; MariaDB also logs all columns in the after image, if there is no key.)
+    """
+
+    FULL = "full"
+    MINIMAL = "minimal"
+    NOBLOB = "noblob"
+
+
+class RowGroup(NamedTuple):
+    """Consecutive rows whose images hold the same columns, as one rows event requires.
+
+    ``present_before`` and ``present_after`` are the event's bitmaps. ``images`` has the bytes of
+    each row: its before image, then its after image. A group is at most 4096 rows, or 1 MiB plus
+    one row.
+    """
+
+    kind: Kind
+    present_before: bytes | None
+    present_after: bytes | None
+    images: list[bytes]
+
+
+class _Plan(NamedTuple):
+    """The layout of images of certain columns: the bitmap, and the NULL bits if no column is
+    NULL.
+    """
+
+    indexes: tuple[int, ...]
+    present: bytes
+    filler: int
+
+
+class RowEncoder:
+    """Makes row images for the rows of one table.
+
+    A row is a mapping of column names to values, a sequence in the table's order (`ABSENT` for
+    columns that are not given), or an `Image` or `Row` from a log. The bytes of images are used as
+    they are if the tables are alike. Rows are read one by one, so an iterator of any length is
+    accepted.
+
+    A column that an image needs and a row does not give is never made up: `ValueRefused` names it.
+    There are three exceptions. In an update, the after row takes missing columns from the before
+    row. A generated column may be left out, as MariaDB does. Images from a log may lack the columns
+    that they lacked in it (except for FULL).
+
+    ``filler``: set the unused NULL bits after the last column, as MariaDB does and MySQL does not;
+    readers ignore them.
+    """
+
+    def __init__(
+        self, schema: TableSchema, image: RowImage | str = RowImage.FULL, *, filler: bool = False
+    ) -> None:
+        self.schema = schema
+        self.image = RowImage(image)
+        self._filler = filler
+        self._writer = CellWriter(schema)
+        columns = schema.columns
+        self._every = frozenset(range(len(columns)))
+        self._generated = frozenset(column.index for column in columns if column.generated)
+        self._complete = self._every - self._generated
+        self._blobs = frozenset(column.index for column in columns if column.type in BLOB_TYPES)
+        self._before = self._needed_before()
+        self._plans: dict[frozenset[int], _Plan] = {}
+
+    def insert(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
+        """Inserted rows; for a `Row`, its after image.
+
+        MINIMAL logs the given columns, and a replica fills in the defaults of the others.
+        """
+        return self._groups("insert", ((None, row) for row in rows))
+
+    def delete(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
+        """Deleted rows; for a `Row`, its before image."""
+        return self._groups("delete", ((row, None) for row in rows))
+
+    def update(
+        self, before: Iterable[GivenRow], after: Iterable[GivenRow] | None = None
+    ) -> Iterator[RowGroup]:
+        """Updated rows: an after row for each before row. `Row` objects hold both."""
+        return self._groups("update", self._pairs(before, after))
+
+    def _pairs(
+        self, before: Iterable[Any], after: Iterable[Any] | None
+    ) -> Iterator[tuple[Any, Any]]:
+        if after is None:
+            for row in before:
+                if not isinstance(row, Row):
+                    raise ValueRefused(
+                        f"{self._writer.name}: an update needs rows before and after"
+                    )
+                yield row, row
+            return
+        others = iter(after)
+        for row in before:
+            other = next(others, _END)
+            if other is _END:
+                raise ValueRefused(f"{self._writer.name}: fewer rows after the update than before")
+            yield row, other
+        if next(others, _END) is not _END:
+            raise ValueRefused(f"{self._writer.name}: more rows after the update than before")
+
+    def _groups(self, kind: Kind, rows: Iterable[tuple[Any, Any]]) -> Iterator[RowGroup]:
+        """Consecutive rows with the same columns, in groups of limited size."""
+        images: list[bytes] = []
+        here: tuple[bytes | None, bytes | None] = None, None
+        size = 0
+        for number, (before, after) in enumerate(rows, 1):
+            try:
+                present, image = self._row(before, after)
+            except LogError as error:
+                error.message = f"row {number} of the {kind}: {error.message}"
+                raise
+            if images and (
+                present != here
+                or size >= _GROUP_BYTES
+                or len(images) == _GROUP_ROWS
+                or not image  # a row without columns stands alone: it has no bytes
+            ):
+                yield RowGroup(kind, *here, images)
+                images, size = [], 0
+            here = present
+            images.append(image)
+            size += len(image)
+        if images:
+            yield RowGroup(kind, *here, images)
+
+    def _row(self, before: Any, after: Any) -> tuple[tuple[bytes | None, bytes | None], bytes]:
+        """The bitmaps of one row, and its images."""
+        old = new = None
+        data = b""
+        present_before = present_after = None
+        if before is not None:
+            row = self._image_of(before, "before")
+            old = self._writer.cells(row)
+            present_before, data = self._laid_out(old, self._before, row, "before")
+        if after is not None:
+            row = self._image_of(after, "after")
+            new = self._writer.cells(row)
+            present_after, image = self._laid_out(new, self._columns_after(old, new), row, "after")
+            data += image
+        return (present_before, present_after), data
+
+    def _needed_before(self) -> frozenset[int]:
+        """The columns of before images: the same for all rows."""
+        key = frozenset(self.schema.primary_key)
+        if self.image is RowImage.FULL or not key:
+            return self._every
+        return key if self.image is RowImage.MINIMAL else self._every - (self._blobs - key)
+
+    def _columns_after(self, old: Cells | None, new: Cells) -> frozenset[int]:
+        """The columns of an after image; required ones that are not given come from the before
+        row.
+        """
+        if self.image is RowImage.FULL and ABSENT not in new:
+            return self._every
+        given = frozenset(index for index, cell in enumerate(new) if cell is not ABSENT)
+        if old is None:
+            if self.image is RowImage.FULL:
+                return self._every
+            return given if self.image is RowImage.MINIMAL else self._every - self._blobs | given
+        assigned = given
+        if given >= self._complete and ABSENT not in old:
+            assigned = frozenset(index for index in given if new[index] != old[index])
+        if self.image is RowImage.MINIMAL:
+            return assigned or given
+        columns = self._every
+        if self.image is RowImage.NOBLOB:
+            columns = self._every - self._blobs | assigned
+        for index in columns - given:
+            new[index] = old[index]
+        return columns
+
+    def _laid_out(
+        self, cells: Cells, columns: frozenset[int], row: Any, side: str
+    ) -> tuple[bytes, bytes]:
+        """The bitmap and the image of some columns: a NULL bit for each, then the values."""
+        plan = self._plans.get(columns)
+        if plan is None:
+            plan = self._plans[columns] = self._planned(columns)
+        indexes, present, nulls = plan
+        parts = [b""]
+        for bit, index in enumerate(indexes):
+            cell = cells[index]
+            if cell is None:
+                nulls |= 1 << bit
+            elif cell is not ABSENT:
+                parts.append(cell)
+            else:
+                there = self._without(cells, columns, row, side)
+                return self._laid_out(cells, there, row, side)
+        parts[0] = nulls.to_bytes((len(indexes) + 7) // 8, "little")
+        return present, b"".join(parts)
+
+    def _planned(self, columns: frozenset[int]) -> _Plan:
+        bitmap = sum(1 << index for index in columns)
+        size = (len(self.schema.columns) + 7) // 8
+        count = len(columns)
+        filler = (1 << -(-count // 8) * 8) - (1 << count) if self._filler else 0
+        return _Plan(tuple(sorted(columns)), bitmap.to_bytes(size, "little"), filler)
+
+    def _without(
+        self, cells: Cells, columns: frozenset[int], row: Any, side: str
+    ) -> frozenset[int]:
+        """The columns that are given, unless a required one is missing.
+
+        A log's image that is not FULL has the columns that its server considered sufficient, by a
+        key that may be unknown to the schema.
+        """
+        absent = frozenset(index for index in columns if cells[index] is ABSENT)
+        missing = sorted(absent - self._generated)
+        if not missing:
+            return columns - absent
+        if isinstance(row, Image) and self.image is not RowImage.FULL:
+            return frozenset(index for index, cell in enumerate(cells) if cell is not ABSENT)
+        names = ", ".join(self.schema.columns[index].name for index in missing[:5])
+        raise ValueRefused(
+            f"{self._writer.name}: the row {side} does not give {names}"
+            f"{' and others' if len(missing) > 5 else ''}, which the {self.image.upper()} "
+            f"image of the row {side} needs: give them, NULL if they are"
+        )
+
+    def _image_of(self, row: Any, side: str) -> Any:
+        """For a log's row, its image of that side."""
+        if not isinstance(row, Row):
+            return row
+        image: Image | None = row.before if side == "before" else row.after
+        if image is None:
+            raise ValueRefused(
+                f"{self._writer.name}: {row.kind}s have no image {side}, so it cannot be written"
+            )
+        return image

@@ -1,0 +1,83 @@
+"""GEOMETRY: the SRID (4 bytes, little-endian) and WKB, as ``SELECT`` gives it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.constants import ColumnType, Flavour
+from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.values.collations import BINARY
+from tailrace.values.family import Declaration, Format, TypeFamily, base64_json, prefixed
+from tailrace.values.schema import Logical
+from tailrace.values.user_values import given_bytes
+
+if TYPE_CHECKING:
+    from tailrace.events.column_metadata import ColumnSpec
+    from tailrace.values.family import Declared
+
+HEADER_SIZE: Final = 4 + 1 + 4
+"""The SRID, WKB's byte order, WKB's type."""
+
+
+def load_geometry(data: bytes) -> bytes:
+    """The bytes as they are: SRID and WKB. `EventDecodeError` if they cannot be these."""
+    if not _is_geometry(data):
+        raise EventDecodeError(f"a GEOMETRY of {len(data)} bytes that is no SRID and WKB")
+    return data
+
+
+def dump_geometry(value: Any) -> bytes:
+    """SRID and WKB, given as bytes; `ValueRefused` if they cannot be these."""
+    data = given_bytes(value)
+    if not _is_geometry(data):
+        raise ValueRefused(
+            f"{len(data)} bytes that are no geometry: give 4 bytes of SRID, little-endian, and WKB"
+        )
+    return data
+
+
+def _is_geometry(data: bytes) -> bool:
+    return not data or (len(data) >= HEADER_SIZE and data[4] <= 1)
+
+
+def srid_of(value: bytes) -> int:
+    """The spatial reference system of a geometry; 0 if it has none."""
+    return int(struct.unpack_from("<I", value)[0]) if len(value) >= HEADER_SIZE else 0
+
+
+def wkb_of(value: bytes) -> bytes:
+    """The geometry's WKB, for any library that reads it."""
+    return value[4:]
+
+
+_SHAPES: Final = (
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+)
+
+
+def _declared(shape: int, name: str) -> Declaration:
+    def spec(declared: Declared) -> ColumnSpec:
+        made = replace(declared.spec(ColumnType.GEOMETRY, 4), geometry_type=shape)
+        return made if declared.flavour is Flavour.MYSQL else replace(made, collation=BINARY)
+
+    return Declaration(name, frozenset({ColumnType.GEOMETRY}), spec, Logical.GEOMETRY)
+
+
+_FORMAT: Final = Format.of(load_geometry, dump_geometry, base64_json)
+FAMILY: Final = TypeFamily(
+    widths={ColumnType.GEOMETRY: prefixed},
+    formats={ColumnType.GEOMETRY: _FORMAT, Logical.GEOMETRY: _FORMAT},
+    names={
+        **{name: _declared(shape, name) for shape, name in enumerate(_SHAPES)},
+        "geomcollection": _declared(len(_SHAPES) - 1, _SHAPES[-1]),
+    },
+)

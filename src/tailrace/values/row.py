@@ -1,0 +1,214 @@
+"""Rows of a rows event, decoded at first access."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from tailrace.errors import EventDecodeError, LogError, UnknownColumn
+from tailrace.values.image import Image, ImageDecoder, ImagePlan, ImageSource, decoder_of, placed
+from tailrace.values.resolve import resolve_table
+from tailrace.values.schema import TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.constants import Flavour
+    from tailrace.events.rows import RowsEvent
+    from tailrace.events.table_map import TableLayout, TableMapEvent
+    from tailrace.values.image import Absent
+    from tailrace.values.value import Value
+
+Kind = Literal["insert", "update", "delete", "select"]
+
+
+class Row:
+    """One change of one row: ``before`` (update, delete) and ``after`` (insert, update) images.
+
+    ``number`` is the row's number in the event, from 0. A row of a query's result (``kind``
+    "select") has an after image.
+
+    A row is also a sequence and a mapping of its `Value`s (the worklog's ``Row_of_fields``). They
+    are those of ``image``: the row after the change, or, for a delete, before it. As a sequence it
+    has all of the table's columns, with `ABSENT` for those that are not in the image; as a mapping
+    it has only those in the image.
+    """
+
+    __slots__ = ("after", "before", "kind", "number")
+
+    def __init__(
+        self, kind: Kind, before: Image | None, after: Image | None, number: int = 0
+    ) -> None:
+        self.kind = kind
+        self.before = before
+        self.after = after
+        self.number = number
+
+    @property
+    def image(self) -> Image:
+        """The row after the change, or, for a delete, before it."""
+        image = self.after if self.after is not None else self.before
+        if image is None:
+            raise UnknownColumn("the row has no image, so no column either")
+        return image
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The row's values as Python objects, from `image`."""
+        image = self.after if self.after is not None else self.before
+        return () if image is None else image.as_tuple()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.image.schema.columns)
+
+    def __iter__(self) -> Iterator[Value | Absent]:
+        return iter(self.image.fields())
+
+    @overload
+    def __getitem__(self, key: int | str) -> Value | Absent: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Value | Absent, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Value | Absent | tuple[Value | Absent, ...]:
+        image = self.image
+        if isinstance(key, str):
+            return image.value(key)
+        indexes = range(len(self))[key]  # an IndexError past the end ends iteration
+        if isinstance(indexes, int):
+            return image.value(indexes)
+        return tuple(image.value(index) for index in indexes)
+
+    def __contains__(self, what: object) -> bool:
+        return what in self.image if isinstance(what, str) else what in self.image.fields()
+
+    def keys(self) -> list[str]:
+        """The names of the columns in the image, in the table's order."""
+        return list(self.image)
+
+    def items(self) -> list[tuple[str, Value | Absent]]:
+        """The columns in the image: names and `Value`s."""
+        return [(name, self.image.value(name)) for name in self.image]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The `Value` of a column; ``default`` if the image has no column of that name."""
+        return self.image.value(name) if name in self.image else default
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented
+        mine = (self.kind, self.number, self.before, self.after)
+        return mine == (other.kind, other.number, other.before, other.after)
+
+    __hash__ = None  # type: ignore[assignment]  # its images are compared by content
+
+    def __repr__(self) -> str:
+        return f"Row({self.kind}, before={self.before!r}, after={self.after!r})"
+
+
+class RowSet:
+    """The rows of a rows event (the worklog's ``Row_event_set``).
+
+    ``table`` is the event's table map, or the schema that it and a definition resolve to. It can be
+    iterated any number of times; its length is the number of rows. Raises `EventDecodeError`, with
+    the event's position, for row data that does not follow the format, including bytes left over;
+    `SchemaError` for a schema of another table; `UnsupportedType` for columns that cannot be
+    decoded.
+    """
+
+    def __init__(self, event: RowsEvent, table: TableSchema | TableMapEvent) -> None:
+        self.event = event
+        self.schema = (
+            table if isinstance(table, TableSchema) else _resolved(table.layout, table.form.flavour)
+        )
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(1 for _row in self)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Row]:
+        event = self.event
+        try:
+            yield from self._rows()
+        except LogError as error:
+            raise placed(error, event) from None
+
+    def _rows(self) -> Iterator[Row]:
+        event = self.event
+        data, at = event.rows_in()
+        table = decoder_of(self.schema)
+        before_plan, after_plan = (
+            None if present is None else table.plan(present)
+            for present in (event.present_before, event.present_after)
+        )
+        plans = [plan for plan in (before_plan, after_plan) if plan is not None]
+        if not any(plan.indexes for plan in plans):
+            # INSERT INTO t () VALUES () with a MINIMAL image: MySQL logs one row of zero bytes.
+            if at < len(data) or not plans:
+                raise EventDecodeError(f"{len(data) - at} bytes of rows with no columns")
+            images = [
+                Image(plan.table, plan.blank.copy()) if plan else None
+                for plan in (before_plan, after_plan)
+            ]
+            yield Row(event.kind, images[0], images[1])
+            return
+        source = ImageSource(event, data)
+        number = 0
+        before = after = None
+        while at < len(data):
+            if before_plan is not None:
+                before, at = _image(before_plan, source, at)
+            if after_plan is not None:
+                partial = None
+                if event.partial and before is not None:
+                    partial, at = _partial_columns(table, data, at, before)
+                after, at = _image(after_plan, source, at, partial)
+            yield Row(event.kind, before, after, number)
+            number += 1
+
+
+@lru_cache(maxsize=256)
+def _resolved(layout: TableLayout, flavour: Flavour) -> TableSchema:
+    """The schema from a table map alone; cached per table, as its decoder is."""
+    return resolve_table(layout, flavour)
+
+
+def _image(
+    plan: ImagePlan, source: ImageSource, at: int, partial: dict[int, Image] | None = None
+) -> tuple[Image, int]:
+    found, at = plan.locate(source.data, at)
+    values = plan.blank.copy()
+    spans = {}
+    for index, span in zip(plan.indexes, found, strict=True):
+        if span is None:
+            values[index] = None
+        else:
+            spans[index] = span
+    return Image(plan.table, values, source, spans, partial), at
+
+
+def _partial_columns(
+    table: ImageDecoder, data: bytes, at: int, before: Image
+) -> tuple[dict[int, Image] | None, int]:
+    """Reads what precedes an after image of PARTIAL_UPDATE_ROWS: options, and a bit per JSON
+    column.
+
+    Returns the columns that are logged as diffs, with the image that they apply to.
+    """
+    if at >= len(data):
+        raise EventDecodeError("the row's options are missing")
+    options = data[at]
+    if options > 1:  # a length-encoded integer in which only bit 0 is defined
+        raise EventDecodeError(f"row options {options:#x} are unknown")
+    if not options:
+        return None, at + 1
+    columns = table.json_columns
+    end = at + 1 + (len(columns) + 7) // 8
+    if end > len(data):
+        raise EventDecodeError("the bits of the partial JSON columns are missing")
+    bits = int.from_bytes(data[at + 1 : end], "little")
+    return {index: before for bit, index in enumerate(columns) if bits >> bit & 1}, end

@@ -1,0 +1,87 @@
+"""Read a corpus case on the object path, and say of each row what SELECT would print."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tailrace.log
+from tailrace.constants import ColumnType, Flavour
+from tailrace.events import QueryEvent, RowsEvent
+from tailrace.schema.catalogue import Catalogue
+from tailrace.values.row import Row, RowSet
+from tests.recorded import CORPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.values.schema import Column, TableSchema
+
+
+class Case(NamedTuple):
+    """A corpus folder and what it is expected to hold."""
+
+    folder: Path
+    expected: dict[str, Any]
+
+    @property
+    def flavour(self) -> Flavour:
+        return Flavour.MARIADB if "MariaDB" in self.expected["server"] else Flavour.MYSQL
+
+
+def cases() -> list[Case]:
+    """All cases that can be read as they are."""
+    found = []
+    for path in sorted(CORPUS.glob("*/expected.json")):
+        expected = json.loads(path.read_text(encoding="utf-8"))
+        if not expected.get("encrypted") and not expected.get("incident"):
+            found.append(Case(path.parent, expected))
+    return found
+
+
+def changes(case: Case) -> Iterator[tuple[TableSchema, Row]]:
+    """Every row of every rows event, with the schema that all that is known gives."""
+    catalogue = Catalogue()
+    kept: dict[Any, TableSchema] = {}
+    log = tailrace.log.open(case.folder)
+    for event in log:
+        if isinstance(event, QueryEvent):
+            catalogue.apply_event(event, case.flavour)
+            kept.clear()
+        elif isinstance(event, RowsEvent) and not event.is_dummy:
+            layout = event.table_map.layout
+            schema = kept.get(layout)
+            if schema is None:
+                schema = kept[layout] = catalogue.resolve(event.table_map, case.flavour)
+            for row in RowSet(event, schema):
+                yield schema, row
+
+
+def same(column: Column, value: Any, selected: str | None, binary: bool) -> bool:
+    """Is the decoded value what SELECT printed (in base64 where ``binary``)?"""
+    if value is None or selected is None:
+        return value is None and selected is None
+    if column.type is ColumnType.FLOAT:  # SELECT shows 6 digits of it
+        return f"{value:.6g}" == f"{float(selected):.6g}"
+    if column.type is ColumnType.DOUBLE:
+        return value == float(selected)
+    return as_selected(column, value, binary) == selected
+
+
+def as_selected(column: Column, value: Any, binary: bool) -> str:
+    if column.type is ColumnType.YEAR:
+        return f"{value:04}"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if column.type is ColumnType.BIT:
+        value = value.to_bytes((column.metadata + 7) // 8, "big")
+    if isinstance(value, tuple):
+        value = struct.pack(f"<{len(value)}f", *value)
+    if binary:
+        raw = value if isinstance(value, bytes) else str(value).encode()
+        return base64.b64encode(raw).decode()
+    return str(value)

@@ -1,0 +1,108 @@
+"""Text to the servers' character sets: the codes that the servers write, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
+from tailrace.values.charsets import decode, encode
+from tests.values.make_encodings import PLANE, written
+from tests.values.test_charsets import ALL
+
+if TYPE_CHECKING:
+    from tools.servers import Server
+
+MULTI = ["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"]
+UNICODE = ["utf8mb3", "utf8mb4", "utf16", "utf16le", "utf32", "ucs2"]
+SPECIAL = "\\~?'\"-.,¥€‾\uff5e\u2225\uff0d\u2160\u2170\u3231\u2116\u2121纊\ufffd\x00\x7f\x80\xa0ÿ"
+ASTRAL = "\U0001f600\U00020000\U0010ffff"
+
+
+@pytest.mark.parametrize(
+    ("charset", "content", "data"),
+    [
+        ("latin1", "€\x81é", b"\x80\x81\xe9"),
+        ("swe7", "ÄÖÅ", b"[\\]"),
+        ("ascii", "a?", b"a?"),
+        ("sjis", "a\\ｱ", b"a\x81\x5f\xb1"),
+        ("cp932", "①\uff3c\u2170", b"\x87\x40\x81\x5f\xfa\x40"),
+        ("big5", "碁a中", b"\xf9\xd6a\xa4\xa4"),
+        ("gb18030", "ḿ\ue7c7😀", b"\xa8\xbc\x81\x35\xf4\x37\x94\x39\xfc\x36"),
+        ("ujis", "\\ｱ", b"\\\x8e\xb1"),
+        ("eucjpms", "\uff5e\u2160", b"\xa1\xc1\xad\xb5"),
+        ("armscii8", "()-.,'", b"()-.,'"),
+        ("ucs2", "a☺", b"\x00a\x26\x3a"),
+        ("utf16le", "😀", b"\x3d\xd8\x00\xde"),
+        ("utf32", "😀", b"\x00\x01\xf6\x00"),
+        ("binary", "é", b"\xc3\xa9"),
+    ],
+)
+def test_known_texts(charset: str, content: str, data: bytes) -> None:
+    assert encode(charset, content) == data
+    assert decode(charset, data) == content
+
+
+@pytest.mark.parametrize(
+    ("charset", "content", "place"),
+    [
+        ("latin1", "ab日", r"'\\u65e5' at 2 "),
+        ("ascii", "é", "at 0"),
+        ("swe7", "[", "at 0"),
+        ("utf8mb3", "a😀", "at 1"),
+        ("ucs2", "😀", "at 0"),
+        ("utf16", "a\ud800", r"'\\ud800' at 1"),
+        ("binary", "a\ud800", r"'\\ud800' at 1"),
+        ("utf16", "\udc00", "at 0"),
+        ("gbk", "你😀", "at 1"),
+        ("big5", "中\xe9", "at 1"),
+        ("cp932", "\u6661", "at 0"),
+    ],
+)
+def test_what_a_set_has_not(charset: str, content: str, place: str) -> None:
+    with pytest.raises(ValueRefused, match=f"{place}.*character set {charset}"):
+        encode(charset, content)
+
+
+def test_unknown_charset() -> None:
+    with pytest.raises(SchemaError, match="klingon"):
+        encode("klingon", "")
+
+
+@pytest.mark.parametrize("charset", [*ALL, *MULTI, *UNICODE])
+def test_codes_are_those_of_the_servers(server: Server, charset: str) -> None:
+    if charset == "gb18030" and server.flavour == "mariadb":
+        pytest.skip("MariaDB has no gb18030")
+    chance = random.Random(charset)
+    characters = [*map(chr, range(0x250)), *SPECIAL, *chance.sample(PLANE, 1000)]
+    if charset in {"gb18030", "utf8mb4", "utf16", "utf16le", "utf32"}:
+        characters += ASTRAL
+    theirs = written(server, charset, dict.fromkeys(characters))
+    for character in characters:
+        if character in theirs:
+            assert encode(charset, character) == theirs[character], character
+        else:
+            with pytest.raises(ValueRefused):
+                encode(charset, character)
+
+
+@given(st.sampled_from([*ALL, *MULTI, *UNICODE]), st.binary(max_size=12))
+def test_what_is_read_can_be_written(charset: str, data: bytes) -> None:
+    try:
+        content = decode(charset, data)
+    except EventDecodeError:
+        return
+    assert decode(charset, encode(charset, content)) == content
+
+
+@given(st.sampled_from([*ALL, *MULTI, *UNICODE]), st.text(max_size=8))
+def test_what_is_written_reads_the_same(charset: str, content: str) -> None:
+    try:
+        data = encode(charset, content)
+    except ValueRefused:
+        return
+    assert decode(charset, data) == content
