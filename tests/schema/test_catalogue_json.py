@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import sys
 import zlib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,9 +24,21 @@ from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.tables import TableState
 from tailrace.schema.user_schema import parse
+from tailrace.values import schema
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(autouse=True)
+def earlier_module():
+    """Pickles name the module that held these classes in the releases that pickled."""
+    earlier = "tailrace.rows.schema"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, earlier, schema)
+        for kind in (ColumnDefinition, Logical, TableDefinition):
+            patch.setattr(kind, "__module__", earlier)
+        yield
 
 
 @pytest.fixture(scope="module")

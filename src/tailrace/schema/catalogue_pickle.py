@@ -34,10 +34,10 @@ _NAME: Final = 1024
 """Characters of a name: MySQL names have up to 64."""
 
 _CATALOGUE: Final = ("tailrace.schema.catalogue", "Catalogue")
-_LOGICAL: Final = ("tailrace.values.schema", "Logical")
+_LOGICAL: Final = ("tailrace.rows.schema", "Logical")
 _STATE: Final = ("tailrace.schema.tables", "TableState")
-_TABLE: Final = ("tailrace.values.schema", "TableDefinition")
-_COLUMN: Final = ("tailrace.values.schema", "ColumnDefinition")
+_TABLE: Final = ("tailrace.rows.schema", "TableDefinition")
+_COLUMN: Final = ("tailrace.rows.schema", "ColumnDefinition")
 _MEMBER: Final = ("builtins", "getattr")
 """How Python 3.11.0 to 3.11.3 pickles a member of an enumeration: the class, and its name there."""
 _CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
