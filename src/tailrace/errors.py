@@ -107,8 +107,8 @@ class LogError(TailraceError):
     """A log cannot be read further. Says which file, offset (64-bit, own count) and event type.
 
     ``file`` and ``offset`` may be unknown where bytes are parsed on their own; the caller that
-    knows
-    them adds them with `at`, so the message of an error that reaches a person is always complete.
+    knows them adds them with `at`, so the message of an error that reaches a person is always
+    complete.
     """
 
     def __init__(
@@ -211,10 +211,6 @@ class UnsupportedType(SchemaError):
     """A column type or a value that cannot be decoded with the log and the schema."""
 
 
-class ValueRefused(SchemaError):
-    """A value that its column cannot hold unchanged, or a row that does not fit the table."""
-
-
 class ConversionError(SchemaError):
     """A value that cannot be converted to the requested type."""
 
@@ -231,6 +227,17 @@ class UndoError(LogError):
     """A logged change that statements cannot undo."""
 
 
+class ValueRejected(TailraceError, ValueError):
+    """A value that its column cannot hold unchanged, or a row that does not fit the table."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class GtidError(TailraceError):
     """A GTID or GTID set that does not parse, or an operation on sets that do not match."""
 
@@ -241,8 +248,7 @@ class StorageError(TailraceError):
 
 class BadLogName(ProtocolError, StorageError):
     """A server, an index or a user gave a log file a name that is not a plain ``base.digits``: a
-    path,
-    or a name with control characters. Nothing was written or deleted under that name.
+    path, or a name with control characters. Nothing was written or deleted under that name.
     """
 
 
@@ -302,7 +308,7 @@ class SchemaChanged(PipelineError):
     """
 
 
-class UsageError(TailraceError):
+class UsageError(TailraceError, ValueError):
     """A command or function was called with arguments that do not go together."""
 
 

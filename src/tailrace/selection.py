@@ -138,9 +138,10 @@ def _parsed(text: str, name: str) -> Start | Gtid:
         )
     if _TIME.match(text):
         try:
-            return _time(datetime.fromisoformat(text), text, name, zone=UTC)
+            time = datetime.fromisoformat(text)
         except ValueError as error:
             raise UsageError(f"{name}: {text!r} is not a time: {error}") from None
+        return _time(time, text, name, zone=UTC)
     if _MARIADB_GTIDS.match(text) or _MYSQL_GTIDS.match(text):
         return _gtids(text, text, name)
     if _POSITION.fullmatch(text):

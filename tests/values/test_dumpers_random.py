@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.constants import ColumnType
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.registry import dumper_of, loader_of
 from tests.values.test_dumpers import decimal
 from tests.values.test_loaders import column
@@ -27,7 +27,7 @@ def test_a_decimal_is_kept_or_refused(value: Decimal, precision: int, data: st.D
     kind = decimal(precision, scale)
     try:
         dumped = dumper_of(kind)(value)
-    except ValueRefused:
+    except ValueRejected:
         _, digits, exponent = value.as_tuple()
         fits = int(exponent) >= -scale and len(digits) + int(exponent) <= precision - scale
         assert value
@@ -100,7 +100,7 @@ def test_floats(double: float, single: float) -> None:
         assert repr(loader_of(each)(dumper_of(each)(single))) == repr(single)
     try:
         near = loader_of(each)(dumper_of(each)(double))
-    except ValueRefused:
+    except ValueRejected:
         assert abs(double) > 3.4e38
     else:
         assert near == pytest.approx(double, rel=2**-24, abs=2**-149)
@@ -116,5 +116,5 @@ def test_integers(kind: ColumnType, unsigned: bool, data: st.DataObject) -> None
     value = data.draw(st.integers(least, most))
     assert loader_of(each)(dumper_of(each)(value)) == value
     beyond = data.draw(st.integers(max_value=least - 1) | st.integers(min_value=most + 1))
-    with pytest.raises(ValueRefused, match="is not between"):
+    with pytest.raises(ValueRejected, match="is not between"):
         dumper_of(each)(beyond)

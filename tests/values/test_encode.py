@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import SchemaError, UnknownColumn, UnsupportedType, ValueRefused
+from tailrace.errors import UnknownColumn, UnsupportedType, ValueRejected
 from tailrace.values.encode import RowEncoder, RowGroup, RowImage
 from tailrace.values.image import ABSENT
 from tailrace.values.resolve import resolve_table
@@ -214,9 +214,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("encode", "message"), REFUSED)
 def test_refused(encode: Any, message: str) -> None:
-    with pytest.raises(SchemaError, match=message) as caught:
+    with pytest.raises((ValueRejected, UnknownColumn), match=message) as caught:
         list(encode())
-    assert isinstance(caught.value, (ValueRefused, UnknownColumn))
     assert "shop.orders" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
@@ -280,7 +279,7 @@ def test_a_partial_update_is_made_whole() -> None:
     assert row.before["notes"] == "[1, 2]"
     assert row.after["notes"] == "[true, 2]"
     event = Rows("update", b"\x01", b"\x03", b"\x00\x01\0\0\0" + after, partial=True)
-    with pytest.raises(ValueRefused, match=r"shop\.orders\.notes: only the change"):
+    with pytest.raises(UnsupportedType, match=r"shop\.orders\.notes: only the change"):
         list(RowEncoder(schema, "minimal").update(RowSet(event, schema)))
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 import tailrace.log
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.events import QueryEvent, RowsEvent, WriteRowsEvent
 from tailrace.schema.catalogue import Catalogue
 from tailrace.values.collations import longest_character
@@ -91,7 +91,7 @@ def test_rows_of_every_event_are_written_as_the_server_did(case: Case) -> None:
             filler = case.flavour is Flavour.MARIADB
             encode = getattr(RowEncoder(schema, image, filler=filler), event.kind)
             if image is RowImage.FULL and lacks_columns(rows):
-                with pytest.raises(ValueRefused, match="does not give"):
+                with pytest.raises(ValueRejected, match="does not give"):
                     list(encode(rows))
                 continue
             groups = list(encode(rows))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
+from tailrace.errors import EventDecodeError, SchemaError, ValueRejected
 from tailrace.values.charsets import decode, encode
 from tests.values.make_encodings import PLANE, written
 from tests.values.test_charsets import ALL
@@ -64,7 +64,7 @@ def test_known_texts(charset: str, content: str, data: bytes) -> None:
     ],
 )
 def test_what_a_set_has_not(charset: str, content: str, place: str) -> None:
-    with pytest.raises(ValueRefused, match=f"{place}.*character set {charset}"):
+    with pytest.raises(ValueRejected, match=f"{place}.*character set {charset}"):
         encode(charset, content)
 
 
@@ -86,7 +86,7 @@ def test_codes_are_those_of_the_servers(server: Server, charset: str) -> None:
         if character in theirs:
             assert encode(charset, character) == theirs[character], character
         else:
-            with pytest.raises(ValueRefused):
+            with pytest.raises(ValueRejected):
                 encode(charset, character)
 
 
@@ -103,6 +103,6 @@ def test_what_is_read_can_be_written(charset: str, data: bytes) -> None:
 def test_what_is_written_reads_the_same(charset: str, content: str) -> None:
     try:
         data = encode(charset, content)
-    except ValueRefused:
+    except ValueRejected:
         return
     assert decode(charset, data) == content

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.json import load_json
 from tailrace.values.jsonb import changed_json, dump_json
 from tests.columns.jsonb_log import logged_json
@@ -73,7 +73,7 @@ def test_text_becomes_what_mysql_writes(mysql97: Server) -> None:
 def test_what_mysql_refuses_is_refused(mysql97: Server) -> None:
     made_table(mysql97)
     for text in REFUSED:
-        with pytest.raises(ValueRefused, match="JSON"):
+        with pytest.raises(ValueRejected, match="JSON"):
             dump_json(text)
         with pytest.raises(pymysql.MySQLError, match=r"Invalid JSON|too long|maximum depth"):
             mysql97.execute("INSERT INTO jsonb.t VALUES (1, %s)", [text])
@@ -140,7 +140,7 @@ def test_values_become_what_mysql_writes(mysql97: Server) -> None:
     ],
 )
 def test_objects_that_json_has_not(value: object, message: str) -> None:
-    with pytest.raises(ValueRefused, match=message):
+    with pytest.raises(ValueRejected, match=message):
         dump_json(value)
 
 

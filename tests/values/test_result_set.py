@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from tailrace.constants import ColumnType as T
-from tailrace.errors import UnsupportedType, UsageError, ValueRefused
+from tailrace.errors import UnsupportedType, UsageError, ValueRejected
 from tailrace.schema.table import Table
 from tailrace.values.result_set import ResultSet
 from tailrace.values.value import Value
@@ -127,5 +127,5 @@ def test_what_a_description_does_not_tell(entry) -> None:
 
 def test_a_value_that_does_not_fit_says_where() -> None:
     cursor = Cursor([described("id", 8)], [(1,), (-1,)])
-    with pytest.raises(ValueRefused, match=r"^row 2 of the result, id: (?!.*give the table)"):
+    with pytest.raises(ValueRejected, match=r"^row 2 of the result, id: (?!.*give the table)"):
         list(ResultSet(cursor, TABLE))

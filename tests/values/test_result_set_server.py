@@ -13,7 +13,7 @@ from pymysql.cursors import DictCursor
 from pymysql.err import OperationalError
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
 from tailrace.values.result_set import ResultSet
@@ -211,7 +211,7 @@ def test_dictionaries_are_rows_too(server: Server) -> None:
 def test_a_value_that_the_description_misjudges_is_told(server: Server) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 18446744073709551615 AS big")
-        with pytest.raises(ValueRefused, match=r"row 1 of the result, big: .*give the table"):
+        with pytest.raises(ValueRejected, match=r"row 1 of the result, big: .*give the table"):
             list(ResultSet(cursor))
         big = "CREATE TABLE x.t (Big BIGINT UNSIGNED)"
         cursor.execute("SELECT 18446744073709551615 AS big")

@@ -16,7 +16,7 @@ from tailrace.errors import (
     TailraceError,
     UnknownColumn,
     UsageError,
-    ValueRefused,
+    ValueRejected,
 )
 from tailrace.events import RowsEvent
 from tailrace.storage.memory import forget_memory, memory_folder
@@ -210,12 +210,12 @@ def test_a_refused_row_leaves_nothing_of_its_statement(tmp_path: Path, flavour: 
     with log(tmp_path / "binlog.000001", flavour) as out:
         with out.transaction() as trx:
             trx.insert(table, [row(1)])
-            with pytest.raises(ValueRefused, match=r"row 2001 .*price"):
+            with pytest.raises(ValueRejected, match=r"row 2001 .*price"):
                 trx.insert(table, rows())
             with pytest.raises(TailraceError):
                 trx.update(table, [row(1)], [])
             trx.delete(table, [row(1)])
-        with out.transaction() as trx, pytest.raises(ValueRefused):
+        with out.transaction() as trx, pytest.raises(ValueRejected):
             trx.insert(table, rows())
     assert [kind for kind, _, _ in changes(tmp_path)] == ["insert", "delete"]
     assert len(transactions_of(tmp_path)) == 1
@@ -245,17 +245,17 @@ def test_arrow_needs_its_columns(tmp_path: Path, flavour: str, image: str) -> No
     with log(tmp_path / "binlog.000001", flavour, image=image) as out, out.transaction() as trx:
         with pytest.raises(UnknownColumn, match="no column 'colour'"):
             trx.insert(table, whole.append_column("colour", pa.array(["red"])))
-        with pytest.raises(ValueRefused, match="do not give id"):
+        with pytest.raises(ValueRejected, match="do not give id"):
             trx.delete(table, whole.drop_columns(["id"]))
         with pytest.raises(UsageError, match="both Arrow's or neither"):
             trx.update(table, whole, [row(1)])
         with pytest.raises(UsageError, match="before and those after"):
             trx.update(table, whole)
-        with pytest.raises(ValueRefused, match="1 rows before, 0 rows after"):
+        with pytest.raises(ValueRejected, match="1 rows before, 0 rows after"):
             trx.update(table, whole, whole.slice(0, 0))
         some = whole.select(["id", "price"])
         if image == "full":
-            with pytest.raises(ValueRefused, match="do not give name, note"):
+            with pytest.raises(ValueRejected, match="do not give name, note"):
                 trx.insert(table, some)
         elif image == "minimal":
             trx.insert(table, some)

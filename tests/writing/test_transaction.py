@@ -13,7 +13,7 @@ from tailrace.errors import (
     EventEncodeError,
     StorageError,
     UsageError,
-    ValueRefused,
+    ValueRejected,
 )
 from tailrace.events import IntVarEvent, RowsEvent, XidEvent
 from tailrace.events.variables import IntVarKind
@@ -82,7 +82,7 @@ def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bo
             trx.query("insert into t values (1)")
         with out.transaction(gtid=None) as trx:
             trx.query("alter table orders add x int", "shop")
-            with pytest.raises(ValueRefused):
+            with pytest.raises(ValueRejected):
                 trx.insert(table, [(None,) * len(row(2))])
         gtids = [str(each.gtid) for each in transactions_of(tmp_path)]
     found = transactions_of(tmp_path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.as_json import image_json
 from tailrace.values.charsets import encode
 from tailrace.values.row import RowSet
@@ -226,7 +226,7 @@ class Stored:
         """What is written of a text; in Unicode sets it is the same bytes."""
         try:
             again = encode(charset, text)
-        except ValueRefused:
+        except ValueRejected:
             if charset in _EXACT:
                 raise
             return  # a character that nothing is converted to

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.errors import TailraceError, ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.events import FormatDescription
 from tailrace.values.encode import RowImage
 from tailrace.writing.cache import cached
@@ -100,7 +100,7 @@ class Written:
 def write_rows(form: Form, batches: Iterable[pa.RecordBatch], path: Path) -> list[Written]:
     """Write all rows into a new file, in their order; its transactions, one behind the other.
 
-    Raises `ValueRefused` for a row that cannot be written, OSError.
+    Raises `ValueRejected` for a row that cannot be written, OSError.
     """
     maker = _Maker(form)
     found: list[Written] = []
@@ -156,11 +156,9 @@ class _Maker:
             part = piece.slice(start, count)
             try:
                 yield from self._statement(kind, part)
-            except TailraceError as error:
-                if isinstance(error, ValueRefused):
-                    where = f"rows {self.row + start + 1} on of the partition"
-                    raise ValueRefused(f"{where}: {error}") from error
-                raise
+            except ValueRejected as error:
+                where = f"rows {self.row + start + 1} on of the partition"
+                raise ValueRejected(f"{where}: {error}") from error
 
     def _check(self, piece: pa.RecordBatch) -> None:
         """What a column cannot say must not be lost in silence."""
@@ -178,7 +176,7 @@ class _Maker:
                 column = pa.array([each or None for each in column.to_pylist()], column.type)
             if column.null_count < len(column):
                 row = int(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))[0])
-                raise ValueRefused(
+                raise ValueRejected(
                     f"row {self.row + row + 1} of the partition has {what}, which stands in {name} "
                     "and is not written: filter such rows out, or give all values and drop the "
                     f"column {name}"
@@ -199,7 +197,7 @@ class _Maker:
         for start, end in pairwise(starts):
             name = names[codes[start]]
             if name not in _KINDS:
-                raise ValueRefused(
+                raise ValueRejected(
                     f"row {self.row + start + 1} of the partition: {OPERATION} is {name!r}, and "
                     f"not {', '.join(_KINDS)}"
                 )
@@ -239,7 +237,7 @@ class _Maker:
         if not self._key:
             if kind == "delete":
                 return whole, None, options
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{self._form.name} has no primary key, so an update needs the row as it was: give "
                 "structs before and after"
             )
@@ -249,7 +247,7 @@ class _Maker:
     def _struct(self, rows: pa.RecordBatch, side: str) -> pa.Table:
         column = rows.column(side)
         if column.null_count:
-            raise ValueRefused(f"{side} is NULL, and the operation needs it")
+            raise ValueRejected(f"{side} is NULL, and the operation needs it")
         members = column.flatten()
         names = [field.name for field in column.type]
         return pa.table(list(members), names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailrace.errors import LogError, SchemaError, UnknownColumn, ValueRefused
+from tailrace.errors import LogError, SchemaError, UnknownColumn, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.image import ABSENT, Image
 from tailrace.values.registry import dumper_of, width_of
@@ -50,7 +50,7 @@ class CellWriter:
 
         These are rejected: a name that the table does not have (`UnknownColumn`), a sequence of
         another length, NULL in a column that is NOT NULL, and values that their columns cannot hold
-        (`ValueRefused`, naming the column). The bytes of an image of the same table are used as
+        (`ValueRejected`, naming the column). The bytes of an image of the same table are used as
         they are.
         """
         kind = type(row)
@@ -62,7 +62,7 @@ class CellWriter:
             return self._of_mapping(row)
         if isinstance(row, Sequence) and not isinstance(row, (str, bytes, bytearray, memoryview)):
             return self._of_sequence(row)
-        raise ValueRefused(
+        raise ValueRejected(
             f"{self.name}: {short_repr(row)} is no row: give values by name, or in the table's"
             " order"
         )
@@ -70,7 +70,7 @@ class CellWriter:
     def _of_sequence(self, row: Sequence[Any]) -> Cells:
         dumpers, prefixes = self._dumpers, self._prefixes
         if len(row) != len(dumpers):
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{self.name}: a row of {len(row)} values, the table has {len(dumpers)} columns"
             )
         cells: Cells = []
@@ -91,7 +91,7 @@ class CellWriter:
                 data = dumpers[index](value)
                 prefix = prefixes[index]
                 append(len(data).to_bytes(prefix, "little") + data if prefix else data)
-        except LogError as error:
+        except (LogError, ValueRejected) as error:
             raise self._placed(error, index) from None
         return cells
 
@@ -103,7 +103,7 @@ class CellWriter:
             if index is None:
                 index = self._looked_up(name)
             if values[index] is not ABSENT:
-                raise ValueRefused(
+                raise ValueRejected(
                     f"{self.name}.{self.schema.columns[index].name}: given twice, in two spellings"
                 )
             values[index] = value
@@ -152,9 +152,9 @@ class CellWriter:
     def _check_null(self, index: int) -> None:
         if not self._nullable[index]:
             name = self.schema.columns[index].name
-            raise ValueRefused(f"{self.name}.{name}: NULL, which the column does not allow")
+            raise ValueRejected(f"{self.name}.{name}: NULL, which the column does not allow")
 
-    def _placed(self, error: LogError, index: int) -> LogError:
+    def _placed(self, error: LogError | ValueRejected, index: int) -> Exception:
         place = f"{self.name}.{self.schema.columns[index].name}: "
         if not error.message.startswith(place):
             error.message = place + error.message

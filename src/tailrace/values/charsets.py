@@ -21,12 +21,12 @@ from importlib.resources import files
 from struct import unpack
 from typing import Any, Final
 
-from tailrace.errors import EventDecodeError, SchemaError, ValueRefused
+from tailrace.errors import EventDecodeError, SchemaError, ValueRejected
 
 Decoder = Callable[[bytes], str]
 """Bytes to text; `EventDecodeError` if they are not well-formed."""
 Encoder = Callable[[str], bytes]
-"""Text to bytes; `ValueRefused` for a character that is not in the set."""
+"""Text to bytes; `ValueRejected` for a character that is not in the set."""
 
 _UNICODE: Final = {
     "utf8mb3": "utf-8",
@@ -202,7 +202,7 @@ def _codes(runs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
 def encode(charset: str, text: str) -> bytes:
     """The bytes of ``text`` in the server's character set ``charset``, as the server writes them.
 
-    Raises `ValueRefused` for a character that the set lacks, and `SchemaError` for a character set
+    Raises `ValueRejected` for a character that the set lacks, and `SchemaError` for a character set
     that no server has.
     """
     return encoder(charset)(text)
@@ -222,8 +222,8 @@ def encoder(charset: str) -> Encoder:
     raise SchemaError(f"{charset} is no character set of MySQL 9.7 or MariaDB 11.8")
 
 
-def _refused(charset: str, character: str, place: int) -> ValueRefused:
-    return ValueRefused(
+def _refused(charset: str, character: str, place: int) -> ValueRejected:
+    return ValueRejected(
         f"{character!a} at {place} of the text is not in the character set {charset}"
     )
 

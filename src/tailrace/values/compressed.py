@@ -6,7 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 
 if TYPE_CHECKING:
     from tailrace.values.family import Dumper, Loader
@@ -96,10 +96,10 @@ def compressed_dumper(dump: Dumper, column: Column) -> Dumper:
     def dump_compressed(value: Any) -> bytes:
         data = dump(value)
         if len(data) > longest:
-            raise ValueRefused(f"{len(data)} bytes, the column holds {longest}")
+            raise ValueRejected(f"{len(data)} bytes, the column holds {longest}")
         packed = compress(data)
         if len(packed) > room:
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{len(data)} incompressible bytes, the column holds {room - 1} of these"
             )
         return packed

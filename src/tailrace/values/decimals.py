@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, Width, named
 
@@ -130,42 +130,42 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 def given_decimal(value: Any) -> Decimal:
     """A finite Decimal from a Decimal, an int, a float (its shortest digits) or a number's text.
 
-    `ValueRefused` for anything else.
+    `ValueRejected` for anything else.
     """
     try:
         if isinstance(value, Decimal):
             number = value
         elif isinstance(value, str):
             if not _NUMBER.fullmatch(value):
-                raise ValueRefused(f"{short_repr(value)} is not a number")
+                raise ValueRejected(f"{short_repr(value)} is not a number")
             number = Decimal(value)
         elif isinstance(value, float):
             number = Decimal(float.__repr__(value))
         else:
             number = Decimal(index(value))
     except (ArithmeticError, TypeError):
-        raise ValueRefused(f"{short_repr(value)} is not a number") from None
+        raise ValueRejected(f"{short_repr(value)} is not a number") from None
     if not number.is_finite():
-        raise ValueRefused(f"{short_repr(value)} is no number that a DECIMAL holds")
+        raise ValueRejected(f"{short_repr(value)} is no number that a DECIMAL holds")
     return number
 
 
 def unscaled(number: Decimal, precision: int, scale: int) -> int:
-    """The number in units of its last digit; `ValueRefused` for digits that do not fit.
+    """The number in units of its last digit; `ValueRejected` for digits that do not fit.
 
     There is no negative zero, as the servers have none.
     """
     if not number:
         return 0
     if number.adjusted() >= precision - scale:
-        raise ValueRefused(
+        raise ValueRejected(
             f"{short_repr(number)} has more digits than DECIMAL({precision},{scale})"
         )
     if number.adjusted() >= -scale:
         whole, _, part = format(number, "f").partition(".")
         if not part[scale:].strip("0"):
             return int(whole + part[:scale].ljust(scale, "0"))
-    raise ValueRefused(
+    raise ValueRejected(
         f"{short_repr(number)} has more digits after the point than DECIMAL({precision},{scale}): "
         "round it first"
     )
@@ -179,7 +179,7 @@ def _decimal_dumper(column: Column) -> Dumper:
     def dump_decimal(value: Any) -> bytes:
         number = unscaled(given_decimal(value), precision, scale)
         if column.unsigned and number < 0:
-            raise ValueRefused(f"{short_repr(value)} is below zero, the column is UNSIGNED")
+            raise ValueRejected(f"{short_repr(value)} is below zero, the column is UNSIGNED")
         return pack(number)
 
     return dump_decimal

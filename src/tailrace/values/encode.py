@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tailrace.errors import LogError, ValueRefused
+from tailrace.errors import LogError, ValueRejected
 from tailrace.values.cells import CellWriter
 from tailrace.values.image import ABSENT, Image
 from tailrace.values.row import Row
@@ -73,7 +73,7 @@ class RowEncoder:
     they are if the tables are alike. Rows are read one by one, so an iterator of any length is
     accepted.
 
-    A column that an image needs and a row does not give is never made up: `ValueRefused` names it.
+    A column that an image needs and a row does not give is never made up: `ValueRejected` names it.
     There are three exceptions. In an update, the after row takes missing columns from the before
     row. A generated column may be left out, as MariaDB does. Images from a log may lack the columns
     that they lacked in it (except for FULL).
@@ -120,7 +120,7 @@ class RowEncoder:
         if after is None:
             for row in before:
                 if not isinstance(row, Row):
-                    raise ValueRefused(
+                    raise ValueRejected(
                         f"{self._writer.name}: an update needs rows before and after"
                     )
                 yield row, row
@@ -129,10 +129,10 @@ class RowEncoder:
         for row in before:
             other = next(others, _END)
             if other is _END:
-                raise ValueRefused(f"{self._writer.name}: fewer rows after the update than before")
+                raise ValueRejected(f"{self._writer.name}: fewer rows after the update than before")
             yield row, other
         if next(others, _END) is not _END:
-            raise ValueRefused(f"{self._writer.name}: more rows after the update than before")
+            raise ValueRejected(f"{self._writer.name}: more rows after the update than before")
 
     def _groups(self, kind: Kind, rows: Iterable[tuple[Any, Any]]) -> Iterator[RowGroup]:
         """Consecutive rows with the same columns, in groups of limited size."""
@@ -142,7 +142,7 @@ class RowEncoder:
         for number, (before, after) in enumerate(rows, 1):
             try:
                 present, image = self._row(before, after)
-            except LogError as error:
+            except (LogError, ValueRejected) as error:
                 error.message = f"row {number} of the {kind}: {error.message}"
                 raise
             if images and (
@@ -248,7 +248,7 @@ class RowEncoder:
         if isinstance(row, Image) and self.image is not RowImage.FULL:
             return frozenset(index for index, cell in enumerate(cells) if cell is not ABSENT)
         names = ", ".join(self.schema.columns[index].name for index in missing[:5])
-        raise ValueRefused(
+        raise ValueRejected(
             f"{self._writer.name}: the row {side} does not give {names}"
             f"{' and others' if len(missing) > 5 else ''}, which the {self.image.upper()} "
             f"image of the row {side} needs: give them, NULL if they are"
@@ -260,7 +260,7 @@ class RowEncoder:
             return row
         image: Image | None = row.before if side == "before" else row.after
         if image is None:
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{self._writer.name}: {row.kind}s have no image {side}, so it cannot be written"
             )
         return image

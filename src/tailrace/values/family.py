@@ -29,7 +29,7 @@ It may rely on the number of bytes matching the column's `Width`. It raises only
 Dumper = Callable[[Any], bytes]
 """A Python object that is not None to the bytes of one value, without a length prefix.
 
-It raises only `ValueRefused`, for a value that the column cannot hold exactly.
+It raises only `ValueRejected`, for a value that the column cannot hold exactly.
 """
 Key = ColumnType | Logical
 """What determines how a value's bytes are read: the type code, for strings the logical type."""

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, named, sized
 
@@ -69,31 +69,31 @@ def _check_finite(value: float) -> None:
 
 
 def given_float(value: Any) -> float:
-    """A finite float from a number; `ValueRefused` for text, NaN, infinities and all else."""
+    """A finite float from a number; `ValueRejected` for text, NaN, infinities and all else."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise ValueRejected(f"{short_repr(value)} is not a number")
     try:
-        if isinstance(value, (str, bytes, bytearray)):
-            raise ValueRefused(f"{short_repr(value)} is not a number")
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueRefused(f"{short_repr(value)} is no number that a DOUBLE holds") from None
+        raise ValueRejected(f"{short_repr(value)} is no number that a DOUBLE holds") from None
     if not isfinite(number):
-        raise ValueRefused(f"{short_repr(value)}: the servers hold neither infinities nor NaN")
+        raise ValueRejected(f"{short_repr(value)}: the servers hold neither infinities nor NaN")
     return number
 
 
 def pack_float(number: float) -> bytes:
-    """The nearest 32-bit float's bytes; `ValueRefused` above the largest."""
+    """The nearest 32-bit float's bytes; `ValueRejected` above the largest."""
     try:
         return _FLOAT.pack(number)
     except OverflowError:
-        raise ValueRefused(f"{number!r} is more than a FLOAT holds") from None
+        raise ValueRejected(f"{number!r} is more than a FLOAT holds") from None
 
 
 def _dumper(pack: Callable[[float], bytes], *, unsigned: bool) -> Dumper:
     def dump(value: Any) -> bytes:
         number = given_float(value)
         if unsigned and number < 0:
-            raise ValueRefused(f"{short_repr(value)} is below zero, the column is UNSIGNED")
+            raise ValueRejected(f"{short_repr(value)} is below zero, the column is UNSIGNED")
         return pack(number)
 
     return dump

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.values.collations import BINARY
 from tailrace.values.family import Declaration, Format, TypeFamily, base64_json, prefixed
 from tailrace.values.schema import Logical
@@ -29,10 +29,10 @@ def load_geometry(data: bytes) -> bytes:
 
 
 def dump_geometry(value: Any) -> bytes:
-    """SRID and WKB, given as bytes; `ValueRefused` if they cannot be these."""
+    """SRID and WKB, given as bytes; `ValueRejected` if they cannot be these."""
     data = given_bytes(value)
     if not _is_geometry(data):
-        raise ValueRefused(
+        raise ValueRejected(
             f"{len(data)} bytes that are no geometry: give 4 bytes of SRID, little-endian, and WKB"
         )
     return data

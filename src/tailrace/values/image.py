@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, ValueRefused
+from tailrace.errors import (
+    EventDecodeError,
+    LogError,
+    SchemaError,
+    UnknownColumn,
+    UnsupportedType,
+    ValueRejected,
+)
 from tailrace.values.json_diff import apply_diffs, parse_diffs
 from tailrace.values.jsonb import changed_json
 from tailrace.values.registry import loader_of, width_of
@@ -237,7 +244,7 @@ class Image(Mapping[str, Any]):
 
         `ABSENT` if it is not in the image; `UnknownColumn` if the table does not have it. A JSON
         column of which only changes were logged gives the changed document, or raises
-        `ValueRefused` if the before image does not have the document.
+        `UnsupportedType` if the before image does not have the document.
         """
         index = self._index(column) if isinstance(column, str) else column
         if index is None or not 0 <= index < len(self._values):
@@ -250,6 +257,8 @@ class Image(Mapping[str, Any]):
                 return stored(known, None)
             raw = None if index in self._partial else self.raw(index)
             return made(known, self.at(index)) if raw is None else stored(known, raw)
+        except ValueRejected as error:
+            raise self._placed(UnsupportedType(error.message), index) from None
         except LogError as error:
             raise self._placed(error, index) from None
 
@@ -293,8 +302,8 @@ class Image(Mapping[str, Any]):
         """Every column's bytes as logged, without the length prefix, for writing them again.
 
         None stands for NULL, `ABSENT` for a column that is not in the image. A document of which
-        only the changes were logged is rebuilt (`SchemaError` if the previous one is unknown). The
-        result is None if the image was unpickled: it keeps values only.
+        only the changes were logged is rebuilt (`UnsupportedType` if the previous one is unknown).
+        The result is None if the image was unpickled: it keeps values only.
         """
         if self._source is None:
             return None
@@ -311,7 +320,7 @@ class Image(Mapping[str, Any]):
         document = before.raw(index)
         try:
             if document is None:
-                raise ValueRefused(
+                raise UnsupportedType(
                     "only the change of this document was logged, not the one before: it can be "
                     "written as diffs only, in the event that it was read from"
                 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, Width, named, sized
 from tailrace.values.user_values import whole_number
@@ -45,17 +45,17 @@ def _integer_dumper(column: Column) -> Dumper:
     def dump_integer(value: Any) -> bytes:
         number = value if type(value) is int else whole_number(value)
         if not least <= number <= most:
-            raise ValueRefused(f"{short_repr(number)} is not between {least} and {most}")
+            raise ValueRejected(f"{short_repr(number)} is not between {least} and {most}")
         return number.to_bytes(size, "little", signed=signed)
 
     return dump_integer
 
 
 def dump_year(value: Any) -> bytes:
-    """YEAR: 0, or 1901 to 2155; `ValueRefused` for anything else."""
+    """YEAR: 0, or 1901 to 2155; `ValueRejected` for anything else."""
     number = whole_number(value)
     if number and not 1901 <= number <= 2155:
-        raise ValueRefused(f"{short_repr(number)} is no YEAR: 0, or 1901 to 2155")
+        raise ValueRejected(f"{short_repr(number)} is no YEAR: 0, or 1901 to 2155")
     return bytes([number - 1900 if number else 0])
 
 
@@ -72,7 +72,7 @@ def _bit_dumper(column: Column) -> Dumper:
     def dump_bit(value: Any) -> bytes:
         number = whole_number(value)
         if number < 0 or number >> bits:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {(1 << bits) - 1}")
+            raise ValueRejected(f"{short_repr(number)} is not between 0 and {(1 << bits) - 1}")
         return number.to_bytes(size, "big")
 
     return dump_bit

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tailrace.constants import ColumnType, Flavour, JsonType
-from tailrace.errors import ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.decimals import decimal_packer, given_decimal, holds_number, unscaled
 from tailrace.values.family import Declaration, Format, TypeFamily, prefixed, text_json
@@ -54,8 +54,8 @@ def dump_json(value: Any) -> bytes:
 
     Objects: dict (names are str), list and tuple, str, int, float, bool, None. Decimal, date,
     datetime (without a zone), time and timedelta become what MySQL makes from such SQL values.
-    `ValueRefused` for anything else, for text that MySQL does not accept as JSON, and for documents
-    beyond its limits: 100 levels, names of 65535 bytes, numbers that no double holds.
+    `ValueRejected` for anything else, for text that MySQL does not accept as JSON, and for
+    documents beyond its limits: 100 levels, names of 65535 bytes, numbers that no double holds.
     """
     return _whole_document(parse_json(value) if isinstance(value, str) else value)
 
@@ -66,7 +66,10 @@ def changed_json(before: bytes, diffs: bytes) -> bytes:
     Opaque values are kept; the gaps that MySQL leaves in updated documents are removed. Raises
     `EventDecodeError` for diffs that do not fit.
     """
-    return _whole_document(changed_tree(before, diffs))
+    try:
+        return _whole_document(changed_tree(before, diffs))
+    except ValueRejected as error:  # a document that no server would have made
+        raise EventDecodeError(error.message) from None
 
 
 def _whole_document(value: Any) -> bytes:
@@ -75,13 +78,15 @@ def _whole_document(value: Any) -> bytes:
 
 
 def parse_json(text: str) -> Any:
-    """A document's text to Python objects, with numbers as MySQL reads them; `ValueRefused`."""
+    """A document's text to Python objects, with numbers as MySQL reads them; `ValueRejected`."""
     try:
         return json.loads(text, parse_int=_integer, parse_constant=_refuse)
     except RecursionError:
-        raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}") from None
+        raise ValueRejected(f"JSON: nested deeper than {MAX_DEPTH}") from None
+    except ValueRejected:
+        raise
     except ValueError as error:
-        raise ValueRefused(f"{short_repr(text)} is no JSON: {error}") from None
+        raise ValueRejected(f"{short_repr(text)} is no JSON: {error}") from None
 
 
 def _integer(text: str) -> int | float:
@@ -93,7 +98,7 @@ def _integer(text: str) -> int | float:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueRefused(f"JSON has no {name}")
+    raise ValueRejected(f"JSON has no {name}")
 
 
 def _value(value: Any, depth: int) -> Value:
@@ -106,7 +111,7 @@ def _value(value: Any, depth: int) -> Value:
         return _whole(int(value))
     if isinstance(value, float):
         if not isfinite(value):
-            raise ValueRefused(f"JSON has no number {value}")
+            raise ValueRejected(f"JSON has no number {value}")
         return JsonType.DOUBLE, _F64.pack(value)
     if isinstance(value, Leaf):
         return _value(parse_json(value.text), depth) if value.opaque is None else _raw(value.opaque)
@@ -119,7 +124,7 @@ def _of_container(
     value: Members | Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int
 ) -> Value:
     if depth > MAX_DEPTH:
-        raise ValueRefused(f"JSON: nested deeper than {MAX_DEPTH}")
+        raise ValueRejected(f"JSON: nested deeper than {MAX_DEPTH}")
     if isinstance(value, Members):  # in stored order
         keys = [_name(key)[1] for key in value.keys]
         return _container(keys, [_value(child, depth + 1) for child in value.values])
@@ -133,10 +138,10 @@ def _of_container(
 def _name(key: Any) -> tuple[int, bytes]:
     """A member's name as a sort key: by its length in bytes, then by its bytes."""
     if not isinstance(key, str):
-        raise ValueRefused(f"JSON: the name {short_repr(key)} is not text")
+        raise ValueRejected(f"JSON: the name {short_repr(key)} is not text")
     data = _utf8(key)
     if len(data) > _MOST:
-        raise ValueRefused(f"JSON: a name of {len(data)} bytes, {_MOST} are allowed")
+        raise ValueRejected(f"JSON: a name of {len(data)} bytes, {_MOST} are allowed")
     return len(data), data
 
 
@@ -144,13 +149,13 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueRefused(f"JSON: {short_repr(text)} holds half a surrogate pair") from None
+        raise ValueRejected(f"JSON: {short_repr(text)} holds half a surrogate pair") from None
 
 
 def _varlen(number: int) -> bytes:
     """A length with 7 bits per byte, lowest first."""
     if number > _MOST_LARGE:
-        raise ValueRefused(f"JSON: a value of {number} bytes")
+        raise ValueRejected(f"JSON: a value of {number} bytes")
     data = bytearray()
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)
@@ -162,7 +167,7 @@ def _varlen(number: int) -> bytes:
 def _whole(number: int) -> Value:
     """As in MySQL's parser, a number above 32 bits without a sign is unsigned."""
     if not -(1 << 63) <= number < 1 << 64:
-        raise ValueRefused(f"JSON: {short_repr(number)} does not fit into 64 bits")
+        raise ValueRejected(f"JSON: {short_repr(number)} does not fit into 64 bits")
     if number > _MOST_LARGE:
         return JsonType.UINT64, number.to_bytes(8, "little")
     for kind, size in ((JsonType.INT16, 2), (JsonType.INT32, 4)):
@@ -180,7 +185,7 @@ def _container(keys: list[bytes] | None, values: list[Value]) -> Value:
         kind = JsonType.LARGE_ARRAY if keys is None else JsonType.LARGE_OBJECT
         data = _laid_out(keys, values, 4, _LARGE_INLINED, _MOST_LARGE)
         if data is None:
-            raise ValueRefused("JSON: a document of more than 4 GiB")
+            raise ValueRejected("JSON: a document of more than 4 GiB")
     return kind, data
 
 
@@ -233,7 +238,7 @@ def _opaque(value: Any) -> Value:
     elif isinstance(value, (time, timedelta)):
         kind, data = ColumnType.TIME, _I64.pack(packed_time(value, 6))
     else:
-        raise ValueRefused(f"JSON has no {type(value).__name__} like {short_repr(value)}")
+        raise ValueRejected(f"JSON has no {type(value).__name__} like {short_repr(value)}")
     return _raw((kind, data))
 
 
@@ -251,7 +256,7 @@ def _decimal(value: Decimal) -> bytes:
     scale = max(0, -int(exponent))
     precision = max(1, len(digits) + int(exponent)) + scale
     if not holds_number(precision, scale):
-        raise ValueRefused(
+        raise ValueRejected(
             f"JSON: {short_repr(value)} has more digits than MySQL's numbers, 81 at most"
         )
     packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
@@ -273,7 +278,7 @@ def _text_of(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueRefused(f"{short_repr(value)} cannot be written as JSON: {error}") from None
+        raise ValueRejected(f"{short_repr(value)} cannot be written as JSON: {error}") from None
 
 
 JSON_SPACE: Final = " \t\n\r"

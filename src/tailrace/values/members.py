@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.charsets import encode
 from tailrace.values.collations import charset_of
@@ -76,7 +76,7 @@ def _enum_dumper(column: Column) -> Dumper:
             return known.to_bytes(size, "little")
         number = whole_number(value)
         if not 0 <= number <= most:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
+            raise ValueRejected(f"{short_repr(number)} is not between 0 and {most}")
         return number.to_bytes(size, "little")
 
     return dump_enum
@@ -108,19 +108,21 @@ def _set_dumper(column: Column) -> Dumper:
         else:
             number = whole_number(value)
         if not 0 <= number <= most:
-            raise ValueRefused(f"{short_repr(number)} is not between 0 and {most}")
+            raise ValueRejected(f"{short_repr(number)} is not between 0 and {most}")
         return number.to_bytes(size, "little")
 
     return dump_set
 
 
-def _no_member(value: Any, members: tuple[str, ...] | None) -> ValueRefused:
+def _no_member(value: Any, members: tuple[str, ...] | None) -> ValueRejected:
     if members is None:
-        return ValueRefused(
+        return ValueRejected(
             f"{short_repr(value)}: the names of this ENUM or SET are unknown; give its number, or"
             " a table definition that names them"
         )
-    return ValueRefused(f"{short_repr(value)} is none of the column's names, {short_repr(members)}")
+    return ValueRejected(
+        f"{short_repr(value)} is none of the column's names, {short_repr(members)}"
+    )
 
 
 def _json(column: Column) -> JsonWriter:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tailrace.constants import ColumnType
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, ascii_json
 from tailrace.values.schema import Logical
@@ -70,20 +70,20 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 
 def dump_uuid(value: Any) -> bytes:
-    """UUID: a `uuid.UUID`, or its text with or without hyphens. `ValueRefused` otherwise."""
+    """UUID: a `uuid.UUID`, or its text with or without hyphens. `ValueRejected` otherwise."""
     return _of(UUID, value, "UUID").bytes.rstrip(b"\0")
 
 
 def dump_inet4(value: Any) -> bytes:
-    """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRefused` for anything else."""
+    """INET4: an `ipaddress.IPv4Address`, or its text. `ValueRejected` for anything else."""
     return _of(IPv4Address, value, "IPv4 address").packed.rstrip(b"\0")
 
 
 def dump_inet6(value: Any) -> bytes:
-    """INET6: an `ipaddress.IPv6Address` without a scope, or its text. `ValueRefused` otherwise."""
+    """INET6: an `ipaddress.IPv6Address` without a scope, or its text. `ValueRejected` otherwise."""
     known = _of(IPv6Address, value, "IPv6 address")
     if known.scope_id is not None:
-        raise ValueRefused(f"{short_repr(value)} has a scope, which an INET6 does not hold")
+        raise ValueRejected(f"{short_repr(value)} has a scope, which an INET6 does not hold")
     return known.packed.rstrip(b"\0")
 
 
@@ -94,7 +94,7 @@ def _of(kind: type[_T], value: Any, what: str) -> _T:
     if isinstance(value, str):
         with suppress(ValueError):
             return kind(value)
-    raise ValueRefused(f"{short_repr(value)} is no {what}")
+    raise ValueRejected(f"{short_repr(value)} is no {what}")
 
 
 def _declared(logical: Logical, size: int) -> Declaration:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import SchemaError, UnsupportedType, ValueRefused
+from tailrace.errors import SchemaError, UnsupportedType, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values import (
     compressed,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def _no_value(value: Any) -> bytes:
-    raise ValueRefused(f"{short_repr(value)}: the column's type has NULL only")
+    raise ValueRejected(f"{short_repr(value)}: the column's type has NULL only")
 
 
 _NULL: Final = TypeFamily(
@@ -106,7 +106,7 @@ def loader_of(column: Column) -> Loader:
 def dumper_of(column: Column) -> Dumper:
     """The function that converts a Python object to a value's bytes.
 
-    Nothing is rounded, truncated or replaced. The message of a `ValueRefused` says what was wrong,
+    Nothing is rounded, truncated or replaced. The message of a `ValueRejected` says what was wrong,
     but not in which column: `tailrace.values.encode` adds that. Raises `UnsupportedType` if no
     function can convert.
     """
@@ -126,7 +126,7 @@ def _limited(dump: Dumper, most: int) -> Dumper:
     def dump_limited(value: Any) -> bytes:
         data = dump(value)
         if len(data) > most:
-            raise ValueRefused(f"{len(data)} bytes, the column holds {most}")
+            raise ValueRejected(f"{len(data)} bytes, the column holds {most}")
         return data
 
     return dump_limited

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import ColumnType
-from tailrace.errors import LogError, UnsupportedType, UsageError
+from tailrace.errors import LogError, UnsupportedType, UsageError, ValueRejected
 from tailrace.values.collations import BINARY
 from tailrace.values.image import Image, ImageSource, decoder_of
 from tailrace.values.registry import dumper_of
@@ -77,7 +77,7 @@ class ResultSet:
     Servers print only six digits of a FLOAT; ``SELECT f + 0e0 AS f`` gives all of them.
 
     Raises `UsageError` for a cursor without a result, `UnsupportedType` if only the table can
-    determine a column's type, and `ValueRefused` for a value that the column cannot hold.
+    determine a column's type, and `ValueRejected` for a value that the column cannot hold.
     """
 
     def __init__(self, cursor: DbCursor, table: TableSchema | HasSchema | None = None) -> None:
@@ -111,7 +111,7 @@ class ResultSet:
                     start = len(data)
                     try:
                         data += dump(value)
-                    except LogError as error:
+                    except (LogError, ValueRejected) as error:
                         raise self._placed(error, index, number) from None
                     spans[index] = (start, len(data))
                 image = Image(plan.table, values, ImageSource(None, bytes(data)), spans)
@@ -125,7 +125,7 @@ class ResultSet:
             for record in self._cursor.fetchmany(_BATCH)
         ]
 
-    def _placed(self, error: LogError, index: int, number: int) -> LogError:
+    def _placed(self, error: LogError | ValueRejected, index: int, number: int) -> Exception:
         """The error, with the value's position in the result added."""
         told = "" if self._has_table else "; give the table of these columns for their types"
         column = self.schema.columns[index].name

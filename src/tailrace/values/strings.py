@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.charsets import decoder, encoder
 from tailrace.values.collations import BINARY, longest_character
@@ -66,7 +66,7 @@ def text_dumper(column: Column) -> Dumper:
         if trims:
             text = text.rstrip(" ")
         if longest is not None and len(text) > longest:
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{short_repr(text)} has {len(text)} characters, the column {longest}"
             )
         return encode(text)
@@ -83,7 +83,7 @@ def _binary_dumper(column: Column) -> Dumper:
     def dump_binary(value: Any) -> bytes:
         data = given_bytes(value)
         if len(data) > size:
-            raise ValueRefused(f"{len(data)} bytes, the column holds {size}")
+            raise ValueRejected(f"{len(data)} bytes, the column holds {size}")
         return data.rstrip(b"\0")
 
     return dump_binary

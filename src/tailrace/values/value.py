@@ -146,7 +146,7 @@ def stored(column: Column, raw: bytes | None) -> Value:
 
 
 def made(column: Column, value: Any) -> Value:
-    """The value that a column stores for a Python object; `ValueRefused` if it cannot."""
+    """The value that a column stores for a Python object; `ValueRejected` if it cannot."""
     return stored(column, None if value is None else dumper_of(column)(value))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventDecodeError, ValueRefused
+from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, prefixed
 from tailrace.values.floats import float32_json, given_float, pack_float
@@ -31,13 +31,13 @@ def load_vector(data: bytes) -> tuple[float, ...]:
 def dump_vector(value: Any) -> bytes:
     """A vector's bytes, from numbers (each to the nearest 32-bit float) or from such bytes.
 
-    `ValueRefused` for anything else, for NaN and infinities, and for bytes that are not floats.
+    `ValueRejected` for anything else, for NaN and infinities, and for bytes that are not floats.
     """
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, str)):
         return b"".join([pack_float(given_float(number)) for number in value])
     data = given_bytes(value)
     if len(data) % 4:
-        raise ValueRefused(f"{short_repr(value)}: {len(data)} bytes, which are no 32-bit floats")
+        raise ValueRejected(f"{short_repr(value)}: {len(data)} bytes, which are no 32-bit floats")
     return data
 
 
@@ -50,7 +50,7 @@ def _exact_dumper(column: Column) -> Dumper:
     def dump_exact_vector(value: Any) -> bytes:
         data = dump_vector(value)
         if len(data) != size:
-            raise ValueRefused(f"{len(data) // 4} numbers, the VECTOR has {size // 4}")
+            raise ValueRejected(f"{len(data) // 4} numbers, the VECTOR has {size // 4}")
         return data
 
     return dump_exact_vector

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tailrace.columns.write.rows import encode_rows
-from tailrace.errors import UnknownColumn, UsageError, ValueRefused
+from tailrace.errors import UnknownColumn, UsageError, ValueRejected
 from tailrace.values.encode import RowImage
 from tailrace.values.schema import BLOB_TYPES
 from tailrace.writing.chunk import RowsChunk
@@ -27,7 +27,7 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
 
     Each call has the same columns in all its images, as a statement of a server has: with the
     images MINIMAL and NOBLOB an update's after images hold what changed in any of its rows. Raises
-    what `encode_rows` does, and ValueRefused where an image needs a column that is not given.
+    what `encode_rows` does, and ValueRejected where an image needs a column that is not given.
     """
     for rows in (before, after):
         if rows is not None and not isinstance(rows, pa.Table | pa.RecordBatch):
@@ -72,7 +72,7 @@ class _Images:
         old = None if before is None else self._given(before)
         new = None if after is None else self._given(after)
         if old is not None and new is not None and after.num_rows != self.count:
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{self._name}: {self.count} rows before, {after.num_rows} rows after"
             )
         self.before = None if old is None else self._chosen(old, self._columns_before(), "before")
@@ -126,7 +126,7 @@ class _Images:
     def _chosen(self, given: dict[int, Any], columns: set[int], side: str) -> dict[int, Any]:
         if missing := sorted(columns - set(given) - self._generated):
             names = ", ".join(self._schema.columns[index].name for index in missing[:5])
-            raise ValueRefused(
+            raise ValueRejected(
                 f"{self._name}: the rows {side} do not give {names}"
                 f"{' and others' if len(missing) > 5 else ''}, which the {self._image.upper()}"
                 f" image of rows {side} needs: give them, NULL if they are"

@@ -9,7 +9,7 @@ from tailrace.columns.read.committed import committed_in
 from tailrace.columns.read.pool import Pool
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.write.rows import encode_rows, present_of
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log
 from tailrace.schema.catalogue import Catalogue
@@ -84,7 +84,7 @@ def by_objects(event, schema, *, filler=False):
                 continue
             try:
                 cells = writer.cells(list(image.as_tuple()))
-            except ValueRefused:
+            except ValueRejected:
                 return None
             here = [cell for cell in cells if cell is not ABSENT]
             size = (len(here) + 7) // 8

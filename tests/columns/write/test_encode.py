@@ -15,7 +15,7 @@ from tailrace.columns.write import rows as encode
 from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.constants import ColumnType as T
 from tailrace.constants import EventType, Flavour
-from tailrace.errors import EventEncodeError, UnknownColumn, ValueRefused
+from tailrace.errors import EventEncodeError, UnknownColumn, ValueRejected
 from tailrace.values.cells import CellWriter
 from tailrace.values.image import ABSENT
 from tailrace.values.registry import dumper_of, loader_of, width_of
@@ -104,7 +104,7 @@ def test_every_type_is_written_as_by_objects(data, made):
     for row, value in enumerate(values):
         try:
             expected(col, [value])
-        except ValueRefused:
+        except ValueRejected:
             refused.add(row)
     write = lambda: encode_rows(  # noqa: E731
         schema_of(col),
@@ -116,7 +116,7 @@ def test_every_type_is_written_as_by_objects(data, made):
         raw=pa.array(raw, pa.map_(pa.string(), pa.string())),
     )
     if refused:
-        with pytest.raises(ValueRefused, match=re.escape(f"shop.t.{col.name}, row")) as error:
+        with pytest.raises(ValueRejected, match=re.escape(f"shop.t.{col.name}, row")) as error:
             write()
         assert int(re.search(r"row (\d+)", str(error.value))[1]) in refused
     else:
@@ -131,7 +131,7 @@ def test_random_logs_come_back(folder, data, filler):
     for event, schema, records in rows_events(series_of(folder, data)):
         by_hand = by_objects(event, schema, filler=filler)
         if by_hand is None:
-            with pytest.raises(ValueRefused):
+            with pytest.raises(ValueRejected):
                 encoded(event, schema, records, filler=filler)
         else:
             (found,) = encoded(event, schema, records, filler=filler)
@@ -200,7 +200,7 @@ def columns(*names):
 def test_rows_are_counted_over_the_whole_table(monkeypatch):
     monkeypatch.setattr(encode, "PIECE", 10)
     array = pa.chunked_array([pa.array(range(7)), pa.array([*range(20), 128])])
-    with pytest.raises(ValueRefused, match=r"row 27 .*128"):
+    with pytest.raises(ValueRejected, match=r"row 27 .*128"):
         written(column(T.TINY), array)
 
 
@@ -220,13 +220,13 @@ def test_calls_that_do_not_go_together():
     schema = columns("i")
     one, two = pa.table({"i": [1]}), pa.table({"i": [1, 2]})
     told = {"prefix": PREFIX, "most": 99}
-    with pytest.raises(ValueRefused, match="before"):
+    with pytest.raises(ValueRejected, match="before"):
         encode_rows(schema, "insert", one, one, **told)
-    with pytest.raises(ValueRefused, match="after"):
+    with pytest.raises(ValueRejected, match="after"):
         encode_rows(schema, "update", one, None, **told)
-    with pytest.raises(ValueRefused, match="1 rows before, 2 after"):
+    with pytest.raises(ValueRejected, match="1 rows before, 2 after"):
         encode_rows(schema, "update", one, two, **told)
-    with pytest.raises(ValueRefused, match="upsert"):
+    with pytest.raises(ValueRejected, match="upsert"):
         encode_rows(schema, "upsert", one, two, **told)
     with pytest.raises(EventEncodeError):
         encode_rows(schema, "insert", None, one, prefix=b"short", most=99)
@@ -253,13 +253,13 @@ def test_odd_values_have_to_fit():
     (event,) = write([None, 1], [[("after.c", "2024-00-10")], None])
     zero = (2024 << 9 | 10).to_bytes(3, "little")
     assert bytes(event)[len(PREFIX) :] == b"\0" + zero + b"\0" + b"\x22\x64\x0f"
-    with pytest.raises(ValueRefused, match=r"row 1 .*in `_raw` and one in the column"):
+    with pytest.raises(ValueRejected, match=r"row 1 .*in `_raw` and one in the column"):
         write([None, 1], [None, [("after.c", "0000-00-00")]])
-    with pytest.raises(ValueRefused, match=r"row 0: .*nosuch"):
+    with pytest.raises(ValueRejected, match=r"row 0: .*nosuch"):
         write([None], [[("after.nosuch", "0000-00-00")]])
-    with pytest.raises(ValueRefused, match=r"row 0: .*no date"):
+    with pytest.raises(ValueRejected, match=r"row 0: .*no date"):
         write([None], [[("after.c", "nonsense")]])
-    with pytest.raises(ValueRefused, match="2 rows and 1"):
+    with pytest.raises(ValueRejected, match="2 rows and 1"):
         write([None, None], [None])
 
 

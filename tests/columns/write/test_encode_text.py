@@ -17,7 +17,7 @@ from tailrace.columns.write.stamp import stamp_events
 from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventEncodeError, ValueRefused
+from tailrace.errors import EventEncodeError, ValueRejected
 from tailrace.values.charsets import encode, holds
 from tailrace.values.collations import default_collation
 from tailrace.values.jsonb import dump_json
@@ -40,7 +40,7 @@ def as_jsonb(texts):
 def refused(make, value):
     try:
         return make(value)
-    except ValueRefused:
+    except ValueRejected:
         return None
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.constants import ColumnType as T
-from tailrace.errors import UnsupportedType, ValueRefused
+from tailrace.errors import UnsupportedType, ValueRejected
 from tailrace.values.schema import Logical
 from tests.columns.write.test_encode import LATIN1, SJIS, UTF8MB3, column, expected, text, written
 
@@ -179,10 +179,10 @@ def test_addresses_are_spelled_as_by_objects(logical):
             spelled = spelled[:at] + rng.choice("0123456789aF:.-g") + spelled[at + 1 :]
         try:
             by_hand = expected(col, [spelled])
-        except ValueRefused:
+        except ValueRejected:
             by_hand = None
         if by_hand is None:
-            with pytest.raises(ValueRefused, match="row 0"):
+            with pytest.raises(ValueRejected, match="row 0"):
                 written(col, pa.array([spelled]))
         else:
             taken += 1
@@ -193,7 +193,7 @@ def test_addresses_are_spelled_as_by_objects(logical):
 @pytest.mark.parametrize("case", range(len(REFUSED)))
 def test_what_does_not_fit_is_refused(case):
     col, array, message = REFUSED[case]
-    with pytest.raises((ValueRefused, UnsupportedType), match="shop") as error:
+    with pytest.raises((ValueRejected, UnsupportedType), match="shop") as error:
         written(col, array)
     assert re.search(message, str(error.value)), error.value
     assert re.search(r"\bc\b", str(error.value))

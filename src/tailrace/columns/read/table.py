@@ -27,7 +27,7 @@ from tailrace.columns.read.finish import finish
 from tailrace.columns.read.table_columns import FIXED, TableColumns
 from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish, plan_of
-from tailrace.errors import EventDecodeError, OutOfMemory, UnsupportedType, ValueRefused
+from tailrace.errors import EventDecodeError, OutOfMemory, UnsupportedType
 from tailrace.values.image import check_columns
 from tailrace.values.jsonb import changed_json
 
@@ -365,7 +365,7 @@ class _Batch:
             try:
                 document = changed_json(self._document(index, row), ctypes.string_at(address, size))
                 found.setdefault(index, {})[row] = document
-            except (EventDecodeError, ValueRefused) as error:
+            except EventDecodeError as error:
                 bad.append(BadRow(error.message, row))
                 bad[-1].message = f"column {self._table.columns.names[index]}: {error.message}"
         return found

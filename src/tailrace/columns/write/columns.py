@@ -85,7 +85,7 @@ class ColumnWriter:
         """Write the addresses of an array's values into ``row``; gives the array that holds them.
 
         ``raw`` are the logged bytes of rows that have their values in ``_raw`` and NULL in
-        ``array``. Raises `ValueRefused`, naming the row, for a value that the column cannot hold.
+        ``array``. Raises `ValueRejected`, naming the row, for a value that the column cannot hold.
         """
         array = as_logged(
             settle(array, self.plan.type, spelled=self.plan.kind == k.DECIMAL_TEXT),

@@ -14,7 +14,7 @@ from tailrace.columns.frames.text import DEPTH
 from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.text import check_utf8
 from tailrace.columns.write.types import Refused
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.jsonb import dump_json
 
 _LONGEST: Final = 1 << 22
@@ -46,7 +46,7 @@ def text_to_jsonb(array: pa.Array) -> pa.BinaryArray:
     def by_hand(row: int) -> bytes:
         try:
             return dump_json(array[row].as_py())
-        except ValueRefused as error:
+        except ValueRejected as error:
             raise Refused(str(error), row) from None
 
     expected = array.nbytes + array.nbytes // 4

@@ -9,7 +9,6 @@ import numpy as np
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
 from tailrace.columns.write.types import Refused
-from tailrace.errors import ValueRefused
 from tailrace.values.registry import dumper_of
 from tailrace.values.schema import Logical
 from tailrace.values.surrogates import unescaped
@@ -85,5 +84,5 @@ def _bytes_of(writer: ColumnWriter, text: str, row: int) -> bytes:
     try:
         value = unescaped(text) if named or _is_text(writer) else text
         return dumper_of(writer.column)(value)
-    except (ValueError, ValueRefused) as error:
+    except ValueError as error:
         raise Refused(str(error), row) from None

@@ -16,7 +16,7 @@ from tailrace.columns.write.columns import ColumnWriter
 from tailrace.columns.write.odd import odd_values
 from tailrace.columns.write.types import Refused, value_text
 from tailrace.constants import HEADER_SIZE
-from tailrace.errors import EventEncodeError, UnknownColumn, UnsupportedType, ValueRefused
+from tailrace.errors import EventEncodeError, UnknownColumn, UnsupportedType, ValueRejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def encode_rows(
     ``_raw``: values that no Arrow type holds, which are NULL in the images.
     ``filler`` sets the unused bits after the last column's in each map of NULLs, as MariaDB does.
 
-    Raises `UnknownColumn`, `UnsupportedType`, and `ValueRefused` with the column and the row of a
+    Raises `UnknownColumn`, `UnsupportedType`, and `ValueRejected` with the column and the row of a
     value that the column cannot hold; nothing is rounded, cut or replaced.
     """
     images = _checked(schema, kind, before, after)
@@ -106,9 +106,9 @@ def encode_rows(
     rows = {name: image.num_rows for name, image in images.items()}
     count = next(iter(rows.values()))
     if len(set(rows.values())) > 1:
-        raise ValueRefused(f"{_name(schema)}: {rows['before']} rows before, {rows['after']} after")
+        raise ValueRejected(f"{_name(schema)}: {rows['before']} rows before, {rows['after']} after")
     if raw is not None and len(raw) != count:
-        raise ValueRefused(f"{_name(schema)}: {count} rows and {len(raw)} values of `_raw`")
+        raise ValueRejected(f"{_name(schema)}: {count} rows and {len(raw)} values of `_raw`")
     done = 0
     for piece in _pieces(images):
         own = None if raw is None else raw.slice(done, piece.num_rows)
@@ -126,12 +126,12 @@ def _checked(
 ) -> dict[str, Rows]:
     needed = _IMAGES.get(kind)
     if needed is None:
-        raise ValueRefused(f"{kind!r} is not a change of rows: use insert, update or delete")
+        raise ValueRejected(f"{kind!r} is not a change of rows: use insert, update or delete")
     images: dict[str, Rows] = {}
     for name, image, wanted in zip(("before", "after"), (before, after), needed, strict=True):
         if wanted is not (image is not None):
             has = "has no" if image is not None else "needs a"
-            raise ValueRefused(f"{_name(schema)}: a row's {kind} {has} {name} image")
+            raise ValueRejected(f"{_name(schema)}: a row's {kind} {has} {name} image")
         if image is not None:
             images[name] = image
     return images
@@ -225,7 +225,7 @@ class _Writer:
             odd, texts = odd_values(raw, self._columns, self._given)
         except Refused as error:
             row_number = first + (error.row or 0)
-            raise ValueRefused(f"{_name(self._schema)}, row {row_number}: {error.why}") from None
+            raise ValueRejected(f"{_name(self._schema)}, row {row_number}: {error.why}") from None
         for number, (columns, word) in enumerate(
             zip(self._columns, (f.BEFORE, f.AFTER), strict=True)
         ):
@@ -277,7 +277,7 @@ class _Writer:
         if needed > self._buffer.size:
             self._buffer.resize(max(needed, self._buffer.size * 3 // 2))
 
-    def _failed(self, result: int, piece: pa.RecordBatch, first: int) -> ValueRefused:
+    def _failed(self, result: int, piece: pa.RecordBatch, first: int) -> ValueRejected:
         frame = self._frame
         image, row = int(frame[f.BAD_IMAGE]), int(frame[f.ROW])
         place, writer = self._columns[image][int(frame[f.BAD_COLUMN])]
@@ -286,11 +286,11 @@ class _Writer:
 
     def _refused(
         self, image: int, writer: ColumnWriter, why: str, first: int, row: int | None
-    ) -> ValueRefused:
+    ) -> ValueRejected:
         where = f"{_name(self._schema)}.{writer.column.name}"
         if row is not None:
             where += f", row {first + row} ({('before', 'after')[image]})"
-        return ValueRefused(f"{where}: {why}")
+        return ValueRejected(f"{where}: {why}")
 
     def finish(self, rows: int) -> EncodedEvents:
         """All events."""

@@ -18,7 +18,7 @@ from tailrace.columns.frames import encode as f
 from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.charsets import UTF8, encoder, single_byte_table
 from tailrace.values.collations import BINARY, longest_character
 
@@ -90,7 +90,7 @@ def _refuse_planes(array: pa.Array, charset: str) -> None:
 def _by_encoder(text: str, charset: str, row: int) -> bytes:
     try:
         return encoder(charset)(text)
-    except ValueRefused as error:
+    except ValueRejected as error:
         raise Refused(str(error), row) from None
 
 
@@ -118,7 +118,7 @@ def _is_plain(charset: str) -> bool:
     ascii_text = bytes(range(128)).decode("ascii")
     try:
         return encoder(charset)(ascii_text) == ascii_text.encode()
-    except ValueRefused:
+    except ValueRejected:
         return False
 
 
@@ -130,7 +130,7 @@ def _codes(charset: str) -> Codes:
     for character in single_byte_table(charset) or _BASIC:
         try:
             code = encode(character)
-        except ValueRefused:
+        except ValueRejected:
             continue
         codes[ord(character)] = int.from_bytes(code, "little")
     return codes

@@ -13,7 +13,7 @@ from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Refused
 from tailrace.constants import ColumnType as T
-from tailrace.errors import ValueRefused
+from tailrace.errors import ValueRejected
 from tailrace.values.registry import dumper_of
 from tailrace.values.schema import Logical
 
@@ -49,7 +49,7 @@ def _compressed(array: pa.Array, column: Column) -> pa.Array:
     for row, value in enumerate(array.to_pylist()):
         try:
             values.append(None if value is None else dump(value))
-        except ValueRefused as error:
+        except ValueRejected as error:
             raise Refused(str(error), row) from None
     return pa.array(values, pa.large_binary())
 
