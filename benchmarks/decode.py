@@ -19,7 +19,7 @@ from tools.servers import Server, binlog_tool
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOGS: Final = ("bulk", "single", "tables", "writes", "tpcc")
+LOGS: Final = ("bulk", "single", "tables", "writes", "many", "tpcc")
 _SETUP: Final = "from tailrace.columns import changes"
 _FRESH: Final = "import tailrace, sys\nfor batch in tailrace.changes(sys.argv[1]): pass"
 

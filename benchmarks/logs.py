@@ -2,8 +2,8 @@
 
 ``bulk``: multi-row inserts, 8 KB rows events. ``plain``: the same without JSON. ``single``: a
 transaction a row, inserts, updates and deletes mixed. ``tables``: one-row transactions spread over
-400 tables. ``writes``: sysbench's ``oltp_write_only`` over 400 tables. ``tpcc``: what sysbench-tpcc
-writes, over its nine tables. ``huge``: one transaction.
+400 tables. ``writes``: sysbench's ``oltp_write_only`` over 400 tables, ``many`` over 4,000.
+``tpcc``: what sysbench-tpcc writes, over its nine tables. ``huge``: one transaction.
 
 For the bounds on memory: ``wide`` (990 columns, nearly all NULL), ``even`` (rows of 8 KB that are
 all the same, so that a payload of them is tiny), ``squeezed`` (MariaDB's compressed columns of 40
@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tools.servers import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".benchmarks"
 
@@ -108,16 +112,16 @@ def _tables(server: Server, rows: int) -> None:
     _loop(server, body + " end case;", rows)
 
 
-def _writes(server: Server, transactions: int) -> None:
+def _writes(server: Server, transactions: int, tables: int = 400) -> None:
     """What sysbench's ``oltp_write_only`` does: each transaction two updates, a delete and an
-    insert, here all of one of 400 tables.
+    insert, here all of one of ``tables`` tables.
     """
     digits = "concat_ws('-', repeat(n % 10, 11), repeat(n % 7, 11), repeat(n % 3, 11), {rest})"
     c = digits.format(rest="repeat(n % 9, 11), " * 6 + "repeat(n % 8, 11)")
     pad = digits.format(rest="repeat(n % 6, 11), repeat(n % 5, 11)")
-    body = "start transaction; case n % 400 "
+    body = f"start transaction; case n % {tables} "
     source = numbers(server, 100)
-    for number in range(400):
+    for number in range(tables):
         name = f"bench.sbtest{number:03}"
         server.execute(
             f"create table {name} (id int not null auto_increment primary key,"
@@ -125,7 +129,7 @@ def _writes(server: Server, transactions: int) -> None:
             " pad char(60) not null default '', key k_1 (k))"
         )
         server.execute(f"insert into {name} select n + 1, n, {c}, {pad} from {source}")
-        row = "1 + n div 400 % 100"
+        row = f"1 + n div {tables} % 100"
         body += (
             f"when {number} then update {name} set k = k + 1 where id = {row};"
             f" update {name} set c = {c} where id = {row};"
@@ -333,12 +337,13 @@ def _broad(server: Server, rows: int) -> None:
     server.execute(f"insert into bench.broad select n, n % 100 from {source}")
 
 
-_MAKERS: Final = {
+_MAKERS: Final[dict[str, tuple[Callable[[Server, int], None], int]]] = {
     "bulk": (_bulk, 1_000_000),
     "plain": (_plain, 1_000_000),
     "single": (_single, 60_000),
     "tables": (_tables, 60_000),
     "writes": (_writes, 60_000),
+    "many": (partial(_writes, tables=4_000), 60_000),
     "tpcc": (_tpcc, 40_000),
     "huge": (_huge, 20_000_000),
     "wide": (_wide, 100_000),
