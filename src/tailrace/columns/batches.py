@@ -173,33 +173,28 @@ def changes(
 ) -> Iterator[pa.RecordBatch]:
     """Iterate over the changes in a log as record batches, each of one table.
 
-    The rows of one table come in the log's order. Batches of different tables may overlap: a batch
-    may hold rows that come later in the log than rows of another table's next batch.
-    ``_seq`` orders all rows.
+    The rows of one table come in the log's order, except for XA transactions of a server (below).
+    Batches of different tables may overlap: a batch may hold rows that come later in the log than
+    rows of another table's next batch. ``_seq`` orders all rows.
 
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, or a
-    running
-    server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of encrypted
-    logs
-    (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are one or several patterns
-    (``shop.*``) of the wanted tables. ``exclude`` are patterns of the tables to leave out, even if
-    ``tables`` wants them: their rows are not decoded. ``columns`` are the names of the columns to
-    decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name no columns.
-    ``statements`` says what to do about changes that were logged as statements, whose rows the log
-    does not hold: ``error`` or ``skip``. ``notice`` is called with each table when it is first
-    read.
-    If all of the log was read and a pattern matches no table of it, a `NoSuchTable` warning lists
-    the
-    tables of the log.
+    running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
+    encrypted logs (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are one or
+    several patterns (``shop.*``) of the wanted tables. ``exclude`` are patterns of the tables to
+    leave out, even if ``tables`` wants them: their rows are not decoded. ``columns`` are the names
+    of the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that
+    name no columns. ``statements`` says what to do about changes that were logged as statements,
+    whose rows the log does not hold: ``error`` or ``skip``. ``notice`` is called with each table
+    when it is first read. If all of the log was read and a pattern matches no table of it, a
+    `NoSuchTable` warning lists the tables of the log.
 
     ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
     position where a transaction ended, GTIDs that were already read, a time, ``oldest``, ``now``.
     None is the oldest log, or for a server the start in its URL; a different start than the URL's
-    is
-    an error. ``follow`` waits at the end of a server's log for more. Rows are given once their
-    transaction has ended, those of an XA transaction once it was committed; in-doubt XA
-    transactions
-    at the log's end come last.
+    is an error. ``follow`` waits at the end of a server's log for more. Rows are given once their
+    transaction has ended. From a server, those of an XA transaction come once it was committed,
+    with the ``_seq`` of where they were prepared; in-doubt XA transactions at the log's end come
+    last.
 
     Arguments are checked when it is called, and UsageError is raised then; for a name in
     ``columns`` that no table had, at the end. A followed log has no end: there, a `NoSuchColumn`
