@@ -51,7 +51,9 @@ _CLASSES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
         *("nullable", "visible", "generated", "compressed"),
     ),
 }
-"""The classes that occur, and their members at that time; the values are in a list."""
+"""The classes that occur, by the module of that time, and their members then; the values are in a
+list.
+"""
 
 
 class _Class:

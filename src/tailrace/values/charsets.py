@@ -222,7 +222,7 @@ def encoder(charset: str) -> Encoder:
     raise SchemaError(f"{charset} is no character set of MySQL 9.7 or MariaDB 11.8")
 
 
-def _refused(charset: str, character: str, place: int) -> ValueRejected:
+def _rejected(charset: str, character: str, place: int) -> ValueRejected:
     return ValueRejected(
         f"{character!a} at {place} of the text is not in the character set {charset}"
     )
@@ -235,11 +235,11 @@ def _unicode_encoder(charset: str, codec: str) -> Encoder:
     def encode_unicode(text: str) -> bytes:
         if two_bytes_at_most and text and max(text) > "\uffff":
             place = next(place for place, character in enumerate(text) if character > "\uffff")
-            raise _refused(charset, text[place], place)
+            raise _rejected(charset, text[place], place)
         try:
             return text.encode(codec, errors)
         except UnicodeEncodeError as error:  # half a surrogate pair
-            raise _refused(charset, text[error.start], error.start) from None
+            raise _rejected(charset, text[error.start], error.start) from None
 
     return encode_unicode
 
@@ -255,7 +255,7 @@ def _single_encoder(charset: str, table: str) -> Encoder:
         try:
             return codecs.charmap_encode(text, "strict", codes)[0]
         except UnicodeEncodeError as error:
-            raise _refused(charset, text[error.start], error.start) from None
+            raise _rejected(charset, text[error.start], error.start) from None
 
     return encode_single
 
@@ -286,7 +286,7 @@ def _multi_encoder(charset: str) -> Encoder:
         for place, character in enumerate(text):
             code = chosen.get(character) or _by_server(decode_server, codec, character)
             if not code:
-                raise _refused(charset, character, place)
+                raise _rejected(charset, character, place)
             codes.append(code)
         return b"".join(codes)
 

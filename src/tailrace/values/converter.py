@@ -108,7 +108,7 @@ class _Conversion:
         self.known = interpreted(value)
         """The value as an `Image` gives it."""
 
-    def refuse(self, reason: str = "") -> NoReturn:
+    def reject(self, reason: str = "") -> NoReturn:
         raise ConversionError(f"{self._what()} is no {self.kind.__name__}{reason and ': '}{reason}")
 
     def lose(self, reason: str) -> None:
@@ -172,7 +172,7 @@ def _to_str(of: _Conversion) -> str:
 def _to_int(of: _Conversion) -> int:
     number = of.number
     if number is None:
-        of.refuse()
+        of.reject()
     if number != int(number):
         of.lose("its fraction")
     return int(number)
@@ -183,13 +183,13 @@ def _to_float(of: _Conversion) -> float:
         return of.known
     number = None if of.type in _NAMED else of.number
     if number is None:
-        of.refuse()
+        of.reject()
     try:
         result = float(number)
     except OverflowError:
-        of.refuse("too large")
+        of.reject("too large")
     if result in {float("inf"), float("-inf")}:
-        of.refuse("too large")
+        of.reject("too large")
     if not _holds(result, number):
         of.lose("digits")
     return result
@@ -203,14 +203,14 @@ def _holds(result: float, number: int | Decimal) -> bool:
 def _to_decimal(of: _Conversion) -> Decimal:
     number = None if of.type in _NAMED else of.number
     if number is None:
-        of.refuse()
+        of.reject()
     return Decimal(number)
 
 
 def _to_bool(of: _Conversion) -> bool:
     number = None if of.type in _NAMED else of.number
     if number is None:
-        of.refuse()
+        of.reject()
     if number not in {0, 1}:
         of.lose("which number it is")
     return bool(number)
@@ -231,20 +231,20 @@ def _to_bytes(of: _Conversion) -> bytes:
         return encode(of.column.charset, known)
     if of.logical in {Logical.TEXT, Logical.JSON}:
         return of.storage
-    return of.refuse("its storage is not the value itself: value.storage gives it")
+    return of.reject("its storage is not the value itself: value.storage gives it")
 
 
 def _moment(of: _Conversion, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)  # a DATETIME has no zone
     except ValueError:
-        of.refuse("the calendar has no such day")
+        of.reject("the calendar has no such day")
 
 
 def _moment_text(of: _Conversion) -> str:
     if of.type in _DATES | _MOMENTS or (of.logical is Logical.TEXT and isinstance(of.known, str)):
         return str(of.known).strip()
-    return of.refuse()
+    return of.reject()
 
 
 def _to_datetime(of: _Conversion) -> datetime:
@@ -262,7 +262,7 @@ def _to_date(of: _Conversion) -> date:
 
 def _to_timedelta(of: _Conversion) -> timedelta:
     if of.type not in _TIMES:
-        of.refuse()
+        of.reject()
     text: str = of.known
     hours, minutes, seconds = text.lstrip("-").split(":")
     whole, _, fraction = seconds.partition(".")
@@ -277,16 +277,16 @@ def _to_timedelta(of: _Conversion) -> timedelta:
 
 def _document(of: _Conversion) -> Any:
     if of.logical is not Logical.JSON:
-        of.refuse()
+        of.reject()
     try:
         return json.loads(
             str(of.known),
             parse_float=lambda text: _json_float(of, text),
-            parse_constant=lambda text: of.refuse(f"{text} is no JSON"),
+            parse_constant=lambda text: of.reject(f"{text} is no JSON"),
             object_pairs_hook=lambda pairs: _json_object(of, pairs),
         )
     except (ValueError, RecursionError) as error:
-        of.refuse(str(error))
+        of.reject(str(error))
 
 
 def _json_float(of: _Conversion, text: str) -> float:
@@ -311,16 +311,16 @@ def _to_list(of: _Conversion) -> list[Any]:
     if of.type is _T.SET:
         names = of.column.members
         if names is None:
-            of.refuse("its names are not known")
+            of.reject("its names are not known")
         bits = int.from_bytes(of.storage, "little")
         return [name for index, name in enumerate(names) if bits >> index & 1]
     document = _document(of)
-    return document if isinstance(document, list) else of.refuse("its document is no array")
+    return document if isinstance(document, list) else of.reject("its document is no array")
 
 
 def _to_dict(of: _Conversion) -> dict[str, Any]:
     document = _document(of)
-    return document if isinstance(document, dict) else of.refuse("its document is no object")
+    return document if isinstance(document, dict) else of.reject("its document is no object")
 
 
 _KINDS: Final[Mapping[type, Callable[[_Conversion], Any]]] = {

@@ -107,10 +107,10 @@ class Declared:
         """The number in the parentheses; `SchemaError` if no server accepts it."""
         value = self.numbers[at] if len(self.numbers) > at else default
         if not least <= value <= most:
-            self.refuse(f"{value} is not between {least} and {most}")
+            self.reject(f"{value} is not between {least} and {most}")
         return value
 
-    def refuse(self, reason: str) -> NoReturn:
+    def reject(self, reason: str) -> NoReturn:
         """Raise a `SchemaError` about the column."""
         raise SchemaError(f"column {self.column.name}: {self.column.declared!r}: {reason}")
 
@@ -126,7 +126,7 @@ class Declared:
         """The bytes of the declared number of characters."""
         size = self.number(default, 0, most) * longest_character(self.collation)
         if size > MOST_BYTES:
-            self.refuse(f"{size} bytes, a column holds {MOST_BYTES}")
+            self.reject(f"{size} bytes, a column holds {MOST_BYTES}")
         return size
 
     def spec(self, type_: ColumnType, metadata: int = 0) -> ColumnSpec:

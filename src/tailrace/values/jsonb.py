@@ -80,7 +80,7 @@ def _whole_document(value: Any) -> bytes:
 def parse_json(text: str) -> Any:
     """A document's text to Python objects, with numbers as MySQL reads them; `ValueRejected`."""
     try:
-        return json.loads(text, parse_int=_integer, parse_constant=_refuse)
+        return json.loads(text, parse_int=_integer, parse_constant=_reject)
     except RecursionError:
         raise ValueRejected(f"JSON: nested deeper than {MAX_DEPTH}") from None
     except ValueRejected:
@@ -97,7 +97,7 @@ def _integer(text: str) -> int | float:
     return number if -(1 << 63) <= number < 1 << 64 else float(text)
 
 
-def _refuse(name: str) -> NoReturn:
+def _reject(name: str) -> NoReturn:
     raise ValueRejected(f"JSON has no {name}")
 
 

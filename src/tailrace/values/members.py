@@ -133,7 +133,7 @@ def _names(declared: Declared) -> tuple[bytes, ...]:
     """The names of an ENUM or SET in the column's character set."""
     names = declared.column.members
     if not names:
-        declared.refuse("its names are not known")
+        declared.reject("its names are not known")
     charset = charset_of(declared.collation)
     return tuple(encode(charset, name) for name in names)
 
@@ -156,7 +156,7 @@ def _enum_spec(declared: Declared) -> ColumnSpec:
 def _set_spec(declared: Declared) -> ColumnSpec:
     names = _names(declared)
     if len(names) > 64:
-        declared.refuse(f"{len(names)} names, a SET holds 64")
+        declared.reject(f"{len(names)} names, a SET holds 64")
     return replace(declared.text(_T.SET, _set_size(len(names))), members=names)
 
 

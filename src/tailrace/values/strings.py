@@ -111,13 +111,13 @@ def _compressed(declared: Declared, size: int) -> tuple[ColumnType, int]:
 
 def _varchar(declared: Declared) -> ColumnSpec:
     if not declared.numbers:
-        declared.refuse("how many characters?")
+        declared.reject("how many characters?")
     return declared.text(*_compressed(declared, declared.size(0, MOST_BYTES)))
 
 
 def _varbinary(declared: Declared) -> ColumnSpec:
     if not declared.numbers:
-        declared.refuse("how many bytes?")
+        declared.reject("how many bytes?")
     return declared.binary(*_compressed(declared, declared.number(0, 0, MOST_BYTES)))
 
 

@@ -108,13 +108,13 @@ class Value:
         Text is in the column's character set.
         """
         if self.type not in STRING_TYPES:
-            raise self._refused("no string")
+            raise self._rejected("no string")
         return self.as_blob()
 
     def as_blob(self) -> bytes:
         """The storage, unchanged."""
         if self.storage is None:
-            raise self._refused("NULL, which has no storage")
+            raise self._rejected("NULL, which has no storage")
         return self.storage
 
     def _integer(self, size: int, *, signed: bool) -> int:
@@ -124,10 +124,10 @@ class Value:
     def _bytes(self, least: int, most: int, what: str) -> bytes:
         data = self.as_blob()
         if not least <= len(data) <= most:
-            raise self._refused(f"{len(data)} bytes, which are not {what}")
+            raise self._rejected(f"{len(data)} bytes, which are not {what}")
         return data
 
-    def _refused(self, reason: str) -> ConversionError:
+    def _rejected(self, reason: str) -> ConversionError:
         name = f"{self.column.name} " if self.column is not None else ""
         return ConversionError(f"{name}({self.type.name}) is {reason}")
 

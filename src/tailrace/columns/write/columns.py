@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
 from tailrace.columns.types import Finish, Plan, plan_of
-from tailrace.columns.write.types import Refused, settle
+from tailrace.columns.write.types import Rejected, settle
 from tailrace.columns.write.values import as_logged
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
@@ -123,12 +123,12 @@ class ColumnWriter:
 
 
 def _filled(array: pa.Array, raw: Mapping[int, bytes]) -> pa.Array:
-    """An array with the values of ``raw`` filled in; `Refused` where a row already has a value."""
+    """An array with the values of ``raw`` filled in; `Rejected` where a row already has a value."""
     rows = sorted(raw)
     there = array.is_valid()
     for row in rows:
         if there[row].as_py():
-            raise Refused("the row has a value in `_raw` and one in the column", row)
+            raise Rejected("the row has a value in `_raw` and one in the column", row)
     wide = _is_long(array.type)
     data = array.cast(pa.large_binary() if wide else pa.binary())
     mask = np.zeros(len(array), np.bool_)

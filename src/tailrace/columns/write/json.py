@@ -13,7 +13,7 @@ from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.frames.text import DEPTH
 from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.text import check_utf8
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.errors import ValueRejected
 from tailrace.values.jsonb import dump_json
 
@@ -24,7 +24,7 @@ _LONGEST: Final = 1 << 22
 def text_to_jsonb(array: pa.Array) -> pa.BinaryArray:
     """Turn texts into their logged form, byte for byte as MySQL writes it; nulls stay.
 
-    Raises `Refused`, with the row, for a text that is not JSON, or not accepted by MySQL.
+    Raises `Rejected`, with the row, for a text that is not JSON, or not accepted by MySQL.
     """
     array = short_offsets(array)
     if len(array) == 0:
@@ -47,7 +47,7 @@ def text_to_jsonb(array: pa.Array) -> pa.BinaryArray:
         try:
             return dump_json(array[row].as_py())
         except ValueRejected as error:
-            raise Refused(str(error), row) from None
+            raise Rejected(str(error), row) from None
 
     expected = array.nbytes + array.nbytes // 4
     return write_bytes(native.kernel("json_binary"), frame, array, expected, by_hand)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.values.registry import dumper_of
 from tailrace.values.schema import Logical
 from tailrace.values.surrogates import unescaped
@@ -43,7 +43,7 @@ def odd_values(
     """The values of a piece of ``_raw``.
 
     ``columns`` are those of both images, ``given`` says which images exist. Raises
-    `Refused` for a name that is not a column's, and for text that the column cannot hold.
+    `Rejected` for a name that is not a column's, and for text that the column cannot hold.
     """
     if raw is None or raw.null_count == len(raw):
         return OddValues(np.zeros((0, f.ODD_WORDS), np.int64), {})
@@ -60,7 +60,7 @@ def odd_values(
                 image = name.partition(".")[0]
                 if image in _IMAGES and not given[_IMAGES.index(image)]:
                     continue
-                raise Refused(
+                raise Rejected(
                     f"`_raw` has a value of {name!r}, which is not a column of the image", row
                 )
             image, place, writer = known[name]
@@ -80,9 +80,9 @@ def _is_text(writer: ColumnWriter) -> bool:
 def _bytes_of(writer: ColumnWriter, text: str, row: int) -> bytes:
     named = writer.plan.kind in {k.ENUM_NAME, k.SET_NAMES}
     if not _is_text(writer) and not 1 <= int(writer.words[f.SIZE]) <= 8:
-        raise Refused("a column of this type has no values in `_raw`", row)
+        raise Rejected("a column of this type has no values in `_raw`", row)
     try:
         value = unescaped(text) if named or _is_text(writer) else text
         return dumper_of(writer.column)(value)
     except ValueError as error:
-        raise Refused(str(error), row) from None
+        raise Rejected(str(error), row) from None

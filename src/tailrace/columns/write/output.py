@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tailrace.columns.frames import text as f
 from tailrace.columns.text_output import bits, layout
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def write_bytes(
         used = int(frame[f.USED])
         if result == f.MORE or used + len(more) > out.size:
             if out.size >= _LARGEST or used + len(more) > _LARGEST:
-                raise Refused("the column takes more than 2 GiB: write it in smaller tables", row)
+                raise Rejected("the column takes more than 2 GiB: write it in smaller tables", row)
             out.resize(min(max(2 * out.size, used + len(more)), _LARGEST))
         if result != f.MORE:
             np.frombuffer(out, np.uint8)[used : used + len(more)] = np.frombuffer(more, np.uint8)
@@ -71,4 +71,4 @@ def short_offsets(array: pa.Array) -> pa.StringArray:
     try:
         return array.cast(pa.string())
     except pa.ArrowException:
-        raise Refused("the column takes more than 2 GiB: write it in smaller tables") from None
+        raise Rejected("the column takes more than 2 GiB: write it in smaller tables") from None

@@ -14,7 +14,7 @@ from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.native import kernel
 from tailrace.columns.write.columns import ColumnWriter
 from tailrace.columns.write.odd import odd_values
-from tailrace.columns.write.types import Refused, value_text
+from tailrace.columns.write.types import Rejected, value_text
 from tailrace.constants import HEADER_SIZE
 from tailrace.errors import EventEncodeError, UnknownColumn, UnsupportedType, ValueRejected
 
@@ -223,7 +223,7 @@ class _Writer:
         size = 0
         try:
             odd, texts = odd_values(raw, self._columns, self._given)
-        except Refused as error:
+        except Rejected as error:
             row_number = first + (error.row or 0)
             raise ValueRejected(f"{_name(self._schema)}, row {row_number}: {error.why}") from None
         for number, (columns, word) in enumerate(
@@ -234,8 +234,8 @@ class _Writer:
                 logged = texts.get((number, index), {})
                 try:
                     array = writer.attach(piece.column(place), row, logged)
-                except Refused as error:
-                    raise self._refused(number, writer, error.why, first, error.row) from None
+                except Rejected as error:
+                    raise self._rejected(number, writer, error.why, first, error.row) from None
                 kept.append(array)
                 size += array.nbytes
             frame[word] = words.ctypes.data
@@ -249,7 +249,7 @@ class _Writer:
             at, place = odd[frame[f.ODD_AT], : f.O_BYTES].tolist()
             _, writer = self._columns[place >> 32][place & 0xFFFFFFFF]
             why = "the row has a value in `_raw` and one in the column"
-            raise self._refused(place >> 32, writer, why, first, at)
+            raise self._rejected(place >> 32, writer, why, first, at)
 
     def _run(self, piece: pa.RecordBatch, first: int) -> None:
         frame = self._frame
@@ -282,9 +282,9 @@ class _Writer:
         image, row = int(frame[f.BAD_IMAGE]), int(frame[f.ROW])
         place, writer = self._columns[image][int(frame[f.BAD_COLUMN])]
         why = f"{value_text(piece.column(place)[row])} {_WHY[result]}"
-        return self._refused(image, writer, why, first, row)
+        return self._rejected(image, writer, why, first, row)
 
-    def _refused(
+    def _rejected(
         self, image: int, writer: ColumnWriter, why: str, first: int, row: int | None
     ) -> ValueRejected:
         where = f"{_name(self._schema)}.{writer.column.name}"

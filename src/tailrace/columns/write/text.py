@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tailrace.columns import native
 from tailrace.columns.frames import encode as f
 from tailrace.columns.write.output import short_offsets, write_bytes
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRejected
 from tailrace.values.charsets import UTF8, encoder, single_byte_table
@@ -37,13 +37,13 @@ def from_utf8(array: pa.Array, column: Column) -> pa.Array:
     """Encode text in the column's character set.
 
     UTF-8, and plain ASCII in nearly all sets, is checked and used as it is, without a copy. Raises
-    `Refused`, with the row, for a character that the set does not have, and for too many characters
-    for the column, if the kernel does not check that.
+    `Rejected`, with the row, for a character that the set does not have, and for more characters
+    than the column holds, if the kernel does not check that.
     """
     charset = column.charset
     highest = check_utf8(array)
     if highest > 0xEF and charset in _BASIC_PLANE:
-        _refuse_planes(array, charset)
+        _reject_planes(array, charset)
     if charset in UTF8 or charset == "binary":
         return array
     array = _fitting(array, column)
@@ -53,7 +53,7 @@ def from_utf8(array: pa.Array, column: Column) -> pa.Array:
 
 
 def check_utf8(array: pa.Array) -> int:
-    """The highest byte of the texts, including nulls; `Refused` if they are not UTF-8."""
+    """The highest byte of the texts, including nulls; `Rejected` if they are not UTF-8."""
     wide = pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
     if data is None or len(array) == 0:
@@ -65,23 +65,23 @@ def check_utf8(array: pa.Array) -> int:
         try:
             array.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise Refused(f"text that is not UTF-8: {error}") from None
+            raise Rejected(f"text that is not UTF-8: {error}") from None
     return highest
 
 
 def _fitting(array: pa.Array, column: Column) -> pa.Array:
-    """CHAR's text without trailing spaces; `Refused` for more characters than the column holds."""
+    """CHAR's text without trailing spaces; `Rejected` for more characters than the column holds."""
     if column.type is T.STRING:
         array = pc.utf8_rtrim(array, " ")
     if column.type in _VARIABLE and column.collation not in {None, BINARY}:
         most = column.metadata // longest_character(column.collation or BINARY)
         over = pc.fill_null(pc.greater(pc.utf8_length(array), most), False)
         if (row := over.index(True).as_py()) >= 0:
-            raise Refused(f"{len(array[row].as_py())} characters, the column holds {most}", row)
+            raise Rejected(f"{len(array[row].as_py())} characters, the column holds {most}", row)
     return array
 
 
-def _refuse_planes(array: pa.Array, charset: str) -> None:
+def _reject_planes(array: pa.Array, charset: str) -> None:
     for row, text in enumerate(array.to_pylist()):
         if text is not None:
             _by_encoder(text, charset, row)
@@ -91,7 +91,7 @@ def _by_encoder(text: str, charset: str, row: int) -> bytes:
     try:
         return encoder(charset)(text)
     except ValueRejected as error:
-        raise Refused(str(error), row) from None
+        raise Rejected(str(error), row) from None
 
 
 def _translated(array: pa.StringArray, charset: str) -> pa.BinaryArray:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """A value cannot be written, or with ``row`` None no value of its type; `encode` says where."""
 
     def __init__(self, why: str, row: int | None = None) -> None:
@@ -65,7 +65,7 @@ def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa
 
     ``spelled`` says that ``wanted`` is text that spells numbers.
 
-    Raises `Refused` with the row of a value that ``wanted`` cannot hold, and without a row for a
+    Raises `Rejected` with the row of a value that ``wanted`` cannot hold, and without a row for a
     type of which it can hold no value.
     """
     array = _plain(array)
@@ -81,8 +81,8 @@ def settle(array: pa.Array, wanted: pa.DataType, *, spelled: bool = False) -> pa
     except pa.ArrowException as error:
         row = _first_bad(array, wanted)
         if row is None:
-            raise Refused(f"{array.type} cannot be cast to {wanted}: {error}") from None
-        raise Refused(
+            raise Rejected(f"{array.type} cannot be cast to {wanted}: {error}") from None
+        raise Rejected(
             f"{value_text(array[row])} of {array.type} does not fit into {wanted}", row
         ) from None
 
@@ -118,11 +118,11 @@ def _check_families(given: pa.DataType, wanted: pa.DataType, *, spelled: bool) -
     from_family, to_family = _family(given), _family(wanted)
     zone = pa.types.is_timestamp(given) and given.tz is not None
     if to_family is None or from_family not in _TAKEN[to_family]:
-        raise Refused(f"{given} cannot be converted to {wanted}: cast it yourself")
+        raise Rejected(f"{given} cannot be converted to {wanted}: cast it yourself")
     if to_family == _TEXT and from_family == _NUMBER and not (spelled and _is_exact(given)):
-        raise Refused(f"{given} cannot be converted to text: cast it yourself")
+        raise Rejected(f"{given} cannot be converted to text: cast it yourself")
     if zone and not (pa.types.is_timestamp(wanted) and wanted.tz is not None):
-        raise Refused(
+        raise Rejected(
             f"{given} has a time zone, which the column cannot hold: give the local time "
             "without a zone"
         )

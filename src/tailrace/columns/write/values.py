@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from tailrace.columns.types import Finish
 from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.text import from_utf8
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRejected
 from tailrace.values.registry import dumper_of
@@ -28,7 +28,7 @@ _GEOMETRY_HEAD: Final = 9
 def as_logged(array: pa.Array, column: Column, plan: Plan) -> pa.Array:
     """Convert an array from ``plan.type`` to what the row kernel takes (large types stay large).
 
-    Raises `Refused` with the row of a value that the column cannot hold.
+    Raises `Rejected` with the row of a value that the column cannot hold.
     """
     if plan.finish is Finish.CHARSET:
         return from_utf8(array, column)
@@ -50,7 +50,7 @@ def _compressed(array: pa.Array, column: Column) -> pa.Array:
         try:
             values.append(None if value is None else dump(value))
         except ValueRejected as error:
-            raise Refused(str(error), row) from None
+            raise Rejected(str(error), row) from None
     return pa.array(values, pa.large_binary())
 
 
@@ -61,12 +61,12 @@ def _vector(array: pa.Array, column: Column) -> pa.Array:
     if numbers.null_count or not sound.all():
         for row, value in enumerate(array.to_pylist()):
             if value is not None and not np.isfinite(np.array(value, np.float32)).all():
-                raise Refused("a vector holds neither NULL nor NaN nor infinities", row)
+                raise Rejected("a vector holds neither NULL nor NaN nor infinities", row)
     if column.type is T.VARCHAR:
         sizes = pc.list_value_length(array)
         wrong = pc.fill_null(pc.not_equal(sizes, column.metadata // 4), False)
         if (row := wrong.index(True).as_py()) >= 0:
-            raise Refused(f"{sizes[row]} numbers, the VECTOR has {column.metadata // 4}", int(row))
+            raise Rejected(f"{sizes[row]} numbers, the VECTOR has {column.metadata // 4}", int(row))
     return array
 
 
@@ -83,7 +83,7 @@ def _check_geometries(array: pa.Array) -> None:
         wrong[there] = np.frombuffer(data, np.uint8)[offsets[there] + 4] > 1
     if wrong.any():
         row = int(wrong.argmax())
-        raise Refused(
+        raise Rejected(
             f"{sizes[row]} bytes that are no geometry: give 4 bytes of SRID, little-endian, and "
             "WKB",
             row,
