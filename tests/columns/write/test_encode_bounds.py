@@ -19,7 +19,7 @@ from tailrace.columns.write import rows as encode
 from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.rows import encode_rows
 from tailrace.columns.write.text import from_utf8
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.values.schema import Column, Logical, TableSchema
 from tests.columns.test_json_text import random_document
@@ -190,7 +190,7 @@ def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyP
             data = data[:at] + rng.choice([b'"', b"\\", b"\\u12", b"[", b"1e"]) + data[at:]
         try:
             text_to_jsonb(guarded_text(data, guarded))
-        except (Refused, TypeError):  # no array is made of that room
+        except (Rejected, TypeError):  # no array is made of that room
             continue
     assert made
 
@@ -219,6 +219,6 @@ def test_charsets(
         text = "".join(rng.choice("aé日ж") for _ in range(rng.randrange(1, 400)))
         try:
             from_utf8(guarded_text(text.encode(), guarded), text_column(charset))
-        except (Refused, TypeError):
+        except (Rejected, TypeError):
             continue
     assert made

@@ -15,7 +15,7 @@ from tailrace.columns.write import json as encode_json
 from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.stamp import stamp_events
 from tailrace.columns.write.text import from_utf8
-from tailrace.columns.write.types import Refused
+from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventEncodeError, ValueRejected
 from tailrace.values.charsets import encode, holds
@@ -65,7 +65,7 @@ def test_broken_documents():
             text = text[:at] + rng.choice(signs) + text[at + rng.randrange(2) :]
         by_hand = refused(dump_json, text)
         if by_hand is None:
-            with pytest.raises(Refused) as error:
+            with pytest.raises(Rejected) as error:
                 as_jsonb(["1", None, text])
             assert error.value.row == 2
         else:
@@ -156,7 +156,7 @@ def test_all_characters(charset):
 
 @pytest.mark.parametrize("charset", ["latin1", "gbk", "ascii", "ucs2", "utf8mb3", "ujis"])
 def test_a_character_that_a_set_has_not(charset):
-    with pytest.raises(Refused, match=charset) as error:
+    with pytest.raises(Rejected, match=charset) as error:
         from_utf8(pa.array(["a", None, "b😀"]), column(charset))
     assert error.value.row == 2
 
