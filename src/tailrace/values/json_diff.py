@@ -49,17 +49,54 @@ class Leaf(NamedTuple):
     opaque: tuple[int, bytes] | None = None
 
 
-class Members(NamedTuple):
-    """An object: its keys, in stored order, and their values."""
+class Members:
+    """An object: its members in stored order, found by key in the same time whatever their number.
 
-    keys: list[str]
-    values: list[Node]
+    MySQL orders keys by size, then by bytes: so they are once a key was added.
+    """
 
-    def place_of(self, key: str) -> int:
-        """Where a new key goes: MySQL orders keys by size, then by bytes."""
-        order = _key_order(key)
-        places = (place for place, each in enumerate(self.keys) if _key_order(each) > order)
-        return next(places, len(self.keys))
+    __slots__ = ("_added", "_members", "_places")
+
+    def __init__(self, members: list[tuple[str, Node]]) -> None:
+        self._members: list[tuple[str, Node] | None] = [*members]
+        self._places: dict[str, list[int]] | None = None
+        self._added = False
+
+    @property
+    def members(self) -> list[tuple[str, Node]]:
+        """The keys and values."""
+        members = [member for member in self._members if member is not None]
+        if self._added:
+            members.sort(key=lambda member: _key_order(member[0]))
+        return members
+
+    def _find(self, key: str) -> list[int]:
+        """Where the key is, the first place last: damaged documents have a key more than once."""
+        if self._places is None:
+            self._places = {}
+            for place in reversed(range(len(self._members))):
+                if (member := self._members[place]) is not None:
+                    self._places.setdefault(member[0], []).append(place)
+        return self._places.setdefault(key, [])
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self._find(key))
+
+    def __getitem__(self, key: str) -> Node:
+        member = self._members[self._find(key)[-1]]
+        return member[1] if member is not None else []
+
+    def __setitem__(self, key: str, value: Node) -> None:
+        places = self._find(key)
+        if places:
+            self._members[places[-1]] = key, value
+        else:
+            self._added = True
+            places.append(len(self._members))
+            self._members.append((key, value))
+
+    def __delitem__(self, key: str) -> None:
+        self._members[self._find(key).pop()] = None
 
 
 Node: TypeAlias = Union[Leaf, "list[Node]", Members]
@@ -135,7 +172,7 @@ class _TreeBuilder:
         return values
 
     def object(self, members: list[tuple[str, Node]]) -> Node:
-        return Members([key for key, _ in members], [value for _, value in members])
+        return Members(members)
 
 
 _TREE: Final = _TreeBuilder()
@@ -195,7 +232,7 @@ def _tree_of(value: Any) -> Node:
     if isinstance(value, Leaf):
         return value
     if isinstance(value, dict):
-        return Members([*value], [_tree_of(member) for member in value.values()])
+        return Members([(key, _tree_of(member)) for key, member in value.items()])
     if isinstance(value, list):
         return [_tree_of(element) for element in value]
     return Leaf(quoted(value) if isinstance(value, str) else json.dumps(value))
@@ -238,17 +275,12 @@ def _apply(root: Node, diff: JsonDiff) -> Node:
     for leg in way:
         holder = _child(holder, leg, diff)
     if isinstance(holder, Members) and isinstance(last, str):
-        if (last in holder.keys) is (diff.operation is Operation.INSERT):
+        if (last in holder) is (diff.operation is Operation.INSERT):
             raise _misfit(diff)
-        if diff.operation is Operation.INSERT:
-            index = holder.place_of(last)
-            holder.keys.insert(index, last)
-            holder.values.insert(index, value)
-        elif diff.operation is Operation.REMOVE:
-            index = holder.keys.index(last)
-            del holder.keys[index], holder.values[index]
+        if diff.operation is Operation.REMOVE:
+            del holder[last]
         else:
-            holder.values[holder.keys.index(last)] = value
+            holder[last] = value
     elif isinstance(holder, list) and isinstance(last, int):
         index = last if last >= 0 else len(holder) + last
         if diff.operation is Operation.INSERT:
@@ -265,8 +297,8 @@ def _apply(root: Node, diff: JsonDiff) -> Node:
 
 
 def _child(node: Node, leg: Leg, diff: JsonDiff) -> Node:
-    if isinstance(node, Members) and isinstance(leg, str) and leg in node.keys:
-        return node.values[node.keys.index(leg)]
+    if isinstance(node, Members) and isinstance(leg, str) and leg in node:
+        return node[leg]
     if isinstance(node, list) and isinstance(leg, int) and -len(node) <= leg < len(node):
         return node[leg]
     raise _misfit(diff)
@@ -286,8 +318,7 @@ def _render(node: Node, depth: int) -> str:
         raise EventDecodeError(f"JSON diff: the document is nested deeper than {MAX_DEPTH}")
     if isinstance(node, list):
         return TEXT.array([_render(value, depth + 1) for value in node])
-    values = [_render(value, depth + 1) for value in node.values]
-    return TEXT.object(list(zip(node.keys, values, strict=True)))
+    return TEXT.object([(key, _render(value, depth + 1)) for key, value in node.members])
 
 
 def _key_order(key: str) -> tuple[int, bytes]:

@@ -126,8 +126,9 @@ def _of_container(
     if depth > MAX_DEPTH:
         raise ValueRejected(f"JSON: nested deeper than {MAX_DEPTH}")
     if isinstance(value, Members):  # in stored order
-        keys = [_name(key)[1] for key in value.keys]
-        return _container(keys, [_value(child, depth + 1) for child in value.values])
+        members = value.members
+        keys = [_name(key)[1] for key, _ in members]
+        return _container(keys, [_value(child, depth + 1) for _, child in members])
     if not isinstance(value, Mapping):
         return _container(None, [_value(child, depth + 1) for child in value])
     names = sorted((*_name(name), name) for name in value)

@@ -11,6 +11,7 @@ from tailrace.columns import changes
 from tailrace.columns.read.decoder import LogDecoder
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError
+from tailrace.events import GtidEvent
 from tailrace.events.payload import Compression, TransactionPayloadEvent
 from tailrace.events.query import QueryEvent
 from tailrace.log import Log
@@ -142,3 +143,35 @@ def test_python_handles_no_small_payload(monkeypatch):
     (series,) = find(FULL)
     assert sum(batch.num_rows for batch in changes(series)) == 45
     assert counts["payloads"] == 0
+
+
+def test_payloads_are_uncompressed_once(tmp_path, monkeypatch):
+    """Those that Python handles among others, here for want of a GTID, are passed over after it."""
+    (series,) = find(FULL)
+    events = list(Log(series, expand_payloads=False))
+    followed = zip(events, [*events[1:], events[-1]], strict=True)
+    heads = [
+        event
+        for event, after in followed
+        if isinstance(event, GtidEvent) and isinstance(after, TransactionPayloadEvent)
+    ]
+    kept = [event.encode(ChecksumAlgorithm.CRC32) for event in events if event not in heads[::2]]
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(b"".join([b"\xfebin", *kept]))
+    counts = Counter()
+    ahead, handle = LogDecoder._unpack_ahead, LogDecoder._payload
+
+    def counted_ahead(self):
+        found = ahead(self)
+        counts["ahead"] += found
+        return found
+
+    def counted(self, event):
+        counts["by Python"] += 1
+        return handle(self, event)
+
+    monkeypatch.setattr(LogDecoder, "_unpack_ahead", counted_ahead)
+    monkeypatch.setattr(LogDecoder, "_payload", counted)
+    assert sum(batch.num_rows for batch in changes(path)) == 45
+    assert counts["by Python"] == len(heads[::2]) > 10
+    assert counts["ahead"] == 1

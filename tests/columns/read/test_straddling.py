@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import tailrace
 from tailrace.columns import plan_splits, read_split
+from tailrace.columns.frames import plan as k
+from tailrace.columns.native import kernel
 from tailrace.columns.read import blocks, decoder, walk
 from tailrace.storage import find
 from tests.recorded import CORPUS
@@ -100,3 +105,26 @@ def ids(folder, table):
         for batch in tailrace.changes(folder, tables=[f"straddling.{table}"], columns=["id"])
         for row in batch.select(["after"]).to_pylist()
     ]
+
+
+def test_no_statement_is_compared_with_one_further_on(monkeypatch):
+    """After going back to a transaction's start: what is compared could pass the block's end."""
+    case = CORPUS / "mysql-9.7.small-events"
+    wanted = by_splits(case)
+    cursors = []
+
+    def watched(name):
+        found = kernel(name)
+
+        def plan(address):
+            frame = np.frombuffer((ctypes.c_int64 * k.PLAN_WORDS).from_address(address), np.int64)
+            cursors.append(int(frame[k.CURSOR]))
+            assert frame[k.SOUND_QUERY] <= cursors[-1]
+            return found(address)
+
+        return plan if name == "plan_events" else found
+
+    monkeypatch.setattr(walk, "_ENTRIES", 3)
+    monkeypatch.setattr(walk, "kernel", watched)
+    assert rows(tailrace.changes(case)) == wanted
+    assert any(after < before for before, after in pairwise(cursors))

@@ -305,7 +305,13 @@ D_PATH: Final = 40
 DECODE_WORDS: Final = 41
 PATH_DEPTH: Final = 100
 """The server's documents are nested no deeper."""
-PATH_WORDS: Final = 2 * PATH_DEPTH
+DIFF_WORK: Final = 2 * PATH_DEPTH
+"""After the path: the work that may still be done for the row."""
+UNCHECKED: Final = DIFF_WORK + 1
+"""Where values begin that earlier diffs of the row put into the document, without a check."""
+UNCHECKED_END: Final = DIFF_WORK + 2
+"""Where they end; 0 if there is none."""
+PATH_WORDS: Final = DIFF_WORK + 3
 
 GTID_TEXT: Final = 96
 MOST_TEXT: Final = (1 << 31) - (1 << 16)

@@ -6,13 +6,25 @@ byte of the container that holds it, what follows moves up, and the containers o
 sizes and offsets corrected. Bytes that are no longer used stay as a gap, as the server leaves them.
 
 What is rare is left to Python, which also has the errors: a diff that does not fit, paths with
-escapes or ``last``, and a small container that becomes a large one.
+escapes or ``last``, a small container that becomes a large one, objects whose keys are not in
+order, and so many diffs that it takes too long to look through the containers for each (DIFF_WORK).
+
+The text kernel finds what is damaged in the document before and in the one after. So only a value
+that a later diff of the row drops or changes needs a check here: scalars have it at once, and
+Python takes the row if it was a container or an opaque value (UNCHECKED).
 """
 
 from __future__ import annotations
 
 from tailrace.columns.frames import json_codes as j
-from tailrace.columns.frames.plan import BY_HAND, PATH_DEPTH
+from tailrace.columns.frames.plan import (
+    BY_HAND,
+    DIFF_WORK,
+    PATH_DEPTH,
+    UNCHECKED,
+    UNCHECKED_END,
+)
+from tailrace.columns.kernels.json_strings import utf8_width
 from tailrace.columns.kernels.memory import (
     behind_json_length,
     copy_exactly,
@@ -42,6 +54,11 @@ _SLACK = 64
 _SMALL = 0xFFFF
 """The most bytes of a small container."""
 _LONGEST_KEY = 0xFFFF
+_WORK = 128
+"""Entries looked at, and words moved, for each byte of a document and its diffs. Python takes some
+hundred nanoseconds for a byte."""
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80
+_EXPONENT = 0x7FF
 
 
 @helper
@@ -64,10 +81,7 @@ def _move_up(p: int, size: int, by: int) -> None:
 @helper
 def _move_down(p: int, size: int, by: int) -> None:
     """Move ``size`` bytes to a lower address."""
-    done = 0
-    while done < size:
-        put8(p + done - by, u8(p + done))
-        done += 1
+    copy_exactly(p - by, p, size)
 
 
 @helper
@@ -123,38 +137,77 @@ def _inlined(p: int) -> int:
 
 
 @helper
-def _grow(document: int, size: int, path: int, depth: int, at: int, by: int) -> int:
-    """Make room for ``by`` bytes at an address that is in all containers of the path.
+def _key_size(type_: int) -> int:
+    """The bytes of a key's entry; 0 in arrays."""
+    return 4 + 2 * (type_ & 1) if type_ <= j.LARGE_OBJECT else 0
+
+
+@helper
+def _header_size(base: int, type_: int) -> int:
+    """The bytes of a container's header: count, size and entries."""
+    width = 2 + 2 * (type_ & 1)
+    return 2 * width + _number(base, type_ & 1) * (1 + width + _key_size(type_))
+
+
+@helper
+def _shift(base: int, type_: int, border: int, by: int) -> None:
+    """Add ``by`` to a container's offsets from ``border`` on."""
+    large = type_ & 1
+    width = 2 + 2 * large
+    count = _number(base, large)
+    entry = base + 2 * width
+    if type_ <= j.LARGE_OBJECT:
+        for _ in range(count):
+            offset = _number(entry, large)
+            if offset >= border:
+                _put_number(entry, large, offset + by)
+            entry += width + 2
+    for _ in range(count):
+        if not _is_inlined(u8(entry), large):
+            offset = _number(entry + 1, large)
+            if offset >= border:
+                _put_number(entry + 1, large, offset + by)
+        entry += 1 + width
+
+
+@helper
+def _move_content(path: int, at: int, size: int, by: int) -> None:
+    """Move ``size`` bytes at ``at`` up, and note where unchecked values are then."""
+    _move_up(at, size, by)
+    put(path, DIFF_WORK, get(path, DIFF_WORK) - (size >> 3))
+    if get(path, UNCHECKED) >= at:
+        put(path, UNCHECKED, get(path, UNCHECKED) + by)
+    if get(path, UNCHECKED_END) > at:
+        put(path, UNCHECKED_END, get(path, UNCHECKED_END) + by)
+
+
+@helper
+def _grow(document: int, size: int, path: int, depth: int, head: int, data: int) -> int:
+    """Make room in the path's last container: ``head`` bytes after its header, ``data`` at its end.
 
     Returns the document's new size, or BY_HAND where a small container becomes too large.
     """
+    by = head + data
     if by == 0:
         return size
-    _move_up(at, document + size - at, by)
+    inner = get(path, 2 * depth - 2)
+    type_ = get(path, 2 * depth - 1)
+    end = inner + _number(inner + 2 + 2 * (type_ & 1), type_ & 1)
+    if document + size > end:
+        _move_content(path, end, document + size - end, by)
     for number in range(depth):
         base = get(path, 2 * number)
-        type_ = get(path, 2 * number + 1)
-        large = type_ & 1
-        width = 2 + 2 * large
-        count = _number(base, large)
-        total = _number(base + width, large) + by
-        if not large and total > _SMALL:
+        large = get(path, 2 * number + 1) & 1
+        total = _number(base + 2 + 2 * large, large)
+        if not large and total + by > _SMALL:
             return BY_HAND
-        _put_number(base + width, large, total)
-        entry = base + 2 * width
-        border = at - base
-        if type_ <= j.LARGE_OBJECT:
-            for _ in range(count):
-                offset = _number(entry, large)
-                if offset >= border:
-                    _put_number(entry, large, offset + by)
-                entry += width + 2
-        for _ in range(count):
-            if not _is_inlined(u8(entry), large):
-                offset = _number(entry + 1, large)
-                if offset >= border:
-                    _put_number(entry + 1, large, offset + by)
-            entry += 1 + width
+        if end - base < total:
+            _shift(base, get(path, 2 * number + 1), end - base, by)
+        _put_number(base + 2 + 2 * large, large, total + by)
+    if head:
+        start = inner + _header_size(inner, type_)
+        _move_content(path, start, end - start, head)
+        _shift(inner, type_, 0, head)
     return size + by
 
 
@@ -200,6 +253,9 @@ def _path_leg(p: int, end: int) -> tuple[int, int, int]:
         return BY_HAND, -1, start
     while p < end:
         byte = u8(p)
+        if 0x5E <= byte < 0x80:  # letters, mostly
+            p += 1
+            continue
         if byte in (0x2E, 0x5B):
             break
         if byte <= 0x20 or byte in (0x22, 0x2A, 0x5C, 0x5D) or _may_be_space(u16(p)):
@@ -228,13 +284,17 @@ def _find_member(
     width = 2 + 2 * large
     entry = base + 2 * width
     place = -1
+    unused = 64 - 8 * size if 0 < size <= 8 else 0
+    first = i64(name) << unused
     for number in range(count):
         length = u16(entry + width)
         if length == size:
             key = base + _number(entry, large)
             if key + size > base + total:
                 return -1, BY_HAND
-            if same_bytes(key, name, size):
+            if size == 0 or (
+                i64(key) << unused == first and (unused or same_bytes(key, name, size))
+            ):
                 return number, number
             if place < 0 and _is_less(name, key, size):
                 place = number
@@ -245,9 +305,80 @@ def _find_member(
 
 
 @helper
-def _key_size(type_: int) -> int:
-    """The bytes of a key's entry; 0 in arrays."""
-    return 4 + 2 * (type_ & 1) if type_ <= j.LARGE_OBJECT else 0
+def _is_in_order(base: int, large: int) -> int:
+    """Whether each key of an object is greater than the one before, as the server writes them."""
+    width = 2 + 2 * large
+    total = _number(base + width, large)
+    entry = base + 2 * width
+    for _ in range(_number(base, large) - 1):
+        after = entry + width + 2
+        size = u16(entry + width)
+        if size >= u16(after + width):
+            first, second = _number(entry, large), _number(after, large)
+            if size > u16(after + width) or size == 0 or max(first, second) + size > total:
+                return 0
+            if not _is_less(base + first, base + second, size):
+                return 0
+        entry = after
+    return 1
+
+
+@helper
+def _is_utf8(p: int, end: int) -> int:
+    while p < end:
+        if end - p >= 8 and i64(p) & _HIGH_BITS == 0:
+            p += 8
+            continue
+        width = utf8_width(p, end)
+        if width == 0:
+            return 0
+        p += width
+    return 1
+
+
+@helper
+def _check(type_: int, at: int, end: int) -> int:
+    """Whether a value is sound: 1, 0 if it is not checked here, BY_HAND if it is damaged."""
+    sound = 1
+    if type_ <= j.LARGE_ARRAY or type_ == j.OPAQUE:
+        return 0
+    if type_ == j.LITERAL:
+        sound = int(u8(at) <= 2)
+    elif type_ == j.DOUBLE:
+        sound = int((i64(at) >> 52) & _EXPONENT != _EXPONENT)
+    elif type_ == j.STRING:
+        sound = _is_utf8(behind_json_length(at, end), end)
+    return sound or BY_HAND
+
+
+@helper
+def _leave_unchecked(path: int, at: int, end: int) -> None:
+    """Note that the bytes of a value are not checked."""
+    put(path, UNCHECKED, min(at, get(path, UNCHECKED)) if get(path, UNCHECKED_END) else at)
+    put(path, UNCHECKED_END, max(end, get(path, UNCHECKED_END)))
+
+
+@helper
+def _is_unchecked(path: int, at: int, size: int) -> int:
+    """Whether some of these bytes may be a value's that is not checked."""
+    return int(at < get(path, UNCHECKED_END) and at + size > get(path, UNCHECKED))
+
+
+@helper
+def _drops_unchecked(path: int, base: int, type_: int, index: int) -> int:
+    """Whether the value that is dropped from a container may be one that is not checked."""
+    if get(path, UNCHECKED_END) == 0:
+        return 0
+    large = type_ & 1
+    width = 2 + 2 * large
+    total = _number(base + width, large)
+    key_size = _key_size(type_)
+    entry = base + 2 * width + _number(base, large) * key_size + index * (1 + width)
+    if _is_inlined(u8(entry), large):
+        return 0
+    at = base + _number(entry + 1, large)
+    size = _value_size(at, u8(entry), base + total)
+    return int(size < 0 or _is_unchecked(path, at, size))
 
 
 @helper
@@ -305,6 +436,7 @@ def _locate(
             return BY_HAND, 0, 0, 0, 0
         put(path, 2 * depth, base)
         put(path, 2 * depth + 1, type_)
+        put(path, DIFF_WORK, get(path, DIFF_WORK) - 3 * count)
         depth += 1
         p, index, name = _path_leg(p, path_end)
         if p < 0 or (index < 0) != (type_ <= j.LARGE_OBJECT):
@@ -371,7 +503,15 @@ def _open_entry(base: int, type_: int, place: int, name: int, name_size: int, ta
 
 @helper
 def _change(
-    document: int, size: int, path: int, operation: int, p: int, path_end: int, value: int, end: int
+    document: int,
+    size: int,
+    path: int,
+    operation: int,
+    p: int,
+    path_end: int,
+    value: int,
+    end: int,
+    is_last: int,
 ) -> int:
     """Apply one diff whose legs begin at ``p``: the document's new size, or BY_HAND."""
     depth, index, place, name, name_size = _locate(document, size, path, p, path_end)
@@ -379,28 +519,38 @@ def _change(
         return BY_HAND
     base = get(path, 2 * depth - 2)
     type_ = get(path, 2 * depth - 1)
-    if operation == _REMOVE:
-        _remove(base, type_, index)
-        return size
     large = type_ & 1
     width = 2 + 2 * large
     key_size = _key_size(type_)
+    if _is_unchecked(path, base, 1):
+        return BY_HAND
+    if operation != _INSERT and _drops_unchecked(path, base, type_, index):
+        return BY_HAND
+    if operation == _REMOVE:
+        _remove(base, type_, index)
+        return size
     data = _value_size(value + 1, u8(value), end)
     if data < 0:
+        return BY_HAND
+    sound = is_last or _check(u8(value), value + 1, value + 1 + data)
+    if sound < 0:
         return BY_HAND
     inlined = _is_inlined(u8(value), large)
     if inlined:
         data = 0
-    name_size = name_size if operation == _INSERT and key_size else 0
-    if operation == _INSERT:
-        if (key_size and index >= 0) or name_size > _LONGEST_KEY:
+    head = 0
+    if operation == _REPLACE:
+        name_size = 0
+    else:
+        head = 1 + width + key_size
+        if key_size == 0:
+            name_size = 0
+        elif index >= 0 or name_size > _LONGEST_KEY or not _is_in_order(base, large):
             return BY_HAND
-        head = 2 * width + _number(base, large) * (1 + width + key_size)
-        size = _grow(document, size, path, depth, base + head, 1 + width + key_size)
-        if size < 0:
+        if not is_last and not _is_utf8(name, name + name_size):
             return BY_HAND
-    target = base + _number(base + width, large)
-    size = _grow(document, size, path, depth, target, name_size + data)
+    target = base + _number(base + width, large) + head
+    size = _grow(document, size, path, depth, head, name_size + data)
     if size < 0:
         return BY_HAND
     if operation == _INSERT:
@@ -413,6 +563,8 @@ def _change(
     else:
         _put_number(entry + 1, large, target - base)
         copy_exactly(target, value + 1, data)
+        if sound == 0:
+            _leave_unchecked(path, target, target + data)
     return size
 
 
@@ -426,6 +578,8 @@ def put_changed(out: int, before: int, size: int, p: int, diffs: int, path: int)
     if size == 0:
         return BY_HAND
     end = p + diffs
+    put(path, DIFF_WORK, _WORK * (size + diffs))
+    put(path, UNCHECKED_END, 0)
     move(out, before, size)
     while p < end:
         operation = u8(p)
@@ -440,12 +594,16 @@ def put_changed(out: int, before: int, size: int, p: int, diffs: int, path: int)
                 return BY_HAND
             value_end = p = value + data
         if length > 1:
-            size = _change(out, size, path, operation, at + 1, at + length, value, value_end)
-        elif operation == _REPLACE:
+            size = _change(
+                out, size, path, operation, at + 1, at + length, value, value_end, int(p == end)
+            )
+        elif operation == _REPLACE and get(path, UNCHECKED_END) == 0:
             size = value_end - value
             move(out, value, size)
+            if p < end:
+                _leave_unchecked(path, out, out + size)
         else:
-            size = BY_HAND
-        if size < 0:
+            return BY_HAND
+        if size < 0 or get(path, DIFF_WORK) < 0:
             return BY_HAND
     return size
