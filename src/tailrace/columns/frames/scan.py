@@ -38,12 +38,12 @@ INNER_TARGET: Final = 16
 """Minimum bytes between such a bound and the previous one, or the transaction's start."""
 INNER_WORDS: Final = 2
 PAYLOADS: Final = 17
-"""Address of payload events, PAYLOAD_WORDS each: offset, size, where the transaction began, and the
-offset of the zstd frames in the event; 0 if Python has to find that out."""
+"""Address of payload events, PAYLOAD_WORDS (as in the plan) each: offset, size, where the
+transaction began, and the offset of the zstd frames in the event; 0 if Python has to find that
+out."""
 PAYLOAD_COUNT: Final = 18
 PAYLOAD_CAPACITY: Final = 19
 """0 where payloads are not asked for."""
-PAYLOAD_WORDS: Final = 4
 STEPS: Final = 20
 """Address of the grammar's steps (`tailrace.columns.read.grammar`), STEPS or STEPS_ANYWAY."""
 TYPES: Final = 21

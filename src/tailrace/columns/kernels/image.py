@@ -37,7 +37,6 @@ from tailrace.columns.kernels.numbers import (
 from tailrace.columns.kernels.text import (
     inet4_text,
     inet6_text,
-    set_size,
     set_text,
     uuid_text,
 )
@@ -209,13 +208,12 @@ def _made_text(column, kind, argument, p, end, target, room):
         bits = 0
         for index in range(argument & 255):
             bits |= u8(p + index) << (8 * index)
-        size = set_size(bits, argument >> 8, names)
-        if size < 0:
+        count = argument >> 8
+        if count < 64 and bits >> count:
             return k.BAD_VALUE, 0
-        if size > room:
+        if get(names, 0) > room:
             return k.BATCH_FULL, 0
-        set_text(bits, argument >> 8, names, target)
-        return argument & 255, size
+        return argument & 255, set_text(target, bits, names + 8) - target
     # k.UUID, k.INET4, INET6: a prefix byte, then bytes without their trailing zeros.
     size = u8(p)
     most = 4 if kind == k.INET4 else 16

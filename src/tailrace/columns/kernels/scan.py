@@ -78,7 +78,7 @@ def _note_payload(frame, p, size):
         return f.FULL
     reason = _step(frame, p, size, k.T_PAYLOAD)
     if reason == f.DONE and capacity:
-        entry = get(frame, f.PAYLOADS) + count * (f.PAYLOAD_WORDS * 8)
+        entry = get(frame, f.PAYLOADS) + count * (k.PAYLOAD_WORDS * 8)
         put64(entry, offset)
         put64(entry + 8, size)
         put64(entry + 16, get(frame, f.BEGAN))

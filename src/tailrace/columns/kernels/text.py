@@ -82,30 +82,32 @@ def inet6_text(p, size, target):
 
 
 @helper
-def set_size(bits, count, names):
-    """Bytes that the names of a SET's bits take, with commas; -1 for a bit without a name."""
-    size = 0
-    for index in range(64):
-        if (bits >> index) & 1:
-            if index >= count:
-                return -1
-            size += i64(names + index * 16 + 8) + (1 if size else 0)
-    return size
+def set_text(target, bits, names):
+    """Write the names of a SET's bits, separated by commas; returns the address after them.
 
-
-@helper
-def set_text(bits, count, names, target):
-    """Write the names of a SET's bits at ``target``, separated by commas."""
-    start = target
-    for index in range(count):
-        if (bits >> index) & 1:
-            if target > start:
-                put8(target, 44)
-                target += 1
-            size = i64(names + index * 16 + 8)
-            move(target, i64(names + index * 16), size)
-            target += size
-    return target
+    ``names`` is the address of what `tailrace.columns.read.table_columns` puts together: for each
+    four bits in turn, by their value, address and size of their names, with a comma after each.
+    """
+    out = target
+    while bits:
+        name = names + (bits & 15) * 16
+        size = i64(name + 8)
+        copy32(out, i64(name))
+        if size > 32:
+            move(out + 32, i64(name) + 32, size - 32)
+        out += size
+        names += 256
+        bits = (bits >> 4) & 0xFFFFFFFFFFFFFFF
+    if out == target:
+        return out
+    out -= 1
+    if u8(target) == 44:  # as in SELECT, there is no comma after empty names at the beginning
+        commas = 0
+        while target + commas < out and u8(target + commas) == 44:
+            commas += 1
+        out -= commas
+        move(target, target + commas, out - target)
+    return out
 
 
 @helper

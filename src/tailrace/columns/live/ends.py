@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import scan as f
 from tailrace.columns.native import kernel
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
@@ -62,7 +63,7 @@ class Ends:
         self._heads = PayloadHeads()
         self._steps: list[DecodeStep] = []
         self._offset = 0
-        self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
+        self._payloads = np.zeros((_ROOM, k.PAYLOAD_WORDS), np.int64)
         frame = self._frame = np.zeros(f.WORDS, np.int64)
         frame[f.STATE] = State.OUTSIDE
         frame[f.STEPS] = STEPS.ctypes.data

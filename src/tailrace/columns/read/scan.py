@@ -121,7 +121,7 @@ class Scan:
         self._number = file_number(log.name) or 0
         self._bounds = np.zeros(_ROOM, np.int64)
         self._inner = np.zeros((_ROOM, f.INNER_WORDS), np.int64)
-        self._payloads = np.zeros((_ROOM, f.PAYLOAD_WORDS), np.int64)
+        self._payloads = np.zeros((_ROOM, k.PAYLOAD_WORDS), np.int64)
         frame = self._frame = np.zeros(f.WORDS, np.int64)
         frame[f.SAFE] = 4
         frame[f.STATE] = state

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from tailrace.columns.read.pool import Pool
-    from tailrace.columns.read.table_columns import Image, Made, Text
+    from tailrace.columns.read.table_columns import ColumnRegions, ImageRegions, TextRegion
     from tailrace.columns.types import Plan
     from tailrace.values.schema import Column, TableSchema
 
@@ -237,7 +237,7 @@ class _Batch:
         self._odd = np.empty((odd, k.ODD_WORDS), np.int64)
 
     def _room(
-        self, text: Text, rows: int, unknown: int, size: int, needed: Mapping[int, int]
+        self, text: TextRegion, rows: int, unknown: int, size: int, needed: Mapping[int, int]
     ) -> int:
         """The bytes reserved for a text: ``unknown`` if no value of the column was seen yet."""
         plan = text.plan
@@ -385,7 +385,7 @@ class _Batch:
 
     def _image(
         self,
-        image: Image | None,
+        image: ImageRegions | None,
         rows: int,
         texts: list[OddText],
         bad: list[BadRow],
@@ -430,7 +430,12 @@ class _Batch:
         return from_buffers(columns.image, rows, [valid], children=children)
 
     def _finish(
-        self, array: pa.Array, made: Made, image: int, texts: list[OddText], bad: list[BadRow]
+        self,
+        array: pa.Array,
+        made: ColumnRegions,
+        image: int,
+        texts: list[OddText],
+        bad: list[BadRow],
     ) -> pa.Array:
         """A column after the bulk work that its plan names; of an error ``bad`` is told."""
         if pa.types.is_null(made.plan.type):

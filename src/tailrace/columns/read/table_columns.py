@@ -87,7 +87,7 @@ class TableColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ColumnRegions:
     """A column of an image: its regions, and the word that has the address of values elsewhere."""
 
     column: Column
@@ -103,7 +103,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextRegion:
     """A region of text, and its column's index."""
 
     region: int
@@ -114,13 +114,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageRegions:
     """One image: its number, the first of its words, and the word with its region of validity."""
 
     number: int
     words: int
     valid: int
-    columns: tuple[Made, ...]
+    columns: tuple[ColumnRegions, ...]
     nulls_at: Array
     """The words that tell whether a column has NULLs."""
 
@@ -149,12 +149,12 @@ class Regions:
         self.of |= {word: bitmaps + number for number, (word, _) in enumerate(fixed)}
         self.frame_at = np.array(list(self.of), np.int64)
         self.frame_from = np.array(list(self.of.values()), np.int64)
-        self.texts: list[Text] = []
+        self.texts: list[TextRegion] = []
         self.columns_at: dict[int, int] = {}
         """The first word of the column of a text's region."""
         places: list[tuple[int, int]] = []
         rooms: list[int] = []
-        found: dict[int, list[Made]] = {image: [] for image in wanted}
+        found: dict[int, list[ColumnRegions]] = {image: [] for image in wanted}
         next_fixed = bitmaps + len(fixed)
         for number, (image, column, plan) in enumerate(made):
             word = (image * width + column.index) * k.COLUMN_WORDS
@@ -167,13 +167,13 @@ class Regions:
                 offsets = self.layout.offsets.start + len(self.texts)
                 values = self.layout.texts.start + len(self.texts)
                 diffs = image == 1 and seen & 16 and column.type is ColumnType.JSON
-                self.texts.append(Text(values, column.index, plan, not diffs))
+                self.texts.append(TextRegion(values, column.index, plan, not diffs))
                 self.columns_at[values] = word
                 places.append((word + k.C_OFFSETS, offsets))
                 rooms.append(word + k.C_ROOM)
             places += [(word + k.C_VALUES, values), (word + k.C_VALID, valid)]
             found[image].append(
-                Made(
+                ColumnRegions(
                     column,
                     plan,
                     valid,
@@ -188,7 +188,7 @@ class Regions:
         self.words_from = np.array([region for _, region in places], np.int64)
         self.rooms_at = np.array(rooms, np.int64)
         self.images = [
-            Image(
+            ImageRegions(
                 image,
                 image * width * k.COLUMN_WORDS,
                 (k.D_BEFORE_VALID, k.D_AFTER_VALID)[image],
@@ -228,7 +228,7 @@ def _template(
         words[k.C_WIDTH] = plan.raw.bit_width // 8 if _is_fixed(plan) else -1
         members = columns[index].members
         if plan.kind in {k.ENUM_NAME, k.SET_NAMES} and members is not None:
-            table, data = _member_table(members)
+            table, data = (_set_table if plan.kind == k.SET_NAMES else _name_table)(members)
             names += [table, data]
             words[k.C_TABLE] = table.ctypes.data
         elif plan.kind in {k.DECIMAL, k.DECIMAL_TEXT}:
@@ -238,8 +238,8 @@ def _template(
     return template, names
 
 
-def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
-    """ENUM's or SET's names for the kernel: address and size of each, and the bytes."""
+def _name_table(members: Sequence[str]) -> tuple[Array, Array]:
+    """ENUM's names for the kernel: address and size of each, and the bytes."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in members]
     data = np.frombuffer(b"".join(encoded) + bytes(k.PADDING), np.uint8)
     sizes = np.array([len(name) for name in encoded], np.int64)
@@ -247,3 +247,20 @@ def _member_table(members: tuple[str, ...]) -> tuple[Array, Array]:
     words[:, 0] = data.ctypes.data + np.cumsum(sizes) - sizes
     words[:, 1] = sizes
     return words, data
+
+
+def _set_table(members: Sequence[str]) -> tuple[Array, Array]:
+    """SET's names for the kernel, so that it needs one step for four bits: the bytes that all names
+    take, then for each four bits, by their value, address and size of their names with a comma
+    after each.
+    """
+    texts = [
+        "".join(
+            f"{name}," for bit, name in enumerate(members[first : first + 4]) if bits >> bit & 1
+        )
+        for first in range(0, len(members), 4)
+        for bits in range(16)
+    ]
+    words, data = _name_table(texts)
+    most = words[15::16, 1].sum()
+    return np.concatenate([[most], words.reshape(-1)]), data
