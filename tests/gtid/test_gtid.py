@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pymysql.err import MySQLError
 
 from tailrace.errors import GtidError
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, advanced
+from tailrace.gtid import STATES, Gtid, GtidList, GtidSet, MariadbGtid, advanced, parse_gtid
 from tailrace.gtid.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -318,3 +318,37 @@ def test_a_state_advances_whatever_its_flavour():
     assert advanced(known, mariadb) is known
     assert known.text() == "0-1-7"
     assert advanced(known, mysql) == GtidList.parse("0-1-7")
+
+
+def test_a_state_of_either_flavour_answers_the_same_questions() -> None:
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    for text, has, lacks in (
+        (f"{uuid}:1-5:8", f"{uuid}:5", f"{uuid}:7"),
+        ("0-1-100,0-2-90,1-1-7", "0-2-90", "0-3-1"),
+    ):
+        gtid = parse_gtid(has)
+        state = STATES[gtid.flavour].parse(text)
+        assert state.flavour is gtid.flavour
+        assert state.includes(gtid)
+        assert not state.includes(parse_gtid(lacks))
+        assert not state - state
+        left = state.copy()
+        left.discard(gtid)
+        left.discard(parse_gtid(lacks))
+        assert not left.includes(gtid)
+        assert state - left == gtid.alone()
+
+
+def test_a_state_takes_no_gtid_of_the_other_flavour() -> None:
+    mysql = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
+    mariadb = GtidList.parse("0-1-5")
+    with pytest.raises(GtidError, match="no GTID of MySQL"):
+        mysql.add(parse_gtid("0-1-5"))
+    with pytest.raises(GtidError, match="no GTID of MariaDB"):
+        mariadb.add(parse_gtid("3e11fa47-71ca-11e1-9e33-c80aa9429562:1"))
+    assert mysql - mariadb == mysql
+    assert mariadb - mysql == mariadb
+
+
+def test_the_latest_of_a_list_is_one_gtid_for_each_domain() -> None:
+    assert GtidList.parse("0-1-100,0-2-90,1-1-7").latest.text() == "0-2-90,1-1-7"

@@ -2,9 +2,11 @@
 
 from tailrace.gtid.mariadb import GtidList, MariadbGtid
 from tailrace.gtid.mysql import Gtid, GtidSet, Tsid, format_uuid, parse_uuid
-from tailrace.gtid.state import GtidState, advanced
+from tailrace.gtid.state import STATES, AnyGtid, GtidState, advanced, parse_gtid
 
 __all__ = [
+    "STATES",
+    "AnyGtid",
     "Gtid",
     "GtidList",
     "GtidSet",
@@ -13,5 +15,6 @@ __all__ = [
     "Tsid",
     "advanced",
     "format_uuid",
+    "parse_gtid",
     "parse_uuid",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+from tailrace.constants import Flavour
 from tailrace.errors import GtidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from tailrace.gtid.state import AnyGtid, GtidState
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,6 +21,7 @@ class MariadbGtid:
     domain_id: int
     server_id: int
     seq_no: int
+    flavour: ClassVar[Literal[Flavour.MARIADB]] = Flavour.MARIADB
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -32,6 +36,15 @@ class MariadbGtid:
             raise GtidError(f"a number of the GTID {text[:120]!r} is too large")
         return cls(domain, server, seq)
 
+    @property
+    def following(self) -> Self:
+        """The next GTID of the same server and domain."""
+        return replace(self, seq_no=self.seq_no + 1)
+
+    def alone(self) -> GtidList:
+        """The state in which this is the only one."""
+        return GtidList([self])
+
     def __str__(self) -> str:
         return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
 
@@ -44,6 +57,7 @@ class GtidList:
     """
 
     __slots__ = ("_domains",)
+    flavour: ClassVar[Literal[Flavour.MARIADB]] = Flavour.MARIADB
 
     def __init__(self, entries: Iterable[MariadbGtid] = ()) -> None:
         self._domains: dict[int, dict[int, MariadbGtid]] = {}
@@ -55,11 +69,37 @@ class GtidList:
         """Parse ``0-1-100,1-2-7``; the empty text is the empty state. Raises GtidError."""
         return cls(MariadbGtid.parse(part) for part in text.split(",")) if text.strip() else cls()
 
-    def add(self, gtid: MariadbGtid) -> None:
-        """Make this the most recent GTID of its domain."""
+    def add(self, gtid: AnyGtid) -> None:
+        """Make this the most recent GTID of its domain. Raises GtidError for one of MySQL."""
+        if not isinstance(gtid, MariadbGtid):
+            raise GtidError(f"{gtid} is no GTID of MariaDB (those look like 0-1-100)")
         servers = self._domains.setdefault(gtid.domain_id, {})
         servers.pop(gtid.server_id, None)
         servers[gtid.server_id] = gtid
+
+    def discard(self, gtid: AnyGtid) -> None:
+        """Remove this very GTID, if the list has it."""
+        if isinstance(gtid, MariadbGtid) and gtid in self.entries:
+            servers = self._domains[gtid.domain_id]
+            del servers[gtid.server_id]
+            if not servers:
+                del self._domains[gtid.domain_id]
+
+    def includes(self, gtid: AnyGtid) -> bool:
+        """Whether the list has a GTID, or a later one of the same server and domain."""
+        if not isinstance(gtid, MariadbGtid):
+            return False
+        last = self._domains.get(gtid.domain_id, {}).get(gtid.server_id)
+        return last is not None and last.seq_no >= gtid.seq_no
+
+    def __sub__(self, other: GtidState) -> Self:
+        """The GTIDs that another state does not include."""
+        return type(self)(gtid for gtid in self.entries if not other.includes(gtid))
+
+    @property
+    def latest(self) -> Self:
+        """The most recent GTID of each domain, which stands for all before it."""
+        return type(self)(self.position.values())
 
     @property
     def entries(self) -> tuple[MariadbGtid, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
+from tailrace.constants import Flavour
 from tailrace.errors import GtidError
 from tailrace.gtid.intervals import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from tailrace.gtid.state import AnyGtid, GtidState
 
 GNO_END: Final = (1 << 63) - 1
 """One more than the largest transaction number."""
@@ -69,6 +72,7 @@ class Gtid:
     uuid: str
     tag: str
     gno: int
+    flavour: ClassVar[Literal[Flavour.MYSQL]] = Flavour.MYSQL
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -84,6 +88,15 @@ class Gtid:
         if not 1 <= gno < GNO_END:
             raise GtidError(f"a GTID's number lies between 1 and {GNO_END - 1}, not {gno}")
         return cls(parse_uuid(parts[0]), tag, gno)
+
+    @property
+    def following(self) -> Self:
+        """The next GTID of the same source."""
+        return replace(self, gno=self.gno + 1)
+
+    def alone(self) -> GtidSet:
+        """The set of this one."""
+        return GtidSet({(self.uuid, self.tag): [(self.gno, self.gno + 1)]})
 
     def __str__(self) -> str:
         return f"{self.uuid}:{self.tag}:{self.gno}" if self.tag else f"{self.uuid}:{self.gno}"
@@ -108,6 +121,7 @@ class GtidSet:
     """
 
     __slots__ = ("_sources",)
+    flavour: ClassVar[Literal[Flavour.MYSQL]] = Flavour.MYSQL
 
     def __init__(self, sources: Mapping[Tsid, Iterable[tuple[int, int]]] | None = None) -> None:
         """From runs ``[start, end)`` by (uuid, tag), in canonical form."""
@@ -170,10 +184,31 @@ class GtidSet:
             parts.extend(_RUN.pack(start, end) for start, end in intervals)
         return b"".join(parts)
 
-    def add(self, gtid: Gtid) -> None:
-        """Add one GTID."""
+    def add(self, gtid: AnyGtid) -> None:
+        """Add one GTID. Raises GtidError for one of MariaDB."""
+        if not isinstance(gtid, Gtid):
+            raise GtidError(f"{gtid} is no GTID of MySQL (those look like uuid:5)")
         tsid = (gtid.uuid, gtid.tag)
         self._sources.setdefault(tsid, Intervals()).add(gtid.gno, gtid.gno + 1)
+
+    def discard(self, gtid: AnyGtid) -> None:
+        """Remove one GTID, if the set has it."""
+        if isinstance(gtid, Gtid) and gtid in self:
+            tsid = (gtid.uuid, gtid.tag)
+            runs = self._sources[tsid].minus(Intervals.of([(gtid.gno, gtid.gno + 1)]))
+            if runs:
+                self._sources[tsid] = runs
+            else:
+                del self._sources[tsid]
+
+    def includes(self, gtid: AnyGtid) -> bool:
+        """Whether the set has a GTID."""
+        return gtid in self
+
+    @property
+    def latest(self) -> Self:
+        """The GTIDs that stand for the whole: a set needs all of them."""
+        return self
 
     @property
     def sources(self) -> dict[Tsid, tuple[tuple[int, int], ...]]:
@@ -196,8 +231,8 @@ class GtidSet:
             new._sources[tsid] = Intervals.of([*mine, *runs]) if mine else runs.copy()
         return new
 
-    def __sub__(self, other: Self) -> Self:
-        theirs = other._sources
+    def __sub__(self, other: GtidState) -> Self:
+        theirs = other._sources if isinstance(other, GtidSet) else {}
         return self._with(
             {
                 tsid: runs.minus(theirs[tsid]) if tsid in theirs else runs.copy()

@@ -1,21 +1,38 @@
-"""The GTIDs that were read or written, of either flavour, transaction by transaction."""
+"""What was read or written, as GTIDs: one protocol for both flavours.
+
+A `GtidState` is a GtidSet or a GtidList. Both have ``flavour``, `parse`, `add`, `discard`, `copy`,
+`includes`, `latest`, `text` and ``-``, and are false if they are empty. A GTID of either flavour
+has ``flavour``, `parse`, `alone` and `following`.
+"""
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Final, overload
 
+from tailrace.constants import Flavour
 from tailrace.gtid.mariadb import GtidList, MariadbGtid
 from tailrace.gtid.mysql import Gtid, GtidSet
 
+AnyGtid = Gtid | MariadbGtid
+"""A transaction's id, of either flavour."""
 GtidState = GtidSet | GtidList
-"""Both have `add`, `copy` and `text`, and are false if they are empty."""
+"""The GTIDs of many transactions, of either flavour."""
+STATES: Final[dict[Flavour, type[GtidSet | GtidList]]] = {
+    Flavour.MYSQL: GtidSet,
+    Flavour.MARIADB: GtidList,
+}
+
+
+def parse_gtid(text: str) -> AnyGtid:
+    """A GTID of either flavour: ``uuid:5``, ``uuid:tag:5`` or ``0-1-100``. Raises GtidError."""
+    return Gtid.parse(text) if ":" in text else MariadbGtid.parse(text)
 
 
 @overload
-def advanced(state: GtidState, gtid: Gtid | MariadbGtid | None) -> GtidState: ...
+def advanced(state: GtidState, gtid: AnyGtid | None) -> GtidState: ...
 @overload
-def advanced(state: None, gtid: Gtid | MariadbGtid | None) -> GtidState | None: ...
-def advanced(state: GtidState | None, gtid: Gtid | MariadbGtid | None) -> GtidState | None:
+def advanced(state: None, gtid: AnyGtid | None) -> GtidState | None: ...
+def advanced(state: GtidState | None, gtid: AnyGtid | None) -> GtidState | None:
     """The state after one more transaction. A transaction without a GTID changes nothing.
 
     The state is changed in place. A new one is made if there is none, or an empty one of the
@@ -24,9 +41,7 @@ def advanced(state: GtidState | None, gtid: Gtid | MariadbGtid | None) -> GtidSt
     """
     if gtid is None:
         return state
-    kind: type[Any] = GtidSet if isinstance(gtid, Gtid) else GtidList
-    if not state and not isinstance(state, kind):
-        state = kind()
-    if isinstance(state, kind):
+    if state is not None and state.flavour is gtid.flavour:
         state.add(gtid)
-    return state
+        return state
+    return state or gtid.alone()

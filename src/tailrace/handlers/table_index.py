@@ -17,7 +17,7 @@ from tailrace.handlers.base import Handler, Outcome
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
-    from tailrace.gtid import Gtid, MariadbGtid
+    from tailrace.gtid import AnyGtid
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class TableIndex(Handler):
 
     def _reset(self) -> None:
         self.tables: dict[tuple[str, str], IndexedTable] = {}
-        self.gtid: Gtid | MariadbGtid | None = None
+        self.gtid: AnyGtid | None = None
         self.kind: TransactionKind | None = None
 
     def on_event(self, event: Event) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.gtid import GtidSet
+from tailrace.constants import Flavour
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.resume import stamp
 from tailrace.live.whole_transactions import WholeTransactions
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
-    from tailrace.gtid import GtidList
+    from tailrace.gtid import GtidState
     from tailrace.live.link import Asked
     from tailrace.live.place import Place
     from tailrace.live.session import Session
@@ -32,7 +32,7 @@ class FeedByGtid:
     proved = True
     ends: Position | None = None
 
-    def __init__(self, start: GtidSet | GtidList | Literal["oldest", "now"]) -> None:
+    def __init__(self, start: GtidState | Literal["oldest", "now"]) -> None:
         self._start = start
         self._whole: WholeTransactions | None = None
         self._server: _Server | None = None
@@ -41,7 +41,7 @@ class FeedByGtid:
         self._torn_before: Position | None = None
 
     @property
-    def gtids(self) -> GtidSet | GtidList | None:
+    def gtids(self) -> GtidState | None:
         """The start and what was given since. None before the first connection, if the start is
         to be asked for there.
         """
@@ -54,7 +54,7 @@ class FeedByGtid:
         """The position after what was given, in the files of the server that gave it."""
         return Position("", 4) if self._whole is None else self._whole.position
 
-    def begin(self, session: Session) -> GtidSet | GtidList:
+    def begin(self, session: Session) -> GtidState:
         """The GTIDs after which a session's dump has to begin."""
         if self._whole is None:
             start = self._start
@@ -81,18 +81,19 @@ class FeedByGtid:
     def read_from_begin(self) -> None:
         """Do nothing: there is no start in a file to verify."""
 
-    def goal(self, session: Session) -> GtidSet | None:
+    def goal(self, session: Session) -> GtidState | None:
         """What a dump that does not wait has to reach at least; None if that is unknown.
 
         It is unknown for MariaDB without strict mode: its GTIDs have no reliable order then.
         """
-        executed = session.executed()
-        return executed if isinstance(executed, GtidSet) else None
+        return session.executed() if session.flavour is Flavour.MYSQL else None
 
     def reached(self, goal: Asked | None) -> bool:
         """Whether a dump that ended had reached its goal."""
+        if goal is None or isinstance(goal, Position):
+            return True
         gtids = self.gtids
-        return not isinstance(goal, GtidSet) or (isinstance(gtids, GtidSet) and goal <= gtids)
+        return gtids is not None and not goal - gtids
 
     def linked(self, session: Session) -> None:
         """A dump was requested on this session."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, event_name
 from tailrace.errors import ConnectionLost, LogReset, MalformedPacket
+from tailrace.events.walk import event_length
 from tailrace.live.chunks import END, PADDING, Chunk, EndOfDump, FileBegin
 from tailrace.live.place import Verdict
 from tailrace.live.refusals import NOT_THAT_LOG, is_garbage, refusal
@@ -141,7 +142,7 @@ class Dump:
             return None
         if self._delegate is not None and not self._delegate.is_empty:
             return None
-        return int.from_bytes(data[at + 9 : at + 13], "little")
+        return event_length(data, at)
 
     # --- chunks ----------------------------------------------------------------------------------
 
@@ -265,7 +266,7 @@ class Dump:
         place = self.place
         verdict = look(event, place.offset)
         if verdict == BAD_LENGTH:
-            said = int.from_bytes(event[9:13], "little")
+            said = event_length(event)
             raise MalformedPacket(
                 f"{self._source}: at {place.position} an event of {len(event)} bytes says it has"
                 f" {said}"

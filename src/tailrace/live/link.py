@@ -17,7 +17,7 @@ from tailrace.position import Position, file_number
 if TYPE_CHECKING:
     import socket
 
-    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.gtid import GtidState
     from tailrace.live.by_gtid import FeedByGtid
     from tailrace.live.by_position import FeedByPosition
     from tailrace.live.dump import Unframe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Host, Source
     from tailrace.observers import RelayIo, RelayIoDelegate
 
-    Asked = Position | GtidSet | GtidList
+    Asked = Position | GtidState
 
 
 SILENT_PERIODS: Final = 2

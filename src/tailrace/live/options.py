@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import MAGIC
 from tailrace.errors import BadLogName, UsageError
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import GtidState
 from tailrace.live.options_file import read_options
 from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
 from tailrace.log_name import LogName
@@ -175,7 +175,7 @@ _SWITCH: Final = {
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 _TLS: Final = {"ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "tls_version"}
-_KINDS: Final[dict[str, Any]] = {"position": Position, "gtid": GtidSet | GtidList}
+_KINDS: Final[dict[str, Any]] = {"position": Position, "gtid": GtidState}
 _KIND_TEXT: Final = {
     "position": "binlog.000003:1234",
     "gtid": "GTIDs that were read: uuid:1-77, or 0-1-77",

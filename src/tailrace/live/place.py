@@ -39,6 +39,7 @@ from tailrace.constants import (
 from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.fields import Cursor
+from tailrace.events.header import unpack_header
 from tailrace.live.chunks import FileBegin
 from tailrace.live.refusals import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
 from tailrace.log_name import LogName
@@ -48,7 +49,6 @@ from tailrace.printable import one_line
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
 
-_HEADER: Final = Struct("<IBIIIH").unpack_from
 _WRAP: Final = 1 << 32
 _FARTHEST: Final = 1 << 62
 """The largest offset of a file, as in file systems; adding an event to it does not overflow."""
@@ -173,7 +173,7 @@ class Place:
         """Verify the first event of the file, before `moved`. Raises LogReset, Unproved."""
         if self._unproved is None:
             return
-        length, log_pos = _HEADER(event)[3:5]
+        length, log_pos = unpack_header(event)[3:5]
         if self._checksums:
             end = len(event) - CHECKSUM_SIZE
             if crc32(event[:end]) != int.from_bytes(event[end:], "little"):
@@ -229,7 +229,7 @@ class Place:
         elif token is _T.HEARTBEAT:
             self._heartbeat(event)
         elif token is _T.LIST:
-            self._stands_at(self.file, self._wide(_HEADER(event)[4]), "a GTID list")
+            self._stands_at(self.file, self._wide(unpack_header(event)[4]), "a GTID list")
         else:
             given = self._encryption(event)
         self._state = step
@@ -237,14 +237,14 @@ class Place:
 
     @staticmethod
     def _token(event: memoryview) -> _Token | None:
-        code, flags = event[4], _HEADER(event)[5]
+        code, flags = event[4], unpack_header(event)[5]
         if code == EventType.ROTATE:
             return _T.NAME if flags & EventFlag.ARTIFICIAL else _T.ROTATE
         return _TOKENS.get(code)
 
     def hole(self, event: memoryview) -> None:
         """An event whose header has another end than our count: by GTID, skip to there."""
-        length, log_pos = _HEADER(event)[3:5]
+        length, log_pos = unpack_header(event)[3:5]
         start = self._wide(log_pos - length)
         if not self.by_gtid:
             raise self.error(
@@ -302,7 +302,7 @@ class Place:
             raise LeftOff
 
     def _description(self, event: memoryview) -> FileBegin:
-        length, log_pos = _HEADER(event)[3:5]
+        length, log_pos = unpack_header(event)[3:5]
         artificial = self.offset > 4
         if self._unproved is not None:
             form = DecodeContext().decode(bytes(event))
@@ -318,7 +318,7 @@ class Place:
         return FileBegin(LogName(self.file), self.offset, bytes(event), artificial)
 
     def _rotate(self, event: memoryview) -> Verdict:
-        length, log_pos = _HEADER(event)[3:5]
+        length, log_pos = unpack_header(event)[3:5]
         if log_pos and log_pos != (self.offset + length) % _WRAP:
             self.hole(event)
         self.prove(event)
@@ -330,7 +330,7 @@ class Place:
 
     def _heartbeat(self, event: memoryview) -> None:
         self.quiet += 1
-        code, log_pos = event[4], _HEADER(event)[4]
+        code, log_pos = event[4], unpack_header(event)[4]
         if code == EventType.HEARTBEAT_V2:
             file, offset = self._heartbeat_v2(event)
         else:
@@ -348,7 +348,7 @@ class Place:
     def _heartbeat_v2(self, event: memoryview) -> tuple[str, int]:
         """Layout: type, length, value, one after the other; type 0 ends them (facts sheet 2.1)."""
         cursor = Cursor(bytes(event[HEADER_SIZE:]))
-        file, offset = self.file, self._wide(_HEADER(event)[4])
+        file, offset = self.file, self._wide(unpack_header(event)[4])
         while cursor.remaining and (kind := cursor.lenenc("a field's type")):
             length = cursor.lenenc("a field's length")
             value = cursor.take(length, "a field")
@@ -373,7 +373,7 @@ class Place:
 
     def _encryption(self, event: memoryview) -> Verdict:
         """START_ENCRYPTION (MariaDB) is part of its file; a dump from inside repeats it."""
-        length, log_pos = _HEADER(event)[3:5]
+        length, log_pos = unpack_header(event)[3:5]
         if log_pos != (self.offset + length) % _WRAP:
             return Verdict.DROPPED
         self.prove(event)

@@ -21,7 +21,7 @@ from tailrace.errors import (
     ServerError,
     UsageError,
 )
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import STATES, GtidList, GtidSet
 from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import check_version, connect
 from tailrace.live.driver import err
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import socket
 
     from tailrace.errors import TailraceError
+    from tailrace.gtid import GtidState
     from tailrace.live.driver import Connection, Cursor
     from tailrace.live.identity import Identity
     from tailrace.live.url import Host, Source
@@ -49,8 +50,6 @@ _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG
 _OWNED: Final = re.compile(r"#\d+")
 _VERSION: Final = re.compile(r"(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?")
 _ROTATE_NAME: Final = HEADER_SIZE + 8
-
-Gtids = GtidSet | GtidList
 
 
 class Session(Closing):
@@ -177,13 +176,16 @@ class Session(Closing):
             )
         return Position(LogName.given_by(self.name, found.text(0)), found.whole(1))
 
-    def executed(self) -> Gtids:
+    def executed(self) -> GtidState:
         """All GTIDs that the source's log holds or held."""
         if self.flavour is Flavour.MARIADB:
-            return GtidList.parse(self.ask("SELECT @@GLOBAL.gtid_binlog_state").text())
+            return self._binlog_state()
         return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_executed").text())
 
-    def purged(self) -> Gtids:
+    def _binlog_state(self) -> GtidList:
+        return GtidList.parse(self.ask("SELECT @@GLOBAL.gtid_binlog_state").text())
+
+    def purged(self) -> GtidState:
         """The GTIDs that the source's logs no longer hold."""
         if self.flavour is Flavour.MARIADB:
             logs = self.logs()
@@ -194,14 +196,13 @@ class Session(Closing):
             return GtidList.parse(state or "")
         return GtidSet.parse(self.ask("SELECT @@GLOBAL.gtid_purged").text())
 
-    def lacking(self, gtids: Gtids) -> Gtids:
+    def lacking(self, gtids: GtidState) -> GtidState:
         """Those of the GTIDs that the source neither had nor is about to commit.
 
         For MariaDB only GTIDs of domains that it never had: it checks the other domains itself.
         """
         if isinstance(gtids, GtidList):
-            known = self.executed()
-            domains = known.position if isinstance(known, GtidList) else {}
+            domains = {gtid.domain_id for gtid in self._binlog_state()}
             return GtidList(gtid for gtid in gtids if gtid.domain_id not in domains)
         found = self.ask("SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed", 2)
         held = GtidSet.parse(found.text(1)) | GtidSet.parse(_OWNED.sub("", found.text(0)))
@@ -209,20 +210,19 @@ class Session(Closing):
 
     # --- the dump --------------------------------------------------------------------------------
 
-    def started(self, start: Position | Gtids) -> Position | Gtids:
+    def started(self, start: Position | GtidState) -> Position | GtidState:
         """A start in the source's flavour: an empty set is of either flavour.
 
         Raises UsageError if GTIDs are not of its flavour, or the source has none.
         """
         if isinstance(start, Position):
             return start
-        kind = GtidList if self.flavour is Flavour.MARIADB else GtidSet
         if not self.has_gtids:
             raise UsageError(
                 f"{self.name}: the source has no GTIDs to begin after (its gtid_mode is not ON):"
                 " begin by position=FILE:OFFSET or start=oldest"
             )
-        if isinstance(start, kind):
+        if start.flavour is self.flavour:
             return start
         if start:
             other = "MariaDB" if self.flavour is Flavour.MARIADB else "MySQL"
@@ -230,9 +230,9 @@ class Session(Closing):
                 f"{self.name}: it is a {other} server ({self.server_version}), and the GTIDs to"
                 f" begin after are not {other}'s: {str(start)[:120]}"
             )
-        return kind()
+        return STATES[self.flavour]()
 
-    def prepare(self, start: Position | Gtids) -> None:
+    def prepare(self, start: Position | GtidState) -> None:
         """Prepare the dump: claim a server id, set session variables, register as a replica.
 
         Raises DuplicateServerId if another replica has the given server id, GtidsAhead if the
@@ -247,8 +247,7 @@ class Session(Closing):
         if self.flavour is Flavour.MARIADB:
             self.query(f"SET @mariadb_slave_capability = {_CAPABILITY}")
             if isinstance(wanted, GtidList):
-                state = ",".join(map(str, wanted.position.values()))
-                self.query(f"SET @slave_connect_state = '{state}'")
+                self.query(f"SET @slave_connect_state = '{wanted.latest.text()}'")
                 self.query("SET @slave_gtid_strict_mode = 1")
                 self.query("SET @slave_gtid_ignore_duplicates = 0")
         else:
@@ -256,7 +255,7 @@ class Session(Closing):
             self.query(f"SET @slave_uuid = '{ours}', @replica_uuid = '{ours}'")
         self._register()
 
-    def request(self, start: Position | Gtids, *, block: bool, flags: int = 0) -> BinlogStream:
+    def request(self, start: Position | GtidState, *, block: bool, flags: int = 0) -> BinlogStream:
         """Request the dump, after `prepare` with the same start; the stream takes the connection.
 
         ``flags`` are added to those that follow from the flavour and ``block``. Raises UsageError
@@ -325,7 +324,7 @@ class Session(Closing):
                 " leave it out for one that is free"
             )
 
-    def _check_held(self, gtids: Gtids) -> None:
+    def _check_held(self, gtids: GtidState) -> None:
         lacking = self.lacking(gtids)
         if len(lacking):
             raise GtidsAhead(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from enum import Enum
-from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.constants import HEADER_SIZE, EventFlag, EventType
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
+from tailrace.events.header import unpack_header
 from tailrace.gtid import GtidSet
 from tailrace.live.dump_connection import DumpConnection
 from tailrace.live.place import plain_body
@@ -36,7 +36,6 @@ RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
 _OURS: Final = 0xFFFF0000
 _FIRST: Final = 4
-_HEADER: Final = Struct("<IBIIIH").unpack_from
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
@@ -223,7 +222,7 @@ class BinlogStream(Closing):
         event = event_of(record)
         if len(event) < HEADER_SIZE:
             return
-        _, kind, _, length, log_pos, flags = _HEADER(event)
+        _, kind, _, length, log_pos, flags = unpack_header(event)
         body = plain_body(event)
         if kind == EventType.ROTATE:
             if len(body) > 8:

@@ -13,14 +13,14 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import EventType
+from tailrace.constants import EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
     MariadbGtidEvent,
 )
-from tailrace.gtid import Gtid, GtidSet, GtidState, MariadbGtid, advanced
+from tailrace.gtid import advanced
 from tailrace.live.chunks import PADDING, Chunk, FileBegin
 from tailrace.live.resume import stamp
 from tailrace.position import Position
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.events import Event
+    from tailrace.gtid import AnyGtid, GtidState
 
 HELD: Final = 16 << 20
 """Bytes of an unfinished transaction that are held; a larger one is given as it comes."""
@@ -50,7 +51,7 @@ _INSIDE: Final = frozenset(
 class _Early:
     """A transaction that was given in part before its end: up to the offset ``end``."""
 
-    gtid: Gtid | MariadbGtid | None
+    gtid: AnyGtid | None
     start: Position
     end: int
     description: bytes
@@ -68,7 +69,7 @@ class WholeTransactions:
 
     def __init__(self, gtids: GtidState) -> None:
         self.gtids: GtidState = gtids.copy()
-        self._pending: list[Gtid | MariadbGtid] = []
+        self._pending: list[AnyGtid] = []
         self._given = Position("", 0)
         self._early: _Early | None = None
         self._description = b""
@@ -80,7 +81,7 @@ class WholeTransactions:
         self._context = DecodeContext()
         self._held, self._held_starts = bytearray(), array("q")
         self._held_at = 0
-        self._gtid: Gtid | MariadbGtid | None = None
+        self._gtid: AnyGtid | None = None
         self._simple = False
         if not same_server:
             self._given = Position("", 0)
@@ -214,7 +215,7 @@ class WholeTransactions:
     def _ended(self, event: Event) -> None:
         gtid, self._gtid = self._gtid, None
         if gtid is not None:
-            if isinstance(self.gtids, GtidSet) and gtid in self.gtids:
+            if gtid.flavour is Flavour.MYSQL and self.gtids.includes(gtid):
                 raise _broken(event, f"the source sent the transaction {gtid} again")
             self._pending.append(gtid)
         elif event.type != _T.INCIDENT:

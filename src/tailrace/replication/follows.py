@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC, EventType
 from tailrace.errors import LogReset, ServerError, StorageError
 from tailrace.events import DecodeContext, GtidListEvent, PreviousGtidsEvent
+from tailrace.events.walk import event_length
 from tailrace.log_name import LogName
 from tailrace.position import Position
 from tailrace.writing.recover import scan
 
 if TYPE_CHECKING:
     from tailrace.events import FormatDescription
-    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.gtid import GtidState
     from tailrace.live.chunks import Chunk
     from tailrace.replication.copy.folder import CopyFolder
     from tailrace.replication.copy.scan import CopiedFile
 
 _TYPE_AT: Final = 4
-_LENGTH_AT: Final = 9
 _LISTS: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.GTID_LIST})
 
 
@@ -33,7 +33,7 @@ class Follows:
     """
 
     start: Position
-    gtids: GtidSet | GtidList
+    gtids: GtidState
     form: FormatDescription | None
     checked: bool = False
 
@@ -60,9 +60,7 @@ class Follows:
         for start in chunk.starts:
             if chunk.data[start + _TYPE_AT] not in _LISTS:
                 continue
-            at = start + _LENGTH_AT
-            length = int.from_bytes(chunk.data[at : at + 4], "little")
-            raw = bytes(chunk.data[start : start + length])
+            raw = bytes(chunk.data[start : start + event_length(chunk.data, start)])
             event = context.decode(raw, file=chunk.file, offset=chunk.offset + start)
             if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
                 if event.gtids == self.gtids:

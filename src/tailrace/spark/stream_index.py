@@ -22,7 +22,7 @@ from tailrace.columns.read.scan import Scan, inside_of
 from tailrace.columns.read.split import Split, overlapping
 from tailrace.constants import MAGIC, EventType
 from tailrace.events.gtids import GtidEvent
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid, format_uuid
+from tailrace.gtid import Gtid, GtidList, GtidSet, GtidState, MariadbGtid, format_uuid
 from tailrace.storage.search import gtids_before
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class FileIndex:
 
     def __post_init__(self) -> None:
         self._waiting: list[tuple[Array, Array, Array, Array]] = []
-        self._known: tuple[int, GtidSet | GtidList | None] | None = None
+        self._known: tuple[int, GtidState | None] | None = None
 
     def settle(self) -> None:
         """Put together what was taken in."""

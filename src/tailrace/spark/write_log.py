@@ -38,7 +38,7 @@ from tailrace.writing.recover import scan
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.gtid import GtidState
     from tailrace.spark.write_rows import Form, Written
     from tailrace.writing import LogWriter
 
@@ -108,7 +108,7 @@ def assemble(target: Target, job: str, parts: Sequence[Part]) -> list[str]:
     return files
 
 
-def _new_log(target: Target, first: Path, gtids: GtidSet | GtidList | None) -> LogWriter:
+def _new_log(target: Target, first: Path, gtids: GtidState | None) -> LogWriter:
     form = target.form
     identity: dict[str, Any] = {"server_uuid": target.uuid}
     if form.flavour is Flavour.MARIADB:
@@ -203,7 +203,7 @@ def _forget_leftovers(target: Target) -> None:
         placed.unlink()
 
 
-def _after(target: Target) -> tuple[LogName, GtidSet | GtidList | None]:
+def _after(target: Target) -> tuple[LogName, GtidState | None]:
     """The name of the next file, and the GTIDs that the log holds by now."""
     folder = LocalFolder(target.folder)
     logs = logs_of(folder, target.base)

@@ -19,7 +19,7 @@ from tailrace.events import (
     MariadbGtidEvent,
     PreviousGtidsEvent,
 )
-from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
+from tailrace.gtid import parse_gtid
 from tailrace.position import Position
 from tailrace.storage.file import LogSeries
 from tailrace.storage.reader import EventReader
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tailrace.events import Event
+    from tailrace.gtid import AnyGtid, GtidState
     from tailrace.storage.file import LogFile
 
 _HEAD: Final = frozenset(
@@ -45,7 +46,7 @@ _SECOND: Final = 1_000_000
 T = TypeVar("T")
 
 
-def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidSet | GtidList | None]:
+def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidState | None]:
     """A file's flavour, and the GTIDs of all files before it; None for what is unknown."""
     context = DecodeContext()
     for offset, raw in EventReader(file):
@@ -129,7 +130,7 @@ class Beginnings:
         return self.end
 
 
-def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> LogFile:
+def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: AnyGtid | str) -> LogFile:
     """The file that holds a transaction, by the files' lists of GTIDs alone.
 
     For a transaction that no file holds, it is the newest file. Raises GtidError if the transaction
@@ -139,7 +140,7 @@ def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid
     return files[_Lists(files, _gtid(gtid)).number()]
 
 
-def find_gtid(source: LogSeries | Sequence[LogFile], gtid: Gtid | MariadbGtid | str) -> Position:
+def find_gtid(source: LogSeries | Sequence[LogFile], gtid: AnyGtid | str) -> Position:
     """Where a transaction begins.
 
     Other files than that of `file_of_gtid` are read only where the lists may mislead: if files
@@ -180,11 +181,10 @@ def file_of_time(files: Sequence[T], time: int, begun: Callable[[T], int]) -> in
 class _Lists:
     """The lists of GTIDs at the beginnings of files, read when they are needed."""
 
-    def __init__(self, files: Sequence[LogFile], gtid: Gtid | MariadbGtid) -> None:
+    def __init__(self, files: Sequence[LogFile], gtid: AnyGtid) -> None:
         self._files = files
         self._gtid = gtid
-        self._flavour = Flavour.MYSQL if isinstance(gtid, Gtid) else Flavour.MARIADB
-        self.may_mislead = self._flavour is Flavour.MARIADB
+        self.may_mislead = gtid.flavour is Flavour.MARIADB
 
     def number(self) -> int:
         """The number of the last file that does not list the GTID as being before it."""
@@ -196,26 +196,16 @@ class _Lists:
 
     def _is_before(self, file: LogFile) -> bool:
         flavour, before = gtids_before(file)
-        if flavour is not None and flavour is not self._flavour:
-            raise GtidError(f"{file.path} is a log of {flavour}, {self._gtid} is {self._flavour}'s")
-        if isinstance(before, GtidSet) and isinstance(self._gtid, Gtid):
-            return self._gtid in before
-        if isinstance(before, GtidList) and isinstance(self._gtid, MariadbGtid):
-            return _listed(before, self._gtid)
-        self.may_mislead = True
-        return False
+        gtid = self._gtid
+        if flavour is not None and flavour is not gtid.flavour:
+            raise GtidError(f"{file.path} is a log of {flavour}, {gtid} is {gtid.flavour}'s")
+        if before is None:
+            self.may_mislead = True
+            return False
+        return before.includes(gtid)
 
 
-def _listed(before: GtidList, gtid: MariadbGtid) -> bool:
-    """Whether a state has the GTID, or a later one of the same server and domain."""
-    return any(
-        (each.domain_id, each.server_id) == (gtid.domain_id, gtid.server_id)
-        and each.seq_no >= gtid.seq_no
-        for each in before
-    )
-
-
-def _place(file: LogFile, gtid: Gtid | MariadbGtid) -> Position | None:
+def _place(file: LogFile, gtid: AnyGtid) -> Position | None:
     """Where the transaction begins in this file."""
     for event in gtid_events(file):
         if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
@@ -234,7 +224,5 @@ def _files(source: LogSeries | Sequence[LogFile]) -> Sequence[LogFile]:
     return source.files if isinstance(source, LogSeries) else source
 
 
-def _gtid(gtid: Gtid | MariadbGtid | str) -> Gtid | MariadbGtid:
-    if not isinstance(gtid, str):
-        return gtid
-    return Gtid.parse(gtid) if ":" in gtid else MariadbGtid.parse(gtid)
+def _gtid(gtid: AnyGtid | str) -> AnyGtid:
+    return parse_gtid(gtid) if isinstance(gtid, str) else gtid

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.events import Event
-    from tailrace.gtid import Gtid, MariadbGtid
+    from tailrace.gtid import AnyGtid
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Transaction:
         return first if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
 
     @property
-    def gtid(self) -> Gtid | MariadbGtid | None:
+    def gtid(self) -> AnyGtid | None:
         """Its GTID, None without one."""
         event = self.gtid_event
         return event.gtid if event else None

@@ -137,37 +137,26 @@ class Awaited:
     """
 
     def __init__(self, gtids: GtidState) -> None:
-        self._set = gtids if isinstance(gtids, GtidSet) else GtidSet()
-        self._last = gtids.position if isinstance(gtids, GtidList) else {}
+        self._left = gtids.latest.copy()
 
     @property
     def left(self) -> str:
         """The GTIDs that were not read yet; empty if all were."""
-        return self._set.text() or ",".join(map(str, self._last.values()))
+        return self._left.text()
 
     def take(self, event: Event) -> None:
         """Record that a transaction that begins with this event was read, or an event that lists
         earlier GTIDs.
         """
-        if isinstance(event, PreviousGtidsEvent):
+        if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
             self.without(event.gtids)
-        elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid in self._set:
-            one = event.gtid
-            self._set -= GtidSet({(one.uuid, one.tag): [(one.gno, one.gno + 1)]})
-        elif isinstance(event, GtidListEvent):
-            self.without(event.gtids)
-        elif isinstance(event, MariadbGtidEvent) and event.gtid in self._last.values():
-            del self._last[event.gtid.domain_id]
+        elif isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid is not None:
+            self._left.discard(event.gtid)
 
     def without(self, gtids: GtidState | None) -> None:
         """Remove GTIDs that were read before."""
-        if isinstance(gtids, GtidSet):
-            self._set -= gtids
-        elif isinstance(gtids, GtidList):
-            for each in gtids:
-                last = self._last.get(each.domain_id, each)
-                if last.server_id == each.server_id and last.seq_no <= each.seq_no:
-                    self._last.pop(each.domain_id, None)
+        if gtids is not None:
+            self._left -= gtids
 
 
 def already_read(gtids: GtidState) -> AlreadyRead:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.gtid import Gtid, GtidState, MariadbGtid, advanced
+from tailrace.gtid import GtidState, advanced
 from tailrace.position import Position
 
 if TYPE_CHECKING:
     from tailrace.events import Event
+    from tailrace.gtid import AnyGtid
 
 
 class ReadGtids:
@@ -27,7 +28,7 @@ class ReadGtids:
         self.gtids: GtidState | None = None
         if isinstance(start, GtidState):
             self.gtids = start.copy()
-        self._under_way: Gtid | MariadbGtid | None = None
+        self._under_way: AnyGtid | None = None
 
     def feed(self, event: Event) -> None:
         """Process an event, before it is given to the reader."""

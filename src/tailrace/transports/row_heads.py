@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.events.rows import ROWS_TYPES
+from tailrace.events.walk import LENGTH_AT, LENGTH_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class _HeadStream:
             if len(raw) > _LARGE and raw[4] in ROWS_TYPES:
                 head = bytearray(raw[:_HEAD])
                 del raw
-                head[9:13] = len(head).to_bytes(4, "little")  # the header's length
+                head[LENGTH_AT:LENGTH_END] = len(head).to_bytes(4, "little")
                 yield file, offset, bytes(head)
             else:
                 yield file, offset, raw

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.events import FormatDescription
-from tailrace.gtid import GtidList, GtidSet
+from tailrace.gtid import STATES, GtidState
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
@@ -60,7 +60,7 @@ def create(
     domain_id: int = 0,
     gtid_strict_mode: bool = True,
     checksum: str = "crc32",
-    gtids: GtidSet | GtidList | str | None = None,
+    gtids: GtidState | str | None = None,
     encrypt: Keyring | str | Path | None = None,
     key_id: str | None = None,
     encrypt_mode: str = "aes_cbc",
@@ -204,7 +204,7 @@ def _scan(folder: WritableStore, name: LogName) -> tuple[RecoveredLog, Recovery 
 
 def _dialect(
     form: FormatDescription,
-    written: GtidSet | GtidList,
+    written: GtidState,
     server_id: int,
     server_uuid: str | None,
     domain_id: int,
@@ -212,13 +212,13 @@ def _dialect(
     *,
     strict: bool,
 ) -> Dialect:
-    if isinstance(written, GtidSet):
+    if written.flavour is Flavour.MYSQL:
         return MysqlDialect(form, MysqlGtids(written, server_uuid), sequence)
     return MariadbDialect(form, MariadbGtids(written, server_id, domain_id, strict=strict))
 
 
-def _gtids(given: GtidSet | GtidList | str | None, flavour: Flavour) -> GtidSet | GtidList:
-    kind = GtidSet if flavour is Flavour.MYSQL else GtidList
+def _gtids(given: GtidState | str | None, flavour: Flavour) -> GtidState:
+    kind = STATES[flavour]
     if given is None:
         return kind()
     if isinstance(given, str):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tailrace.events import GtidEvent, MariadbGtidEvent
-    from tailrace.gtid import Gtid, MariadbGtid
+    from tailrace.gtid import AnyGtid
     from tailrace.writing.cache import EventCache
 
 
@@ -22,7 +22,7 @@ class Group:
     """
 
     cache: EventCache
-    gtid: Gtid | MariadbGtid | None
+    gtid: AnyGtid | None
     server_id: int
     timestamp: int
     original_timestamp: int | None = None

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.errors import GtidError, UsageError
-from tailrace.gtid import Gtid, GtidSet, MariadbGtid, parse_uuid
+from tailrace.gtid import AnyGtid, Gtid, GtidSet, MariadbGtid, parse_uuid
 from tailrace.gtid.mysql import GNO_END, parse_tag
 
 if TYPE_CHECKING:
     from tailrace.gtid import GtidList, Tsid
 
-AskedGtid = Gtid | MariadbGtid | str | None
+AskedGtid = AnyGtid | str | None
 """A GTID as callers give it; None leaves it to the log."""
-
-
-def following(gtid: Gtid | MariadbGtid) -> Gtid | MariadbGtid:
-    """The next GTID of the same source."""
-    if isinstance(gtid, Gtid):
-        return replace(gtid, gno=gtid.gno + 1)
-    return replace(gtid, seq_no=gtid.seq_no + 1)
 
 
 class MysqlGtids:
@@ -74,18 +66,17 @@ class MysqlGtids:
             raise GtidError(f"{':'.join(filter(None, source))} has no more numbers")
         return Gtid(*source, number)
 
-    def check(self, gtid: Gtid | MariadbGtid) -> None:
+    def check(self, gtid: AnyGtid) -> None:
         """Raises GtidError for a GTID that the log has."""
         if isinstance(gtid, Gtid) and gtid in self.written:
             raise GtidError(f"{gtid} is in the log already: it holds {self.written.text()}")
 
-    def add(self, gtid: Gtid | MariadbGtid) -> None:
+    def add(self, gtid: AnyGtid) -> None:
         """The log holds this one, too."""
-        if not isinstance(gtid, Gtid):
-            raise GtidError(f"{gtid} is no GTID of MySQL")
         self.written.add(gtid)
-        source = (gtid.uuid, gtid.tag)
-        self._next[source] = max(self._next.get(source, 1), gtid.gno + 1)
+        if isinstance(gtid, Gtid):
+            source = (gtid.uuid, gtid.tag)
+            self._next[source] = max(self._next.get(source, 1), gtid.gno + 1)
 
 
 class MariadbGtids:
@@ -135,7 +126,7 @@ class MariadbGtids:
         self.check(gtid)
         return gtid
 
-    def check(self, gtid: Gtid | MariadbGtid) -> None:
+    def check(self, gtid: AnyGtid) -> None:
         """Raises GtidError for a sequence number that is not above its domain's last."""
         last = self._last(gtid.domain_id) if isinstance(gtid, MariadbGtid) else None
         if last is None or not isinstance(gtid, MariadbGtid) or gtid.seq_no > last.seq_no:
@@ -146,10 +137,8 @@ class MariadbGtids:
                 f" (the log holds {self.written})"
             )
 
-    def add(self, gtid: Gtid | MariadbGtid) -> None:
+    def add(self, gtid: AnyGtid) -> None:
         """The log ends with this one now."""
-        if not isinstance(gtid, MariadbGtid):
-            raise GtidError(f"{gtid} is no GTID of MariaDB")
         self.written.add(gtid)
 
     def _last(self, domain_id: int) -> MariadbGtid | None:

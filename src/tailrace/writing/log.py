@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tailrace.events import Event
-    from tailrace.gtid import GtidList, GtidSet
+    from tailrace.gtid import GtidState
     from tailrace.log_name import LogName
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
@@ -105,7 +105,7 @@ class LogWriter:
         return self._algorithm is ChecksumAlgorithm.CRC32
 
     @property
-    def gtids(self) -> GtidSet | GtidList:
+    def gtids(self) -> GtidState:
         """The GTIDs in the log, of earlier files too (MySQL), or its state (MariaDB); a copy."""
         with self._lock:
             return self.dialect.gtids.written.copy()

@@ -46,7 +46,7 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.events.header import EventHeader, bad_length, unpack_header
-from tailrace.gtid import GtidList, GtidSet, advanced
+from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class RecoveredLog:
         self.form: FormatDescription | None = None
         self.server_id = 0
         self.previous = False
-        self.gtids: GtidSet | GtidList = GtidSet()
+        self.gtids: GtidState = GtidSet()
         self.sequence = self.table_id = self.xid = 0
         self._servers: set[int] = set()
         self._held = b""

@@ -18,7 +18,6 @@ from tailrace.events import (
 from tailrace.gtid import MariadbGtid
 from tailrace.writing.cache import cached
 from tailrace.writing.group import Group
-from tailrace.writing.gtids import following
 from tailrace.writing.payload import compressed
 from tailrace.writing.rows import LEAST_COMPRESSED, RowsSource
 from tailrace.writing.statement import Standing
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tailrace.events import Event
-    from tailrace.gtid import Gtid
+    from tailrace.gtid import AnyGtid
     from tailrace.position import Position
     from tailrace.schema.table import Table
     from tailrace.writing.cache import EventCache
@@ -108,7 +107,7 @@ class TransactionWriter:
             self._flags |= RowsFlag.RELAXED_UNIQUE_CHECKS
         self._start()
         self._wanted = self._asked is not None
-        self.gtid: Gtid | MariadbGtid | None = None
+        self.gtid: AnyGtid | None = None
         self.position: Position | None = None
 
     def _start(self) -> None:
@@ -317,7 +316,7 @@ class TransactionWriter:
     def _commit_and_go_on(self) -> None:
         """Commit as a server does before and after a statement that commits by itself."""
         self.commit()
-        self._asked = None if self._asked is None else following(self._asked)
+        self._asked = None if self._asked is None else self._asked.following
         self._start()
 
     def commit(self) -> Position | None:

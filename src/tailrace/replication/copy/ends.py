@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import GTID_TYPES
 from tailrace.errors import LogError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.events.walk import event_length
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("tailrace.receiver")
 _TYPE_AT: Final = 4
-_LENGTH_AT: Final = 9
 _ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
 
 
@@ -81,7 +81,7 @@ class TransactionEnds:
             self._parser = BoundaryParser()
         for start in starts:
             if start >= first:
-                end = start + _length(data, start)
+                end = start + event_length(data, start)
                 if self.feed(data[start:end], offset + start):
                     ends.append(end)
         return ends
@@ -108,8 +108,4 @@ class TransactionEnds:
 
     def _begins(self, offset: int, data: memoryview, start: int) -> None:
         self.begun = offset + start
-        self._gtid = bytes(data[start : start + _length(data, start)])
-
-
-def _length(data: memoryview, start: int) -> int:
-    return int.from_bytes(data[start + _LENGTH_AT : start + _LENGTH_AT + 4], "little")
+        self._gtid = bytes(data[start : start + event_length(data, start)])
