@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +27,7 @@ from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
 
     import pyarrow as pa
@@ -79,9 +81,15 @@ def read_split(
 
 
 def _decode(
-    decoder: LogDecoder, split: Split, ends: Literal["file", "series"] | None = None
+    decoder: LogDecoder,
+    split: Split,
+    ends: Literal["file", "series"] | None = None,
+    *,
+    threads: Executor | None = None,
+    verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    with Blocks(split.log, end=split.end) as blocks:
+    """Decode a split. With ``threads`` one reads ahead, and with ``verify`` verifies checksums."""
+    with Blocks(split.log, end=split.end, threads=threads, verify=verify) as blocks:
         blocks.check_magic()
         if ends is not None and split.end <= blocks.offset:
             raise TruncatedEvent(
@@ -103,6 +111,7 @@ def _decode(
                 ends=ends,
                 spent=True,
                 may_wait=blocks.kept < _MOST_KEPT,
+                verified=blocks.verified,
             )
             consumed = decoder.consumed
             if size := blocks.payload_ahead(consumed):
@@ -142,7 +151,7 @@ def _read_format_description(decoder: LogDecoder, blocks: Blocks) -> None:
     """Take in the file's first event, without which no event after it can be read."""
     blocks.block = 1 << 10
     blocks.next(0)
-    size = int(blocks.data[9:13].view("<u4")[0])
+    size = blocks.event_size(0)
     for _ in decoder.decode(blocks.data, min(size, blocks.size), blocks.offset):
         pass
     blocks.block = BLOCK
@@ -170,6 +179,7 @@ def changes(
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
+    threads: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """Iterate over the changes in a log as record batches, each of one table.
 
@@ -196,6 +206,10 @@ def changes(
     with the ``_seq`` of where they were prepared; in-doubt XA transactions at the log's end come
     last.
 
+    With ``threads=2``, two other threads help with files: one reads the next block and verifies its
+    checksums, one makes a batch of the rows that were decoded last. The batches are the same, in
+    the same order.
+
     Arguments are checked when it is called, and UsageError is raised then; for a name in
     ``columns`` that no table had, at the end. A followed log has no end: there, a `NoSuchColumn`
     warning comes with the first table that lacks such a name.
@@ -207,6 +221,8 @@ def changes(
     KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
     server refuses, ConnectionLost where it is not reached.
     """
+    if threads < 1:
+        raise UsageError(f"threads: {threads} is less than 1")
     known = Catalogue()
     if schema is not None:
         known.given(load(schema))
@@ -237,7 +253,8 @@ def changes(
         names = ", ".join(each.name for each in series)
         raise UsageError(f"start: a position is one log's, and there are several ({names})")
     begins = [Begin.of(each, wanted, known) for each in series]
-    return asked.checked(_of_files(begins, make, wants))
+    batches = _of_files(begins, make, wants, threads, verify=verify_checksums)
+    return asked.checked(batches)
 
 
 def _of_server(
@@ -250,22 +267,46 @@ def _of_server(
 
 
 def _of_files(
-    begins: Sequence[Begin], make: Callable[..., LogDecoder], wants: TableFilter
+    begins: Sequence[Begin],
+    make: Callable[..., LogDecoder],
+    wants: TableFilter,
+    threads: int,
+    *,
+    verify: bool,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of series of files, one after the other."""
     defined: set[TableName] = set()
-    for begin in begins:
-        series, start = begin.series, begin.position
-        decoder = make(series.name, catalogue=begin.catalogue, find_left_out=begin.left_out)
-        for log in begin.files:
-            decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
-            whole = whole_file(series.name, log, decoder.catalogue)
-            if log.name == start.file:
-                whole = replace(whole, start=start.offset)
-            yield from _decode(decoder, whole, "series" if log is series.files[-1] else "file")
-        defined |= decoder.catalogue.names()
+    with ThreadPoolExecutor(threads, "tailrace changes") as pool:
+        helpers = pool if threads > 1 else None
+        decode = partial(_decode, threads=helpers, verify=verify)
+        for begin in begins:
+            decoder = make(
+                begin.series.name,
+                catalogue=begin.catalogue,
+                find_left_out=begin.left_out,
+                threads=helpers,
+            )
+            try:
+                yield from _of_series(begin, decoder, decode)
+            except Exception:
+                yield from decoder.unfinished()
+                raise
+            defined |= decoder.catalogue.names()
     if all(begin.is_whole for begin in begins):
         _warn(wants, defined)
+
+
+def _of_series(
+    begin: Begin, decoder: LogDecoder, decode: Callable[..., Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a series of files."""
+    series, start = begin.series, begin.position
+    for log in begin.files:
+        decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
+        whole = whole_file(series.name, log, decoder.catalogue)
+        if log.name == start.file:
+            whole = replace(whole, start=start.offset)
+        yield from decode(decoder, whole, "series" if log is series.files[-1] else "file")
 
 
 def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:

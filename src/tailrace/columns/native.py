@@ -45,6 +45,7 @@ Function = Callable[..., int]
 KERNELS: dict[str, tuple[str, int]] = {
     "hash_bytes": ("plan", 2),
     "plan_events": ("plan", 1),
+    "verify_events": ("crc", 3),
     "find_payloads": ("payloads", 1),
     "decode_rows": ("rows", 1),
     "scan_events": ("scan", 1),

@@ -109,7 +109,9 @@ OUTER_STATE: Final = OUTER + 5
 OUTER_SOUND_QUERY: Final = OUTER + 6
 MAPPED: Final = 48
 """The GENERATION in which a table map came last."""
-PLAN_WORDS: Final = 49
+VERIFIED: Final = 49
+"""Addresses of the first event whose checksum was verified before, and after the last of them."""
+PLAN_WORDS: Final = 51
 
 P_EVENT: Final = 0
 """Address of the payload event."""

@@ -140,3 +140,18 @@ else:
     def crc32(p: int, size: int, tables: int) -> int:
         """CRC-32 of ``size`` bytes at ``p``; ``tables`` is the address of eight tables."""
         return _crc_tables(0xFFFFFFFF, p, size, tables) ^ 0xFFFFFFFF
+
+
+def verify_events(p: int, end: int, tables: int) -> int:
+    """Where the first event is that is not whole before ``end``, or does not match its CRC-32.
+
+    The checksums are not looked at if ``tables`` is 0.
+    """
+    while end - p >= 19:
+        size = u32(p + 9)
+        if size < 23 or size > end - p:
+            break
+        if tables and crc32(p, size - 4, tables) != u32(p + size - 4):
+            break
+        p += size
+    return p

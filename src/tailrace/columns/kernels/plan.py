@@ -503,6 +503,7 @@ def _walk(frame):
     tail = get(frame, k.CHECKSUM_BYTES)
     verify = get(frame, k.VERIFY) and tail
     tables = get(frame, k.CRC_TABLES)
+    verified, verified_end = get(frame, k.VERIFIED), get(frame, k.VERIFIED + 1)
     types = get(frame, k.TYPES)
     p = get(frame, k.CURSOR)
     bound = _bound(frame, p)
@@ -523,7 +524,11 @@ def _walk(frame):
         if kind == e.FORMAT_DESCRIPTION:
             return k.AT_EVENT
         end = p + size - tail
-        if verify and crc32(p, size - 4, tables) != u32(end):
+        if (
+            verify
+            and (p < verified or p >= verified_end)
+            and crc32(p, size - 4, tables) != u32(end)
+        ):
             return k.BAD_CHECKSUM
         body = p + 19
         form = u8(types + kind)

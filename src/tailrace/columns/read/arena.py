@@ -68,18 +68,18 @@ class Arena:
         """The memory as 32-bit numbers."""
         return self._memory[: self._size].view(np.int32)
 
-    def close(self, rows: int, elsewhere: Collection[int] = ()) -> None:
+    def close(self, rows: int, outside: Collection[int] = ()) -> None:
         """Writing is done. If less than half is used, the data moves to memory of its size.
 
-        The bytes of the texts ``elsewhere`` are not in this memory. A single row's memory is new,
+        The bytes of the texts ``outside`` are not in this memory. A single row's memory is new,
         and its unwritten part takes none.
         """
         layout, old, lease = self._layout, self._memory, self._lease
         used = layout.sizes(rows)
         used[layout.texts] = self._numbers()[(self._at[layout.offsets] >> 2) + rows]
         self.used: list[int] = used.tolist()
-        """The bytes of each region that are used, for texts elsewhere too."""
-        for region in elsewhere:
+        """The bytes of each region that are used, for texts outside too."""
+        for region in outside:
             used[region] = 0
         if lease is not None and (self.rows == 1 or 2 * int(used.sum()) >= self._size):
             self._buffer = lease.buffer()

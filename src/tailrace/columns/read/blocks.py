@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tailrace.closing import Closing
+from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames.plan import PADDING
+from tailrace.columns.native import kernel
 from tailrace.columns.read.decrypt import accelerated
 from tailrace.constants import (
     CHECKSUM_SIZE,
@@ -18,9 +21,11 @@ from tailrace.constants import (
     EventType,
 )
 from tailrace.errors import BadMagic, ChecksumMismatch, OutOfMemory, StorageError, TruncatedEvent
+from tailrace.events.walk import event_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor, Future
 
     from tailrace.storage import LogFile
 
@@ -31,6 +36,8 @@ BLOCK: Final = 8 << 20
 LARGEST_PAYLOAD: Final = 16 << 20
 """Transaction payloads up to this many bytes are held in memory; larger ones are read in pieces."""
 _PIECE: Final = 1 << 18
+_FRONT: Final = 1 << 20
+"""Bytes before those that are read, for the rest of the block before them."""
 
 
 def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: int) -> None:
@@ -81,15 +88,37 @@ class GrowingMemory:
         self.size = rest
 
 
+@dataclass(slots=True)
+class _Ahead:
+    """A block that a thread reads: ``size`` bytes from ``offset`` on, `_FRONT` bytes in.
+
+    ``verified`` are the addresses between which its events were verified.
+    """
+
+    offset: int
+    memory: Array
+    size: int = 0
+    verified: tuple[int, int] = (0, 0)
+
+
 class Blocks(Closing):
     """Reads a log's plain bytes from an offset on, up to ``end`` (None: its end as of each read).
 
     ``data`` holds the ``size`` bytes of the block at ``offset``; `next` drops the consumed bytes
-    and
-    reads more.
+    and reads more. With ``threads`` one of them reads the next block while this one is used; with
+    ``verify`` it verifies checksums, too: ``verified`` are the addresses of the first event in the
+    block that matches its own, and after the last. The others may match as well.
     """
 
-    def __init__(self, log: LogFile, offset: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        log: LogFile,
+        offset: int = 0,
+        end: int | None = None,
+        *,
+        threads: Executor | None = None,
+        verify: bool = False,
+    ) -> None:
         if log.joined:
             raise StorageError(
                 f"{log.path}: what comes through a pipe is read event by event only: save it as a"
@@ -102,15 +131,21 @@ class Blocks(Closing):
         self.size = 0
         self.block = BLOCK
         self.data: Array = np.empty(0, np.uint8)
+        self.verified = (0, 0)
         self._kept: list[Array] = []
+        self._threads = threads
+        self._verify = verify
+        self._memory = self._spare = self.data
+        self._ahead: Future[_Ahead] | None = None
 
     @property
     def kept(self) -> int:
-        """Bytes of memory of kept blocks before this one."""
+        """Bytes of kept blocks before this one."""
         return sum(map(len, self._kept))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, once the thread does not read it any more."""
+        self._finish_reading()
         self._file.close()
 
     def check_magic(self) -> None:
@@ -127,36 +162,109 @@ class Blocks(Closing):
         call without it.
         """
         rest = self.size - consumed
-        wanted = max(self.block, self._next_event(consumed, rest))
+        wanted = max(rest + self.block, self._next_event(consumed, rest))
         if self._end is not None:
             wanted = min(wanted, max(self._end - self.offset - consumed, rest))
+        ahead = self._read_ahead()
+        left = self.data[consumed : self.size]
         if keep:
-            self._kept.append(self.data)
+            self._kept.append(self.data[: self.size])
         else:
             self._kept.clear()
-        if keep or len(self.data) < wanted + PADDING:
-            try:
-                larger = np.empty(wanted + PADDING, np.uint8)
-            except MemoryError:
-                raise OutOfMemory(
-                    f"there is no memory to hold {wanted} bytes of the log from here on",
-                    file=self.name,
-                    offset=self.offset + consumed,
-                ) from None
-            larger[:rest] = self.data[consumed : self.size]
-            self.data = larger
-        elif consumed and rest:
-            self.data[:rest] = self.data[consumed : self.size].copy()
+        front = max(rest, _FRONT)
+        size = front + wanted - rest + PADDING
+        self.verified = (0, 0)
+        if ahead is not None and rest <= _FRONT and size <= len(ahead.memory):
+            memory, self.verified = ahead.memory, ahead.verified
+            if not keep:
+                self._spare = self._memory
+        elif keep or size > len(self._memory):
+            memory = self._room(size, consumed)
+        else:
+            memory, left = self._memory, left.copy()
+        memory[front - rest : front] = left
+        done = rest
+        if ahead is not None:
+            done += min(ahead.size, wanted - rest)
+            if memory is not ahead.memory:
+                memory[front : front + done - rest] = ahead.memory[_FRONT : _FRONT + done - rest]
+                self._spare = ahead.memory
+        self._memory, self.data = memory, memory[front - rest :]
         self.offset += consumed
-        self.size = rest
-        self._file.seek(self.offset + rest)
-        view = self.data.data
-        while self.size < wanted:
-            count = self._file.readinto(view[self.size : wanted])
-            if not count:
-                break
-            self.size += count
+        self.size = done
+        if done < wanted:
+            self.size += self._fill(self.offset + done, self.data.data[done:wanted])
+        if self._threads is not None and self.size >= wanted:
+            self._start_reading(self._threads)
         return self.size > rest
+
+    def _room(self, size: int, consumed: int) -> Array:
+        try:
+            return np.empty(size, np.uint8)
+        except MemoryError:
+            raise OutOfMemory(
+                f"there is no memory to hold {size} bytes of the log from here on",
+                file=self.name,
+                offset=self.offset + consumed,
+            ) from None
+
+    def _fill(self, offset: int, view: memoryview) -> int:
+        """Read bytes of the file until there are no more, or no more fit; returns how many."""
+        self._file.seek(offset)
+        size = 0
+        while size < len(view) and (count := self._file.readinto(view[size:])):
+            size += count
+        return size
+
+    def _start_reading(self, threads: Executor) -> None:
+        """Let a thread read the block after this one."""
+        offset, count = self.offset + self.size, self.block
+        if self._end is not None:
+            count = min(count, self._end - offset)
+        if count > 0:
+            memory, self._spare = self._spare, self._spare[:0]
+            if len(memory) < _FRONT + count + PADDING:
+                try:
+                    memory = np.empty(_FRONT + self.block + PADDING, np.uint8)
+                except MemoryError:
+                    return  # there may be some when the block is needed
+            before = self.data[: self.size]
+            self._ahead = threads.submit(
+                self._read_block, _Ahead(offset, memory), count, before, self.verified[1]
+            )
+
+    def _read_block(self, ahead: _Ahead, count: int, before: Array, verified: int) -> _Ahead:
+        """In a thread: read a block, and verify its events.
+
+        The block ``before`` was verified up to the address ``verified``, or not at all.
+        """
+        begin = int(ahead.memory.ctypes.data) + _FRONT
+        ahead.size = self._fill(ahead.offset, ahead.memory.data[_FRONT : _FRONT + count])
+        if self._verify:
+            verify, end = kernel("verify_events"), begin + ahead.size
+            before_end = int(before.ctypes.data) + len(before)
+            at = verify(verified or int(before.ctypes.data), before_end, 0)
+            rest = before_end - at
+            header = before[len(before) - rest :][:HEADER_SIZE].tobytes()
+            header += ahead.memory[_FRONT : _FRONT + HEADER_SIZE].tobytes()
+            first = begin + (event_length(header) - rest if rest else 0)
+            if begin <= first <= end:
+                ahead.verified = first, verify(first, end, crc_tables().ctypes.data)
+        return ahead
+
+    def _finish_reading(self) -> None:
+        """Wait until no thread reads the file."""
+        if self._ahead is not None:
+            self._ahead.exception()
+
+    def _read_ahead(self) -> _Ahead | None:
+        """What was read ahead, if it is the block after this one. Raises the error of reading."""
+        self._finish_reading()
+        future, self._ahead = self._ahead, None
+        if future is None:
+            return None
+        ahead = future.result()
+        return ahead if ahead.offset == self.offset + self.size else None
 
     def _next_event(self, consumed: int, rest: int) -> int:
         """The size of the partly read event, from its header; 0 for large payloads."""
@@ -171,7 +279,7 @@ class Blocks(Closing):
         return self._event_size(at) if self.size - at >= HEADER_SIZE else 0
 
     def _event_size(self, at: int) -> int:
-        return int(self.data[at + 9 : at + 13].view(np.uint32)[0])
+        return event_length(self.data.data, at)
 
     def payload_ahead(self, consumed: int) -> int:
         """The size of a transaction payload, after the bytes consumed, that is not read whole.
@@ -199,6 +307,7 @@ class Blocks(Closing):
     def read_some(self, start: int, end: int) -> Iterator[bytes]:
         """Bytes of the file; it ends where the file ends. Others may read between the pieces."""
         while start < end:
+            self._finish_reading()
             self._file.seek(start)
             piece = self._file.read(min(_PIECE, end - start))
             if not piece:

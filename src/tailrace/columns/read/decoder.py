@@ -43,6 +43,7 @@ from tailrace.events.payload import (
     unpack,
 )
 from tailrace.events.query import QueryEvent
+from tailrace.events.walk import event_length
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
 from tailrace.transactions.rollbacks import NO_SAVEPOINT, is_rollback
@@ -50,6 +51,7 @@ from tailrace.transactions.statements import savepoint_of_rollback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator
+    from concurrent.futures import Executor
 
     import pyarrow as pa
 
@@ -102,12 +104,10 @@ class LogDecoder(Walker):
 
     ``wants`` tells for a database and a table whether their rows are wanted. ``columns`` names the
     wanted columns (None: all). ``catalogue`` has the tables that are known before the log's own
-    DDL,
-    which updates it. ``statements`` says what to do about rows that a statement changed and the log
-    does not hold: ``error`` raises `StatementChange`, ``skip`` skips them. ``notice`` is called
-    with
-    each table's schema when it is first read, ``unnamed`` (if given) for rows that are not decoded
-    because the names of their columns are unknown.
+    DDL, which updates it. ``statements`` says what to do about rows that a statement changed and
+    the log does not hold: ``error`` raises `StatementChange`, ``skip`` skips them. ``notice`` is
+    called with each table's schema when it is first read, ``unnamed`` (if given) for rows that are
+    not decoded because the names of their columns are unknown. ``threads`` is for `Walker`.
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class LogDecoder(Walker):
         notice: Callable[[TableSchema], None] = lambda _schema: None,
         find_left_out: Callable[[str], Ranges] = lambda _file: (),
         unnamed: Unnamed | None = None,
+        threads: Executor | None = None,
     ) -> None:
         super().__init__(
             source,
@@ -131,6 +132,7 @@ class LogDecoder(Walker):
             verify=verify,
             notice=notice,
             unnamed=unnamed,
+            threads=threads,
         )
         self._statements = statements
         self._find_left_out = find_left_out
@@ -151,7 +153,7 @@ class LogDecoder(Walker):
                     "rows inside a compressed transaction are rolled back", BoundaryError
                 )
             if self._left_out is None:
-                self._look_on()
+                self._drop_rolled_back()
             self._check_savepoint(event)
         if kind in _STATEMENTS:
             self._statement(event)
@@ -191,7 +193,7 @@ class LogDecoder(Walker):
         if kind.changes_rows:
             self._rows_not_logged(event, sql)
 
-    def _settle(self) -> None:
+    def _keep_certain(self) -> None:
         """Check whether planned rows of the transaction under way may be rolled back, by reading
         ahead.
 
@@ -211,7 +213,7 @@ class LogDecoder(Walker):
             frame[k.STATE] = State.OUTSIDE
             frame[[k.RANGE, k.PAYLOAD_COUNT, k.SOUND_QUERY]] = 0
         else:
-            self._look_on()
+            self._drop_rolled_back()
 
     def _discard(self) -> None:
         """The transaction under way is void: drop its rows."""
@@ -219,7 +221,7 @@ class LogDecoder(Walker):
         if frame[k.FIRST_ENTRY] >= 0:
             self._forget(slice(int(frame[k.FIRST_ENTRY]), int(frame[k.ENTRY_COUNT])))
 
-    def _look_on(self) -> None:
+    def _drop_rolled_back(self) -> None:
         """Planned rows may be rolled back later in the log: find out which, and drop those."""
         frame = self._frame
         self.leave_out(self._find_left_out(self.file))
@@ -356,7 +358,7 @@ class LogDecoder(Walker):
                 yield from self._flush()
                 held.drop(done)
                 seen += done
-                first = held.size >= HEADER_SIZE and int(held.memory[9:13].view(np.uint32)[0])
+                first = held.size >= HEADER_SIZE and event_length(held.memory.data)
                 wanted = max(_PAYLOAD_BLOCK, min(first, MAX_EVENT_SIZE))
                 held.reserve(wanted + LARGEST_PIECE)  # the last piece may hold more than the event
         data = held.memory if large else self._keep(held.memory[: held.size].tobytes())

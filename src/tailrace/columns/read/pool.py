@@ -74,8 +74,7 @@ class Lease:
     """The use of ``memory``, as long as something holds the lease or a buffer of it.
 
     Data that outlives the lease must be read through `buffer`, never through ``memory`` or a view
-    of
-    it: these do not prevent the memory from being reused.
+    of it: these do not prevent the memory from being reused.
     """
 
     __slots__ = ("_pool", "memory")

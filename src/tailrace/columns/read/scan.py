@@ -33,6 +33,7 @@ from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
+from tailrace.events.walk import event_length
 from tailrace.position import Position, file_number, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
@@ -60,8 +61,7 @@ class SplitPart:
     """A part of a file while it is scanned.
 
     ``joins``: it may be joined with the previous one. ``began`` is where the transaction began
-    inside
-    which it begins, None if a transaction begins with it. ``apart``: see `Split`.
+    inside which it begins, None if a transaction begins with it. ``apart``: see `Split`.
     """
 
     start: int
@@ -87,14 +87,11 @@ class Scan:
 
     Parts have about ``target`` bytes; a larger transaction is cut inside, where the rows of a
     statement begin. With ``holding`` a part begins where a prepared XA transaction begins, also in
-    a
-    payload, so that the log before it can be read alone. ``state`` is the grammar's state after the
-    previous file: in relay logs a transaction may continue in the next file, which raises
+    a payload, so that the log before it can be read alone. ``state`` is the grammar's state after
+    the previous file: in relay logs a transaction may continue in the next file, which raises
     `TransactionContinues`, as no part holds it whole. A transaction without an end in a file is
-    left
-    out of the file's parts. With ``cascades`` a part begins with each statement that changes a
-    table
-    that has foreign keys that change rows, or a table that these refer to.
+    left out of the file's parts. With ``cascades`` a part begins with each statement that changes a
+    table that has foreign keys that change rows, or a table that these refer to.
     """
 
     def __init__(
@@ -323,7 +320,7 @@ class Scan:
             header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
             tail = int(frame[f.CHECKSUM_BYTES])
             raise bad_length(header[3], tail=tail).at(self.log.name, offset, event_name(header[1]))
-        raw = ctypes.string_at(cursor, int.from_bytes(ctypes.string_at(cursor + 9, 4), "little"))
+        raw = ctypes.string_at(cursor, event_length(ctypes.string_at(cursor, HEADER_SIZE)))
         # Checksums are verified where the rows are decoded.
         event = self._context.decode(raw, file=self.log.name, offset=offset, verify_checksum=False)
         if isinstance(event, FormatDescriptionEvent):
@@ -425,8 +422,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
     """The transaction that begins at an offset, for parts that begin inside it.
 
     An offset before all events is that of a transaction that began in the previous file: relay logs
-    may
-    change files in the middle of one.
+    may change files in the middle of one.
     """
     if began < len(MAGIC):
         return Inside(began)
@@ -434,7 +430,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
         header = b"".join(blocks.read(began, began + HEADER_SIZE))
         if header[4] not in GTID_TYPES:
             return Inside(began)
-        size = int.from_bytes(header[9:13], "little")
+        size = event_length(header)
         return Inside(began, b"".join(blocks.read(began, began + size)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +28,13 @@ from tailrace.columns.read.finish import finish
 from tailrace.columns.read.table_columns import FIXED, TableColumns
 from tailrace.columns.text_output import BadRow
 from tailrace.columns.types import Finish, plan_of
-from tailrace.errors import EventDecodeError, OutOfMemory, UnsupportedType
+from tailrace.errors import (
+    EventDecodeError,
+    OutOfMemory,
+    SchemaError,
+    UnsupportedType,
+    about_table,
+)
 from tailrace.values.image import check_columns
 from tailrace.values.jsonb import changed_json
 
@@ -126,14 +133,14 @@ class TableDecoder:
         file_number: int,
         *,
         spent: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[WrittenRows]:
         """Decode the rows events linked from the entry ``head`` on, ``size`` bytes of rows.
 
         ``seen`` says which operations and images are among them (S_SEEN). With ``spent`` the bytes
-        of
-        decoded rows are not needed again, and those of large values may be returned to the system.
-        Raises `EventDecodeError` with the position of the event that cannot be decoded.
+        of decoded rows are not needed again, and those of large values may be returned to the
+        system. Raises `EventDecodeError` with the position of the event that cannot be decoded.
         """
+        first = int(entries[head, k.E_POSITION])
         if not self.row_bytes:  # a first guess: what was last seen of tables like this one
             self.row_bytes = self.columns.row_bytes
             self.text_bytes = dict(self.columns.text_bytes)
@@ -152,39 +159,57 @@ class TableDecoder:
         needed: dict[int, int] = {}
         while frame[k.D_ENTRY] >= 0:
             place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
-            try:
-                batch = _Batch(self, size, seen, needed, spent=spent)
+            with self.about(file, place, first):
+                batch = WrittenRows(self, size, seen, needed, (file, place, first), spent=spent)
                 batch.attach(frame)
                 reason = decode(frame.ctypes.data)
                 rows = int(frame[k.D_ROWS])
                 if reason == k.BATCH_FULL and rows == 0 and frame[k.D_NEEDED]:
                     needed[int(frame[k.D_BAD_COLUMN])] = int(frame[k.D_NEEDED])
                     continue
-                record = batch.finish(frame, file) if rows else None
-            except MemoryError:
-                raise OutOfMemory(
-                    f"there is no memory for the rows of {self.table.database}.{self.table.table} "
-                    "from here on: give the process more, or leave the table out with --exclude",
-                    file=file,
-                    offset=place,
-                ) from None
+                if rows:
+                    batch.close(frame)
             needed = {}
             if rows:
                 left = int(frame[k.D_LEFT])
                 self.row_bytes = max((size - left) / rows / images, 1.0)
                 self.columns.row_bytes = self.row_bytes
                 size = left
-            del batch  # and with it the memory that is not among the record's buffers
-            if record is not None:
-                yield record
-                del record
+            written = [batch] if rows else []
+            del batch  # its memory goes with the batch that is made of it
+            if written:
+                yield written.pop()
             if reason not in {k.ALL_DECODED, k.BATCH_FULL} or (reason and not rows):
                 place = int(entries[frame[k.D_ENTRY], k.E_POSITION])
                 if reason == k.NO_DOCUMENT:
                     name = self.table.columns[int(frame[k.D_BAD_COLUMN])].name
                     text = f"column {name}: {_NO_DOCUMENT}"
-                    raise UnsupportedType(text, file=file, offset=place)
+                    with self.about(file, place, first):
+                        raise UnsupportedType(text, file=file, offset=place)
                 raise self._error(reason, place, frame, file)
+
+    @contextmanager
+    def about(self, file: str, place: int, first: int) -> Iterator[None]:
+        """Say in errors which table's rows they are about, and where these are: what was under way
+        begins at ``place``, the table's planned rows at ``first``.
+        """
+        name = f"{self.table.database}.{self.table.table}"
+        try:
+            try:
+                yield
+            except MemoryError:
+                raise OutOfMemory(
+                    f"there is no memory for the rows of {name} from here on: give the process"
+                    " more, or leave the table out with --exclude",
+                    file=file,
+                    offset=place,
+                ) from None
+            except SchemaError as error:  # of a column with an unknown character set
+                error.message = f"{name}: {error.message}"
+                raise error.at(file, first) from None
+        except Exception as error:
+            about_table(error, self.table.database, self.table.table)
+            raise
 
     def _error(self, reason: int, position: int, frame: Array, file: str) -> EventDecodeError:
         if reason == k.BAD_VALUE:
@@ -201,11 +226,11 @@ class TableDecoder:
         return EventDecodeError(text, file=file, offset=position)
 
 
-class _Batch:
-    """One batch while it is made.
+class WrittenRows:
+    """The rows of one batch: memory that the kernel writes, and `finish`, which makes the batch.
 
     ``needed`` is given for a row that had no room in a batch of its own: by index, the bytes that
-    the text of its columns needs.
+    the text of its columns needs. ``places`` are for `TableDecoder.about`.
     """
 
     def __init__(
@@ -214,10 +239,12 @@ class _Batch:
         size: int,
         seen: int,
         needed: Mapping[int, int],
+        places: tuple[str, int, int],
         *,
         spent: bool = False,
     ) -> None:
         self._table = table
+        self._places = places
         self._spent = spent
         images = 2 if seen & 2 else 1
         expected = size / (table.row_bytes * images) * 1.1 + 16
@@ -225,7 +252,7 @@ class _Batch:
         rows = 1 if needed else int(min(MOST_ROWS, max(expected, 16), max(MOST_BYTES / row, 1)))
         room = max(MOST_BYTES - int(rows * row), 0) // max(images * table.unknown_texts(), 1)
         self._regions = table.columns.regions(seen)
-        self._elsewhere: dict[int, int] = {}
+        self._outside: dict[int, int] = {}
         rooms = self._rooms = [
             self._room(text, rows, min(room, size), size, needed) for text in self._regions.texts
         ]
@@ -249,7 +276,7 @@ class _Batch:
             room = max(room, wanted)
             if plan.finish in _IN_PLACE and rows == 1 and text.is_logged:
                 if wanted > LARGE:
-                    self._elsewhere[text.region] = wanted
+                    self._outside[text.region] = wanted
                     return 0
                 room = min(room, LARGE)
         return min(room, k.MOST_TEXT)
@@ -260,7 +287,7 @@ class _Batch:
         words = self._words = regions.words.copy()
         words[regions.words_at] = addresses[regions.words_from]
         words[regions.rooms_at] = self._rooms
-        for region, size in self._elsewhere.items():
+        for region, size in self._outside.items():
             word = regions.columns_at[region]
             words[word + k.C_KIND], words[word + k.C_ROOM] = k.IN_PLACE, size
         frame[_BEGUN] = 0
@@ -277,13 +304,33 @@ class _Batch:
         for word, image in zip((k.D_BEFORE, k.D_AFTER), regions.images, strict=True):
             frame[word] = 0 if image is None else base + 8 * image.words
 
-    def finish(self, frame: Array, file: str) -> pa.RecordBatch:
-        """The record batch of the rows that the kernel wrote."""
-        table, rows = self._table, int(frame[k.D_ROWS])
-        self._arena.close(rows, self._elsewhere)
+    def close(self, frame: Array) -> None:
+        """The kernel has written all rows."""
+        rows = self._rows = int(frame[k.D_ROWS])
+        self._arena.close(rows, self._outside)
         self._learn(rows)
-        odd = self._odd[: frame[k.D_ODD_COUNT]]
-        by_hand = odd[:, k.O_TIME] == k.BY_HAND
+        self._gtid_count = int(frame[k.D_GTID_COUNT])
+        self._odd = self._odd[: frame[k.D_ODD_COUNT]]
+        self._by_hand = self._odd[:, k.O_TIME] == k.BY_HAND
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it needs nothing of the log's bytes any more."""
+        return not self._outside and not self._by_hand.any()
+
+    @property
+    def size(self) -> int:
+        """The bytes that the kernel wrote."""
+        return sum(self._arena.used)
+
+    def finish(self) -> pa.RecordBatch:
+        """The record batch; can be made once."""
+        with self._table.about(*self._places):
+            return self._made()
+
+    def _made(self) -> pa.RecordBatch:
+        table, rows, file = self._table, self._rows, self._places[0]
+        odd, by_hand = self._odd, self._by_hand
         operations = self._array(pa.int8(), k.D_OP, rows)
         texts: list[OddText] = []
         images = self._finished(rows, file, texts, odd[by_hand])
@@ -295,7 +342,7 @@ class _Batch:
             self._array(_STAMP, k.D_STAMP, rows),
             pa.DictionaryArray.from_arrays(
                 self._array(pa.int32(), k.D_GTID, rows, k.D_GTID_NULL),
-                self._gtid_texts(int(frame[k.D_GTID_COUNT])),
+                self._gtid_texts(self._gtid_count),
                 safe=False,
             ),
             constant(file, rows),
@@ -379,7 +426,7 @@ class _Batch:
         if made.offsets is None or not arena.view(made.valid)[row >> 3] >> (row & 7) & 1:
             raise EventDecodeError("a partial JSON update of NULL")
         start, end = arena.view(made.offsets).view(np.int32)[row : row + 2].tolist()
-        if made.values in self._elsewhere:
+        if made.values in self._outside:
             return ctypes.string_at(int(self._words[made.address_at]) + start, end - start)
         return arena.view(made.values)[start:end].tobytes()
 
@@ -409,7 +456,7 @@ class _Batch:
                 if each.is_done:
                     children.append(array)
                     continue
-            elif each.values in self._elsewhere:
+            elif each.values in self._outside:
                 address = int(self._words[each.address_at])
                 data = pa.foreign_buffer(address, arena.used[each.values])
                 array = from_buffers(plan.raw, rows, [nulls, buffer(each.offsets), data], count)
@@ -442,11 +489,11 @@ class _Batch:
             return pa.nulls(len(array))
         odd: dict[int, str] = {}
         child = array
-        elsewhere = made.values in self._elsewhere
+        outside = made.values in self._outside
         try:
-            spent = self._spent and elsewhere
+            spent = self._spent and outside
             child = finish(array, made.plan, made.column, odd, spent=spent)
-            if elsewhere and _begin(child) == _begin(array) >= 0:
+            if outside and _begin(child) == _begin(array) >= 0:
                 child = moved(child, spent=spent)
         except BadRow as error:
             error.message = f"column {made.column.name}: {error.reason}"

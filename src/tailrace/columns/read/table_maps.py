@@ -22,8 +22,7 @@ class KnownTableMaps:
     """An open hash table from a table map's bytes (after id and flags) to a slot.
 
     ``attach`` writes its address, and that of the table from ids to slots, into the plan's frame;
-    it
-    must be called again after each `add` and `clear`.
+    it must be called again after each `add` and `clear`.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,6 @@ from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
     LogError,
-    SchemaError,
     TruncatedEvent,
     about_table,
 )
@@ -39,15 +38,18 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
+from tailrace.events.walk import event_length
 from tailrace.position import file_number, sequence
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import Boundary, BoundaryParser, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from concurrent.futures import Executor
 
     import pyarrow as pa
 
+    from tailrace.columns.read.table import WrittenRows
     from tailrace.columns.read.table_columns import TableColumns
     from tailrace.columns.types import Plan
     from tailrace.events.base import Event
@@ -60,6 +62,8 @@ _ENTRIES: Final = 1 << 19
 _TRANSACTIONS: Final = 1 << 19
 _WORTH_A_BATCH: Final = 1 << 20
 """Bytes of log whose reading takes several times as long as making a batch."""
+_WORTH_A_THREAD: Final = 1 << 20
+"""Bytes of a batch that takes longer to finish than it takes to tell another thread."""
 _KEPT: Final = 32 << 20
 """At most so many bytes of decompressed events wait to be decoded with the rest of their block."""
 
@@ -98,10 +102,23 @@ Unnamed = Callable[["TableSchema", int, int], None]
 """
 
 
+@dataclass(slots=True)
+class _Unfinished:
+    """A batch that is to be finished; its error goes to the ``errors`` of its plan, by slot, as
+    long as that is decoded.
+    """
+
+    finish: Callable[[], pa.RecordBatch]
+    slot: int
+    errors: dict[int, LogError] | None
+
+
 class Walker(ABC):
     """Walks over blocks of events and decodes the rows that were planned, table by table.
 
     With ``unnamed``, rows of tables with unknown column names are reported to it, not decoded.
+    With ``threads`` a large batch is finished in one of them while the next is decoded: `rest`
+    gives the last one.
     """
 
     def __init__(
@@ -115,8 +132,11 @@ class Walker(ABC):
         notice: Callable[[TableSchema], None] = lambda _schema: None,
         plan: Callable[[Column], Plan] = plan_of,
         unnamed: Unnamed | None = None,
+        threads: Executor | None = None,
     ) -> None:
         self.source = source
+        self._threads = threads
+        self._unfinished: _Unfinished | None = None
         self._unnamed = unnamed
         self.catalogue = catalogue or Catalogue()
         self.context = DecodeContext()
@@ -227,18 +247,17 @@ class Walker(ABC):
         ends: Literal["file", "series"] | None = None,
         spent: bool = False,
         may_wait: bool = False,
+        verified: tuple[int, int] = (0, 0),
     ) -> Iterator[pa.RecordBatch]:
         """Decode the whole events in the first ``size`` bytes of ``block``.
 
         ``offset`` is the block's offset in the file; `PADDING` bytes follow the events. Events that
         begin at or after the file offset ``limit`` are not decoded. ``ends`` says what ends at
         ``limit``: rows of a transaction that has not ended in the last file are dropped. With
-        ``spent``
-        the decoded bytes of the block are not read again. With ``may_wait`` rows wait for more
-        where
-        each table has few: the block must stay unchanged while it `waits`. ``consumed`` is known
-        once
-        the iterator has ended.
+        ``spent`` the decoded bytes of the block are not read again. With ``may_wait`` rows wait for
+        more where each table has few: the block must stay unchanged while it `waits`. Events
+        between the addresses ``verified`` match their checksums. ``consumed`` is known once the
+        iterator has ended.
         """
         frame, self._spent = self._frame, spent
         start = self._start = int(block.ctypes.data)
@@ -246,15 +265,16 @@ class Walker(ABC):
         frame[k.END] = start + size
         frame[k.BASE] = offset - start
         frame[[k.CHECKED, k.SOUND_QUERY, k.RANGE, k.PAYLOAD_COUNT]] = 0
+        frame[k.VERIFIED : k.VERIFIED + 2] = verified
         frame[k.LIMIT] = start + (size if limit is None else min(size, limit - offset))
         yield from self._walk_to_error()
         if limit is None or limit - offset > size:
-            self._settle()
+            self._keep_certain()
         elif ends is not None and frame[k.STATE] & 0xFF != State.OUTSIDE:
             if ends == "series":
                 self._discard()
             elif self._left_out is None:
-                self._look_on()
+                self._drop_rolled_back()
         self.consumed = int(frame[k.CURSOR]) - start
         self._walked += self.consumed
         if not (may_wait and self._should_wait()):
@@ -266,8 +286,25 @@ class Walker(ABC):
         return bool(self._frame[k.ENTRY_COUNT])
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The batches of the waiting rows."""
+        """The batches of the waiting rows, and the last one that another thread finishes."""
         yield from self._flush()
+        yield from self.unfinished()
+
+    def unfinished(self) -> Iterator[pa.RecordBatch]:
+        """The batch that another thread finishes, if there is one."""
+        last, self._unfinished = self._unfinished, None
+        if last is None:
+            return
+        try:
+            batch = last.finish()
+        except LogError as error:
+            if last.errors is None:
+                self._drop_plan()  # nothing after it is given
+                raise
+            last.errors[last.slot] = error
+        else:
+            del last  # it may hold memory that is not the batch's
+            yield batch
 
     def _should_wait(self) -> bool:
         """Whether making batches would take so much of the time that rows should wait for more.
@@ -323,7 +360,7 @@ class Walker(ABC):
                 yield from self._deliver()
 
     def _deliver(self) -> Iterator[pa.RecordBatch]:
-        self._settle()
+        self._keep_certain()
         yield from self._flush()
 
     @abstractmethod
@@ -331,11 +368,11 @@ class Walker(ABC):
         """Handle the event at the cursor, which the kernel does not know, and continue after it."""
 
     @abstractmethod
-    def _settle(self) -> None:
+    def _keep_certain(self) -> None:
         """Keep only those rows in the plan that may be delivered."""
 
     @abstractmethod
-    def _look_on(self) -> None:
+    def _drop_rolled_back(self) -> None:
         """Find out which rows of this file were rolled back, and remove planned ones among them."""
 
     @property
@@ -349,7 +386,7 @@ class Walker(ABC):
 
     def _raw(self) -> bytes:
         cursor = int(self._frame[k.CURSOR])
-        size = int.from_bytes(ctypes.string_at(cursor + 9, 4), "little")
+        size = event_length(ctypes.string_at(cursor, HEADER_SIZE))
         return ctypes.string_at(cursor, size)
 
     def _offset(self) -> int:
@@ -504,8 +541,7 @@ class Walker(ABC):
 
     def _forget_tables(self) -> None:
         """Definitions of tables have changed: each table is resolved again when it is next read,
-        those
-        of the statement under way at once.
+        those of the statement under way at once.
 
         Ignored and unresolved tables have no rows in the plan, so their slots are free.
         """
@@ -548,8 +584,7 @@ class Walker(ABC):
         self, schema: TableSchema | None
     ) -> TableDecoder | UnnamedTable | LogError | None:
         """The decoder of a table's rows; or the error for its rows, if it has columns that cannot
-        be
-        decoded.
+        be decoded.
         """
         if schema is None:
             return None
@@ -567,7 +602,7 @@ class Walker(ABC):
         """Decompress the rows of MariaDB's compressed rows event at the cursor."""
         frame = self._frame
         cursor, rows = int(frame[k.CURSOR]), int(frame[k.COMPRESSED_ROWS])
-        size = int.from_bytes(ctypes.string_at(cursor + 9, 4), "little")
+        size = event_length(ctypes.string_at(cursor, HEADER_SIZE))
         end = cursor + size - int(frame[k.CHECKSUM_BYTES])
         try:
             plain = decompress(ctypes.string_at(rows, end - rows))
@@ -587,17 +622,37 @@ class Walker(ABC):
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
         """Decode the plan, table by table in order of their first rows, and start a new one."""
-        errors: list[LogError] = []
+        errors: dict[int, LogError] = {}
         if self.no_cascades is not None:
             self._tell_no_cascades(self.no_cascades)
         for slot in self._planned():
-            try:
-                yield from self._decode_slot(slot)
-            except LogError as error:
-                errors.append(error)
+            for written in self._written(slot, errors):
+                yield from self.unfinished()
+                if slot in errors:
+                    break
+                in_thread = written.is_apart and written.size >= _WORTH_A_THREAD
+                if self._threads is not None and in_thread:
+                    finish = self._threads.submit(written.finish).result
+                    self._unfinished = _Unfinished(finish, slot, errors)
+                    del finish
+                else:
+                    self._unfinished = _Unfinished(written.finish, slot, errors)
+                    del written
+                    yield from self.unfinished()
+        if errors:
+            yield from self.unfinished()
         self._drop_plan()
         if errors:  # raised last: otherwise what is still planned would be given again
-            raise min(errors, key=lambda error: error.offset or 0)
+            raise min(errors.values(), key=lambda error: error.offset or 0)
+        if self._unfinished is not None:
+            self._unfinished.errors = None
+
+    def _written(self, slot: int, errors: dict[int, LogError]) -> Iterator[WrittenRows]:
+        """The planned rows of a table; an error goes to ``errors``."""
+        try:
+            yield from self._decode_slot(slot)
+        except LogError as error:
+            errors[slot] = error
 
     def _tell_no_cascades(self, tell: Callable[[Array], None]) -> None:
         """Report the planned updates and deletes that do not cascade to other rows.
@@ -642,7 +697,7 @@ class Walker(ABC):
             self._free += [slot for slot in self._replaced if slot not in used]
             self._replaced = [slot for slot in self._replaced if slot in used]
 
-    def _decode_slot(self, slot: int) -> Iterator[pa.RecordBatch]:
+    def _decode_slot(self, slot: int) -> Iterator[WrittenRows]:
         """Decode the planned rows of a table; a note on errors names the table."""
         try:
             yield from self._decoded(slot)
@@ -651,25 +706,20 @@ class Walker(ABC):
             about_table(error, table_map.database, table_map.table)
             raise
 
-    def _decoded(self, slot: int) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, slot: int) -> Iterator[WrittenRows]:
         slots, table = self._slots, self._tables[slot]
         entry = int(slots[slot, k.S_HEAD])
         if isinstance(table, TableDecoder):
-            try:
-                yield from table.decode(
-                    self._entries,
-                    entry,
-                    int(slots[slot, k.S_BYTES]),
-                    int(slots[slot, k.S_SEEN]),
-                    self._transactions,
-                    self.file,
-                    self._file_number,
-                    spent=self._spent,
-                )
-            except SchemaError as error:  # of a column with an unknown character set
-                name = f"{table.table.database}.{table.table.table}"
-                error.message = f"{name}: {error.message}"
-                raise error.at(self.file, int(self._entries[entry, k.E_POSITION])) from None
+            yield from table.decode(
+                self._entries,
+                entry,
+                int(slots[slot, k.S_BYTES]),
+                int(slots[slot, k.S_SEEN]),
+                self._transactions,
+                self.file,
+                self._file_number,
+                spent=self._spent,
+            )
             return
         while entry >= 0 and table is not None:
             row = self._entries[entry]

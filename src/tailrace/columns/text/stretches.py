@@ -163,10 +163,12 @@ class _Planner(Walker):
         try:
             for slot in self._planned():
                 table = self._tables[slot]
-                for batch in self._decode_slot(slot):
+                for written in self._decode_slot(slot):
                     if not isinstance(table, TableDecoder):  # its rows are an error
                         raise EventDecodeError("rows of a table that is not resolved")
                     self._say(table.table)
+                    batch = written.finish()
+                    del written  # it holds memory that is not the batch's
                     yield table.table, batch
         finally:
             self.drop()
@@ -187,14 +189,14 @@ class _Planner(Walker):
     def _deliver(self) -> Iterator[pa.RecordBatch]:
         raise _Full
 
-    def _settle(self) -> None:
+    def _keep_certain(self) -> None:
         """Nothing to do: the plan has no rows that may be rolled back."""
 
-    def _look_on(self) -> None:
-        """Nothing to do, as in `_settle`."""
+    def _drop_rolled_back(self) -> None:
+        """Nothing to do, as in `_keep_certain`."""
 
     def _discard(self) -> None:
-        """Nothing to do, as in `_settle`."""
+        """Nothing to do, as in `_keep_certain`."""
 
 
 class _Full(Exception):
@@ -206,8 +208,7 @@ class DecodedRows:
     """Rows that were decoded together: those of a stretch, or a part of a long transaction's.
 
     ``data`` are the log's bytes from the offset ``start`` up to ``end``. They are valid until the
-    next
-    piece is requested.
+    next piece is requested.
     """
 
     start: int
@@ -235,8 +236,7 @@ class DecodedRows:
     @property
     def transactions(self) -> Array:
         """The transactions, as the plan kernel notes them (``T_...`` of `columns.layout`); before
-        them,
-        one word about what began earlier.
+        them, one word about what began earlier.
         """
         found = self._planner.transactions
         behind = np.flatnonzero(found[1:, k.T_START] >= self.end)

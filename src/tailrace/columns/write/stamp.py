@@ -13,6 +13,7 @@ from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames import encode as f
 from tailrace.columns.native import kernel
 from tailrace.errors import EventEncodeError
+from tailrace.events.walk import event_length
 
 _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.argtypes = (ctypes.c_char_p, ctypes.c_ssize_t)
@@ -37,7 +38,7 @@ def stamp_events(events: bytes | bytearray | memoryview, position: int, *, check
     stamp = kernel("stamp_events")
     if stamp(frame.ctypes.data) != f.DONE:
         at = int(frame[f.S_LAST])
-        length = int.from_bytes(data[at + 9 : at + 13].tobytes(), "little")
+        length = event_length(data.data, at)
         raise EventEncodeError(
             f"an event of {length} bytes, of which {data.size - at} are there, cannot be stamped",
             offset=at,
