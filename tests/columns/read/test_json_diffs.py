@@ -457,9 +457,11 @@ def many_appended(count: int) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("made", [many_replaced, many_inserted, many_removed, many_appended])
 def test_many_diffs_of_a_large_document(made, tmp_path):
-    """Twice as many diffs of a document that is twice as large take about twice the time."""
+    """Eight times as many diffs of a document eight times as large take some eight times as long,
+    not 64 times; the bound leaves room for caches and a busy machine.
+    """
     series = []
-    for count in (10_000, 20_000):
+    for count in (2_500, 20_000):
         (tmp_path / str(count)).mkdir()
         series.append(written(tmp_path / str(count), *made(count)))
     assert error_of_both(series[0]) is None
@@ -471,5 +473,5 @@ def test_many_diffs_of_a_large_document(made, tmp_path):
         return time.process_time() - start
 
     times = [[seconds(each) for each in series] for _ in range(3)]
-    once, twice = (min(column) for column in zip(*times, strict=True))
-    assert twice < 3 * once
+    small, large = (min(column) for column in zip(*times, strict=True))
+    assert large < 24 * small

@@ -37,7 +37,9 @@ LARGEST_PAYLOAD: Final = 16 << 20
 """Transaction payloads up to this many bytes are held in memory; larger ones are read in pieces."""
 _PIECE: Final = 1 << 18
 _FRONT: Final = 1 << 20
-"""Bytes before those that are read, for the rest of the block before them."""
+"""Bytes before those that a thread reads, for the rest of the block before them."""
+_SMALL_FRONT: Final = 1 << 16
+"""The same without threads: mostly enough, so that the memory is used again for the next block."""
 
 
 def check_large(read: Callable[[int, int], Iterator[bytes]], start: int, end: int) -> None:
@@ -171,7 +173,7 @@ class Blocks(Closing):
             self._kept.append(self.data[: self.size])
         else:
             self._kept.clear()
-        front = max(rest, _FRONT)
+        front = max(rest, _SMALL_FRONT if self._threads is None else _FRONT)
         size = front + wanted - rest + PADDING
         self.verified = (0, 0)
         if ahead is not None and rest <= _FRONT and size <= len(ahead.memory):
