@@ -65,6 +65,7 @@ class UnreadableRowsEvent(RowsEvent):
         return super(RowsEvent, cls).type_of(fields, form)
 
     def _refuse(self) -> NoReturn:
+        self.check_fields()
         raise self.error("the rows of this event type cannot be read", UnsupportedType)
 
     @property

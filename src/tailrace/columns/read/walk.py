@@ -648,11 +648,11 @@ class Walker(ABC):
             self._unfinished.errors = None
 
     def _written(self, slot: int, errors: dict[int, LogError]) -> Iterator[WrittenRows]:
-        """The planned rows of a table; an error goes to ``errors``."""
+        """The planned rows of a table; of its errors, ``errors`` gets the first."""
         try:
             yield from self._decode_slot(slot)
         except LogError as error:
-            errors[slot] = error
+            errors.setdefault(slot, error)
 
     def _tell_no_cascades(self, tell: Callable[[Array], None]) -> None:
         """Report the planned updates and deletes that do not cascade to other rows.
