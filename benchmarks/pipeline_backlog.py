@@ -23,7 +23,7 @@ from pymysql.cursors import DictCursor
 from pymysql.err import OperationalError
 
 from benchmarks.pipeline_rows import Options, Row
-from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.manifest.manifest import Manifest
 from tools.applied.status import error_text, replica_status
 from tools.campaign.mirrored_lake import LakeReader
 from tools.servers import Server

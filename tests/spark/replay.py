@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
 from tailrace.spark.current.build import SourceChanges, build
-from tailrace.spark.lake import hidden
+from tailrace.spark.parquet import hidden
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter

@@ -12,7 +12,7 @@ import pytest
 from tailrace.errors import PipelineError, UnsupportedType
 from tailrace.position import sequence
 from tailrace.spark.changelog import ChangelogFiles
-from tailrace.spark.parquet import ParquetFile, with_spark_types
+from tailrace.spark.parquet.file import ParquetFile, with_spark_types
 from tailrace.spark.types import plain_type, spark_type
 from tests.spark.batches import batch
 

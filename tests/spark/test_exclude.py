@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.spark import mirror, register
-from tailrace.spark.lake.manifest import Manifest
+from tailrace.spark.manifest.manifest import Manifest
 from tests.cli.damaged import damaged, sound
 
 

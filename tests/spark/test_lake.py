@@ -14,7 +14,8 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
-from tailrace.spark.lake.manifest import (
+from tailrace.spark.lake.store import Lake, TableFiles
+from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,
     History,
@@ -22,8 +23,7 @@ from tailrace.spark.lake.manifest import (
     SourceState,
     TableState,
 )
-from tailrace.spark.lake.names import Folders, folder_name
-from tailrace.spark.lake.store import Lake, TableFiles
+from tailrace.spark.manifest.names import Folders, folder_name
 
 COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 

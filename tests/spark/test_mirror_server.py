@@ -22,7 +22,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake.status import INCOMPLETE
+from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
 from tailrace.spark.verify import verify

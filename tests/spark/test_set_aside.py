@@ -28,10 +28,10 @@ from tailrace.spark import mirror
 from tailrace.spark.current import jobs
 from tailrace.spark.failure import failure, of_one_table
 from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake.status import SET_ASIDE, Status
+from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
+from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.spark.workers import Workers
 from tests.spark.following import read, url_of
 from tests.spark.history.landing import land, parquet_rows

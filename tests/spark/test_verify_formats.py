@@ -7,9 +7,9 @@ import pytest
 
 from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
-from tailrace.spark.lake import hidden
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, url_of
 from tests.spark.test_verify import DATABASE, change_unlogged, check, no_spark

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.spark import MirrorReport
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
     from tools.servers import Server
 
 KEEP: Final = ("changelog", "current", "history")

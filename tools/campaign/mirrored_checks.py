@@ -22,7 +22,7 @@ from tools.dumps import dump_databases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
     from tools.campaign.mirrored_lake import LakeReader
     from tools.campaign.mirrored_process import Mirror
     from tools.dumps import TableDump

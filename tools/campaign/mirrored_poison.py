@@ -18,7 +18,7 @@ from tailrace.spark.current import build, jobs
 from tailrace.spark.history import build as history_build
 from tailrace.spark.history import jobs as history_jobs
 from tailrace.spark.lake import assemble, table_batch
-from tailrace.spark.lake.damage import Guarded
+from tailrace.spark.lake.guarded import Guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.lake.manifest import NAME, Manifest
+from tailrace.spark.manifest.manifest import NAME, Manifest
 from tools.campaign.mirrored_lake import LakeReader, Wrong
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tailrace.spark.failure import Failure, check_writable, failure
 from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
-from tailrace.spark.lake.damage import reading
 from tailrace.spark.lake.resume import state_after
+from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
 from tailrace.spark.unnamed import Missing, missing_names
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
-    from tailrace.spark.lake.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
-    from tailrace.spark.lake.status import Status
+    from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
+    from tailrace.spark.manifest.status import Status
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.splits import Written

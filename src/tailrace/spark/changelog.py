@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.present import unlogged_columns
 from tailrace.values.schema import BLOB_TYPES
 

@@ -18,7 +18,7 @@ from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.position import file_number
 from tailrace.printable import printable
-from tailrace.spark.lake.status import INCOMPLETE, Status
+from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.spark.batch import Taken
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
     from tailrace.storage import LogFile
     from tailrace.table_filter import TableFilter, TableName
 

@@ -16,8 +16,8 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.batch import Taken
 from tailrace.spark.complete import is_first
-from tailrace.spark.lake.manifest import SourceState
 from tailrace.spark.lake.resume import digests, resume
+from tailrace.spark.manifest.manifest import SourceState
 from tailrace.spark.server_start import check_begin
 from tailrace.storage.encryption.mysql.streams import read_exactly
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.native import own_cache
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_paths import location
-from tailrace.spark.lake.paths import lake_path
+from tailrace.spark.manifest.paths import lake_path
 
 if TYPE_CHECKING:
     from pathlib import Path

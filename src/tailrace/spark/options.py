@@ -11,7 +11,7 @@ from tailrace.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
     from tailrace.table_filter import TableFilter
 
 KEEP: Final = ("changelog", "current", "history")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tailrace.spark.lake.status import INCOMPLETE, SET_ASIDE
+from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
-    from tailrace.spark.lake.manifest import Current, History, Manifest, TableState
-    from tailrace.spark.lake.status import Status
+    from tailrace.spark.manifest.manifest import Current, History, Manifest, TableState
+    from tailrace.spark.manifest.status import Status
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class TableReport:
     ``names`` where column names came from, if not all from the log (``given``, ``ddl``,
     ``server``, ``none``).
     ``notes`` are sentences that a reader of the table should know. ``states`` say why it is not its
-    source's table, where it is set aside or incomplete (`tailrace.spark.lake.status`). The rows of
-    one that is ``unread``, set aside with all that is kept of it, are not read and not counted.
+    source's table, where it is set aside or incomplete (`manifest.status`). The rows of one
+    that is ``unread``, set aside with all that is kept of it, are not read and not counted.
     """
 
     name: str

@@ -23,7 +23,7 @@ from tailrace.spark.current.build import table_changes
 from tailrace.spark.inflow import Inflow
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
-from tailrace.spark.lake.paths import within
+from tailrace.spark.manifest.paths import within
 from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.batch import Batches
-    from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
     from tailrace.spark.lake.protocol import LakeStore
-    from tailrace.spark.lake.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
+    from tailrace.spark.manifest.status import Status
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
     from tailrace.spark.unnamed import Answer, AskedNames

@@ -26,9 +26,9 @@ from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.reader import gtids_at
 from tailrace.selection import Time, start_text
-from tailrace.spark.lake.damage import reading_file
-from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.on_disk import write_file
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.on_disk import write_file
 from tailrace.storage.search import Beginnings
 from tailrace.transports.gtids import Awaited
 

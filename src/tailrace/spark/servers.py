@@ -19,7 +19,7 @@ from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
-from tailrace.spark.lake.paths import within
+from tailrace.spark.manifest.paths import within
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tailrace.replication.progress import Progress as Far
-    from tailrace.spark.lake.manifest import SourceState
+    from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore

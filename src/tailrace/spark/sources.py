@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
     from tailrace.spark.batch import Taken
-    from tailrace.spark.lake.manifest import Manifest, SourceState
     from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.manifest.manifest import Manifest, SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
     from tailrace.values.schema import TableDefinition

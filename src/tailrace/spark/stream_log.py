@@ -15,7 +15,7 @@ from tailrace.live.session import Session
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.selection import one_start
-from tailrace.spark.lake.manifest import SourceState
+from tailrace.spark.manifest.manifest import SourceState
 from tailrace.spark.servers import Received, ServerLogs
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find

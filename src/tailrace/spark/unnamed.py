@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
     from tailrace.spark.changelog import Named, Unnamed
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
     from tailrace.spark.splits import SplitJob, Written
     from tailrace.table_filter import TableName
     from tailrace.values.schema import TableSchema

@@ -22,7 +22,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.asking import connected, unlogged_cascades
 from tailrace.live.url import Source
 from tailrace.spark.cascade.naming import CHANGED_BELOW
-from tailrace.spark.lake.paths import within
+from tailrace.spark.manifest.paths import within
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
 from tailrace.spark.verify_rounds import Rounds

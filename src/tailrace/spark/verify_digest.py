@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tailrace.errors import AccessDenied, MalformedPacket, PipelineError, ServerError
 from tailrace.spark.current.rows import RAW
-from tailrace.spark.lake.files import as_written
+from tailrace.spark.parquet.footer import as_written
 from tailrace.spark.verify_server import reading, rows
 from tailrace.spark.verify_values import checksums, from_lake
 

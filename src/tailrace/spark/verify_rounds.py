@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.spark.lake.manifest import TableState as LakeTable
+    from tailrace.spark.manifest.manifest import TableState as LakeTable
     from tailrace.spark.verify_lag import Lag
     from tailrace.spark.verify_server import Range
     from tailrace.spark.verify_tables import Candidate

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.live.answers import ServerAnswer
 from tailrace.live.asking import has_rows
 from tailrace.live.driver import ER, err
-from tailrace.spark.lake.status import INCOMPLETE
+from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.verify_server import ServerTable, columns_of
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
-    from tailrace.spark.lake.manifest import Manifest, TableState
-    from tailrace.spark.lake.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, TableState
+    from tailrace.spark.manifest.status import Status
     from tailrace.table_filter import TableFilter
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})

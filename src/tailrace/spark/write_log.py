@@ -25,7 +25,7 @@ from tailrace.constants import ChecksumAlgorithm, EventFlag, Flavour
 from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
 from tailrace.log_name import LogName
-from tailrace.spark.lake.on_disk import to_disk
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.storage.index import LogIndex
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.target import logs_of

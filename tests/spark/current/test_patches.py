@@ -17,8 +17,8 @@ import tailrace.spark.current.plan as planning
 from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.current.patching import Patches, swallowed
-from tailrace.spark.lake import hidden
-from tailrace.spark.lake.manifest import DataFile
+from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.parquet import hidden
 from tests.spark.batches import batch
 from tests.spark.current.test_given_keys import batches, tell
 from tests.spark.replay import differences, rows_of, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tailrace.spark.lake.shapes import as_arrow, merged, plain_schema
+from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 
 
 def put(*schemas):

@@ -14,8 +14,8 @@ from tailrace.spark.current.build import Built
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.assemble import Made
-from tailrace.spark.lake.manifest import Current, DataFile, SourceState
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.manifest.manifest import Current, DataFile, SourceState
+from tailrace.spark.parquet.file import ParquetFile
 from tailrace.table_filter import TableFilter
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)

@@ -7,9 +7,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from tailrace.spark.current.build import Built
-from tailrace.spark.lake import hidden
-from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.footer import row_groups
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
 
 NAME = "shop.orders"

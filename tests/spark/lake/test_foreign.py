@@ -10,10 +10,10 @@ from pyiceberg.expressions import EqualTo
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.iceberg import IcebergTables
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.parquet.footer import row_groups
 from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
 from tests.spark.lake.test_tables import READERS, as_rows, expected
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import json_file
-from tailrace.spark.lake.damage import Guarded
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.delta_log import write_version
+from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.iceberg_tidy import NAME as LEFTOVERS
 from tailrace.spark.lake.iceberg_tidy import Left, Leftovers
-from tailrace.spark.lake.json_file import check_size, parse, read_json
-from tailrace.spark.lake.manifest import Manifest, SourceState
-from tailrace.spark.lake.names import check_plain
-from tailrace.spark.lake.on_disk import write_file
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import NAME, Step, read_steps, serialised, write_steps
+from tailrace.spark.manifest import json_file
+from tailrace.spark.manifest.json_file import check_size, parse, read_json
+from tailrace.spark.manifest.manifest import Manifest, SourceState
+from tailrace.spark.manifest.names import check_plain
+from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.stream_offset import Offset
 from tests.spark.lake.making import batch
 

@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 from tailrace.errors import PipelineError
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tailrace.spark.lake.manifest import LAYOUT, Manifest
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.manifest.manifest import LAYOUT, Manifest
 from tailrace.spark.stream_index import IndexPlanner
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find

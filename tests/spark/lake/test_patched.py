@@ -13,10 +13,11 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.spark.current.build import Built
-from tailrace.spark.lake import hidden, vectors
+from tailrace.spark.lake import vectors
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import hidden_of
+from tailrace.spark.parquet import hidden
 from tests.spark.lake.making import COLUMNS, batch, made, row, state
 from tests.spark.lake.patching import NAME, READERS, expected, names, new, patch
 

@@ -7,8 +7,8 @@ import pytest
 from tailrace.spark import mirror
 from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
-from tailrace.spark.lake import hidden
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
 from tests.spark.following import Follow, batches, loaded, url_of
 from tests.waiting import DEADLINE

@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 
 from tailrace.errors import PipelineError
 from tailrace.spark.current.build import Built
-from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tailrace.spark.lake.manifest import Current
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.manifest.manifest import Current
+from tailrace.spark.parquet.footer import row_groups
 from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
 
 

@@ -10,8 +10,8 @@ import pytest
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
-from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.options import Options, check_lake
 from tailrace.table_filter import TableFilter
 from tests.spark.test_follow import SHOP, no_spark

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import TailraceError
 from tailrace.schema.table import Table
-from tailrace.spark.lake.manifest import Manifest
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.stream_offset import Offset
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.spark.tasks import Sealed, cause_of

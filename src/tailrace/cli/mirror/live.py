@@ -14,7 +14,7 @@ from tailrace.cli.mirror.progress import LINE_SECONDS, PHASES, Steps
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tailrace.spark.lake.status import Status
+    from tailrace.spark.manifest.status import Status
     from tailrace.spark.report import Moment, SourceMoment, TableReport
 
 _MOST_TABLES: Final = 20

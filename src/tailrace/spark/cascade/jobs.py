@@ -25,7 +25,7 @@ from tailrace.spark.current.jobs import read_spill
 from tailrace.spark.current.keys import dense
 from tailrace.spark.current.pieces import base_rows, changes
 from tailrace.spark.history.versions import joined
-from tailrace.spark.lake.files import row_groups
+from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.present import bits
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tailrace.spark.current.patch import patch
 from tailrace.spark.current.patching import DEFAULT_PATCHES, jobs, parts, patched
 from tailrace.spark.current.plan import plan_table
 from tailrace.spark.failure import Failure, attempt, failure
-from tailrace.spark.lake.manifest import Current, DataFile
+from tailrace.spark.manifest.manifest import Current, DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.spark.current.patching import Patches, State
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.current.plan import TablePlan
-    from tailrace.spark.lake.manifest import History
+    from tailrace.spark.manifest.manifest import History
     from tailrace.spark.tasks import Runner
 
     Committed = Mapping[str, tuple[Current, tuple[str | None, ...]]]

@@ -12,15 +12,15 @@ from tailrace.spark.current.conform import conform
 from tailrace.spark.current.fold import key_columns
 from tailrace.spark.current.keys import dense, hashes
 from tailrace.spark.current.rows import RAW
-from tailrace.spark.lake.files import row_groups
-from tailrace.spark.lake.hidden import NONE, load
+from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.parquet.hidden import NONE, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.keys import Hashes
-    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.parquet.hidden import Rows
     from tailrace.spark.present import Bits
 
 _ROOM: Final = 16

@@ -20,7 +20,7 @@ from tailrace.spark.current.jobs import gathered, piece_entries, read_spill
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import base_rows
 from tailrace.spark.current.rows import empty_rows, write_rows
-from tailrace.spark.lake import hidden
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.pieces import Base, Piece
-    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.parquet.hidden import Rows
     from tailrace.spark.tasks import Report
 
 
@@ -56,8 +56,8 @@ class PatchJob:
 class Patched:
     """What a `PatchJob` made: a tail, without a path where there was no row to write.
 
-    ``hidden`` are the rows that do not count any more, by the path of their file (`lake.hidden`);
-    ``unseen`` and ``refused`` are as `Folded` has them.
+    ``hidden`` are the rows that do not count any more, by the path of their file
+    (`parquet.hidden`); ``unseen`` and ``refused`` are as `Folded` has them.
     """
 
     path: str | None = None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.current.patch import PatchJob
-from tailrace.spark.lake import hidden
-from tailrace.spark.lake.manifest import Current, DataFile
+from tailrace.spark.manifest.manifest import Current, DataFile
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

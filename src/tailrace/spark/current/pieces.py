@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from tailrace.spark.current import raw
 from tailrace.spark.current.conform import carried, default, fitted_texts
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
-from tailrace.spark.lake.damage import reading
-from tailrace.spark.lake.files import row_groups, written_schema
-from tailrace.spark.lake.hidden import NONE, load, without
+from tailrace.spark.manifest.damage import reading
+from tailrace.spark.parquet.footer import row_groups, written_schema
+from tailrace.spark.parquet.hidden import NONE, load, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

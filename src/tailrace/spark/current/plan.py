@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.lineage import Life, Segment
-    from tailrace.spark.lake.manifest import Current
+    from tailrace.spark.manifest.manifest import Current
 
 BUCKET_BYTES: Final = 32 << 20
 """Bytes that a bucket's rows and changes take in memory, at most, about: what a change rewrites

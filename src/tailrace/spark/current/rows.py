@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tailrace.spark.current import raw
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.parquet.file import ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

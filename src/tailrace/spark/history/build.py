@@ -19,8 +19,8 @@ from tailrace.spark.failure import Failure, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS, End, VersionsJob, versions_all
 from tailrace.spark.history.stages import stages
 from tailrace.spark.history.times import commit_times
-from tailrace.spark.lake.files import row_groups
-from tailrace.spark.lake.manifest import Current, DataFile, History
+from tailrace.spark.manifest.manifest import Current, DataFile, History
+from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,14 +3,14 @@
 A version has the columns that its table had while it was valid, so files of one history differ in
 them; and a name that was taken anew (DROP and CREATE, or ALTER to another type) stands for two
 types. As in a changelog, values go on under the name while its type is wide enough, and else in a
-column that is named after theirs, ``price__string`` (`tailrace.spark.lake.shapes`).
+column that is named after theirs, ``price__string`` (`tailrace.spark.parquet.shapes`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.spark.lake.shapes import merged, plain_schema
+from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tailrace.position import Position, file_number
-from tailrace.spark.lake.status import SET_ASIDE, Status
+from tailrace.spark.manifest.status import SET_ASIDE, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tailrace.spark.failure import Failure
-    from tailrace.spark.lake.manifest import Manifest, SourceState, TableState
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
 
 NEEDS_NAMES = "its server is asked, and it is then taken up by itself"
 STATES = frozenset({"current", "history"})

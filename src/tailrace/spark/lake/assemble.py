@@ -16,14 +16,14 @@ from tailrace.spark.failure import failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.asides import Asides, points
-from tailrace.spark.lake.files import renamed
-from tailrace.spark.lake.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.lake.merging import merge_last
-from tailrace.spark.lake.names import Folders
-from tailrace.spark.lake.shapes import as_arrow, merged, plain_schema
-from tailrace.spark.lake.status import INCOMPLETE
 from tailrace.spark.lake.store import TableFiles
-from tailrace.spark.parquet import with_spark_types
+from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, TableState
+from tailrace.spark.manifest.names import Folders
+from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.parquet.file import with_spark_types
+from tailrace.spark.parquet.footer import renamed
+from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.history.build import BuiltHistory
-    from tailrace.spark.lake.manifest import SourceState
-    from tailrace.spark.lake.status import Status
     from tailrace.spark.lake.store import Lake
+    from tailrace.spark.manifest.manifest import SourceState
+    from tailrace.spark.manifest.status import Status
     from tailrace.table_filter import TableFilter
 
 COMMON_METADATA: Final = "_common_metadata"

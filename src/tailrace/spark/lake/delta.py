@@ -16,13 +16,13 @@ from deltalake.exceptions import TableNotFoundError
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
-from tailrace.spark.lake.files import as_written
-from tailrace.spark.lake.hidden import NONE, load
-from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.paths import within
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.lake.vectors import write
+from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.paths import within
+from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.parquet.hidden import NONE, load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

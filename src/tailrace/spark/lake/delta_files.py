@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import hidden, vectors
+from tailrace.spark.lake import vectors
 from tailrace.spark.lake.delta_log import LOG
-from tailrace.spark.lake.json_file import LARGEST, check_size, parse, read_json
-from tailrace.spark.lake.paths import read_plain
+from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, read_json
+from tailrace.spark.manifest.paths import read_plain
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ class DeltaFiles:
         return self._adds
 
     def deleted(self, table: DeltaTable) -> dict[str, str]:
-        """The rows deleted beside each file that has such, by its path (`lake.hidden`)."""
+        """The rows deleted beside each file that has such, by its path (`parquet.hidden`)."""
         found: dict[str, tuple[str, str]] = {}
         for path, action in self.at(table).items():
             if (vector := action.get("deletionVector")) is None:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from tailrace.errors import UnsupportedType
-from tailrace.spark.lake.on_disk import to_disk, write_new_file
+from tailrace.spark.manifest.on_disk import to_disk, write_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

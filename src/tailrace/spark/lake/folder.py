@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.manifest import Manifest
-from tailrace.spark.lake.on_disk import to_disk
-from tailrace.spark.lake.paths import committed, within
+from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.manifest.paths import committed, within
 from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from pyiceberg.exceptions import (
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
-from tailrace.spark.lake.files import as_written
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_names import allowed
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, State
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
-from tailrace.spark.lake.paths import within
+from tailrace.spark.manifest.paths import within
+from tailrace.spark.parquet.footer import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ class IcebergTables:
 
     Their data files are written by path, so the tables are in folders that this machine has: below
     ``top``. They are in ``namespace``, or in one of their database's name. What pyiceberg raises is
-    the caller's to translate (`lake.damage.Guarded`).
+    the caller's to translate (`lake.guarded.Guarded`).
     """
 
     def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:

@@ -22,8 +22,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from tailrace.errors import PipelineError, UsageError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_paths import local, location
-from tailrace.spark.lake.on_disk import to_disk
-from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
+from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
 from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from pyiceberg.table.update import (
 )
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import hidden
 from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
 from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
-from tailrace.spark.lake.on_disk import to_disk
+from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
-    from tailrace.spark.lake.hidden import Rows
     from tailrace.spark.lake.iceberg_state import Memory
     from tailrace.spark.lake.steps import Step
+    from tailrace.spark.parquet.hidden import Rows
 
 BATCH: Final = "tailrace.batch"
 """The property of a table, and of its snapshots, that has the number of the last batch."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestEntry
 
-    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.parquet.hidden import Rows
 
 _PATH: Final = 2147483546
 _POSITION: Final = 2147483545

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.manifest import DataFileContent, FileFormat
 
-from tailrace.spark.lake import hidden
 from tailrace.spark.lake.iceberg_deletes import Deletes, joined
 from tailrace.spark.lake.iceberg_files import DataFiles
 from tailrace.spark.lake.iceberg_snapshot import Manifests
 from tailrace.spark.lake.iceberg_tidy import Leftovers
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.parquet.hidden import Rows
 
 
 @dataclass(frozen=True)

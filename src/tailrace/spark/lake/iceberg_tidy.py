@@ -20,9 +20,9 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_paths import local
-from tailrace.spark.lake.json_file import LARGEST, parse
-from tailrace.spark.lake.on_disk import add_to_file, write_file
-from tailrace.spark.lake.paths import read_plain, within
+from tailrace.spark.manifest.json_file import LARGEST, parse
+from tailrace.spark.manifest.on_disk import add_to_file, write_file
+from tailrace.spark.manifest.paths import read_plain, within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

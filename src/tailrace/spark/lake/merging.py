@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.spark.current.rows import ROW_GROUP
-from tailrace.spark.lake.files import row_groups, written_schema
-from tailrace.spark.lake.manifest import DataFile
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.footer import row_groups, written_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

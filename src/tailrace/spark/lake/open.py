@@ -9,9 +9,9 @@ from tailrace.errors import UsageError
 from tailrace.extras import missing
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.parquet_store import ParquetStore
-from tailrace.spark.lake.paths import OWN_CATALOG, lake_path
 from tailrace.spark.lake.reading import folder_of
 from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.manifest import DataFile, Manifest
+    from tailrace.spark.manifest.manifest import DataFile, Manifest
 
 
 class ParquetStore(Closing):

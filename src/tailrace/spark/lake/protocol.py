@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
 
 
 class LakeStore(Protocol):

@@ -10,25 +10,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import hidden
-from tailrace.spark.lake.damage import Guarded
-from tailrace.spark.lake.files import row_groups
 from tailrace.spark.lake.folder import INNER
-from tailrace.spark.lake.manifest import Manifest
-from tailrace.spark.lake.paths import committed, lake_path, within
+from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.manifest.paths import committed, lake_path, within
+from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.spark.lake.manifest import TableState
     from tailrace.spark.lake.steps import Tables
+    from tailrace.spark.manifest.manifest import TableState
 
 _TRIES: Final = 20
 
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A data file of a table, and which of its rows do not count (`tailrace.spark.lake.hidden`)."""
+    """A data file of a table, and which of its rows do not count (`parquet.hidden`)."""
 
     path: str
     hidden: str = ""

@@ -23,18 +23,18 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
 from tailrace.spark.failure import failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.files import as_written
-from tailrace.spark.lake.manifest import DataFile, History
-from tailrace.spark.lake.shapes import merged, plain_schema
 from tailrace.spark.lake.steps import Step, hidden_of, serialised
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.manifest.manifest import DataFile, History
+from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tailrace.spark.lake.manifest import Current, Manifest, TableState
     from tailrace.spark.lake.steps import Tables
+    from tailrace.spark.manifest.manifest import Current, Manifest, TableState
 
     Failed = dict[str, Exception]
 

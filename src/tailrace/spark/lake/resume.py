@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.lake.manifest import SourceState
+from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage import LogSeries
 from tailrace.storage.encryption.mysql.streams import read_exactly
 

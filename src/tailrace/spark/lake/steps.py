@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.damage import reading_file
-from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.names import check_plain
-from tailrace.spark.lake.on_disk import write_file
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.names import check_plain
+from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
 
 NAME: Final = "steps.json"
 LAYOUT: Final = 2
@@ -157,7 +157,7 @@ class Tables(Protocol):
     def name(self, folder: str, part: str) -> str:
         """What a part of a source's table is to be called, whose own name is ``folder``
 
-        (`lake.names`); ``part`` is one of those kept.
+        (`manifest.names`); ``part`` is one of those kept.
         """
 
     def folder(self, table: str) -> Path:
@@ -170,7 +170,7 @@ class Tables(Protocol):
         """The data files that the table has now, relative to its folder; none without a table."""
 
     def deleted(self, table: str) -> Mapping[str, str]:
-        """The rows deleted beside each of the table's files now, whoever did it (`lake.hidden`).
+        """The rows deleted beside each of the table's files now, whoever did it (`parquet.hidden`).
 
         Files have the names that `files` gives them; one that has all its rows is left out.
         """

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, LakeFolder, failed
-from tailrace.spark.lake.on_disk import to_disk
-from tailrace.spark.lake.paths import within
+from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.manifest.paths import within
 
 if TYPE_CHECKING:
-    from tailrace.spark.lake.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest
 
 _KEPT_VERSIONS: Final = 2
 

@@ -18,19 +18,19 @@ from tailrace.spark.history.build import BuiltHistory
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
-from tailrace.spark.lake.manifest import DataFile
 from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.names import folded
-from tailrace.spark.lake.shapes import merged, plain_schema
 from tailrace.spark.lake.steps import Merge, Step, serialised
+from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.manifest.names import folded
+from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.lake.asides import Asides
     from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.manifest import Current, Manifest, TableState
     from tailrace.spark.lake.steps import Tables
+    from tailrace.spark.manifest.manifest import Current, Manifest, TableState
 
 _SOURCE: Final = pa.field("_source", pa.string())
 STATE_FIELDS: Final = (

@@ -28,26 +28,27 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.failure import check_writable, failure
 from tailrace.spark.lake.asides import Asides, points, since, waiting
-from tailrace.spark.lake.damage import Guarded, reading_file
-from tailrace.spark.lake.files import make_plain, renamed
 from tailrace.spark.lake.folder import LakeFolder, failed
-from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.manifest import Manifest, check_format
-from tailrace.spark.lake.names import version_of
-from tailrace.spark.lake.on_disk import to_disk, write_file
-from tailrace.spark.lake.paths import within
+from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import altered, marked, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.manifest import Manifest, check_format
+from tailrace.spark.manifest.names import version_of
+from tailrace.spark.manifest.on_disk import to_disk, write_file
+from tailrace.spark.manifest.paths import within
+from tailrace.spark.parquet.footer import make_plain, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.manifest import DataFile
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
+    from tailrace.spark.manifest.manifest import DataFile
 
 _KEPT: Final = 2
 """Batches whose folders stay."""

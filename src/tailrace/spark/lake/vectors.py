@@ -19,12 +19,12 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.on_disk import to_disk
+from tailrace.spark.manifest.on_disk import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.spark.lake.hidden import Rows
+    from tailrace.spark.parquet.hidden import Rows
 
 Descriptor = dict[str, Any]
 

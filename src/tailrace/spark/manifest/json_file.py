@@ -7,7 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.spark.lake.paths import read_plain
+from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

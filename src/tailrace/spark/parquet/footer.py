@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
-from tailrace.spark.parquet import ParquetFile
+from tailrace.spark.parquet.file import ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import hidden, vectors
+from tailrace.spark.lake import vectors
+from tailrace.spark.parquet import hidden
 
 NUMBERS = st.sets(st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(0, 1 << 40)))
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.printable import short_repr
-from tailrace.spark.lake import hidden
-from tailrace.spark.lake.names import version_of
-from tailrace.spark.lake.status import KINDS
+from tailrace.spark.manifest.names import version_of
+from tailrace.spark.manifest.status import KINDS
 from tailrace.spark.options import CASCADES, FORMATS, KEEP, UPDATE_MODES
+from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
     import pyarrow as pa
 
-    from tailrace.spark.lake.manifest import Current, DataFile, History, Manifest, TableState
+    from tailrace.spark.manifest.manifest import Current, DataFile, History, Manifest, TableState
 
 _PARQUET: Final = "parquet"
 

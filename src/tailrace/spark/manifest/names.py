@@ -26,7 +26,7 @@ from tailrace.printable import short_repr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.spark.lake.manifest import TableState
+    from tailrace.spark.manifest.manifest import TableState
 
 _MADE: Final = re.compile(r"[a-z]+-([0-9]{6,18})-[a-z0-9-]+\.parquet")
 _KEPT: Final = "_$-"

@@ -19,18 +19,19 @@ from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
-from tailrace.spark.lake import consistent, hidden
-from tailrace.spark.lake.damage import reading_file
-from tailrace.spark.lake.json_file import read_json
-from tailrace.spark.lake.names import check_plain, encoded_name
-from tailrace.spark.lake.on_disk import write_file
-from tailrace.spark.lake.status import SET_ASIDE, Status
+from tailrace.spark.manifest import consistent
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.names import check_plain, encoded_name
+from tailrace.spark.manifest.on_disk import write_file
+from tailrace.spark.manifest.status import SET_ASIDE, Status
+from tailrace.spark.parquet import hidden
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.spark.lake.status import Kind
+    from tailrace.spark.manifest.status import Kind
 
 LAYOUT: Final = 3
 """Counted up when an older Tailrace could not read the lake any more."""
@@ -82,7 +83,7 @@ class SourceState:
 class DataFile:
     """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow.
 
-    ``rows`` is how many it has; those that ``hidden`` names (`tailrace.spark.lake.hidden`) do not
+    ``rows`` is how many it has; those that ``hidden`` names (`parquet.hidden`) do not
     count: only files of a current state have any.
     """
 
@@ -182,7 +183,7 @@ class History:
 class TableState:
     """A table in the lake; ``dropped`` where the source has it no more (its changelog stays).
 
-    ``folder`` is the name of its folder, by which its parts are called too (`lake.names`).
+    ``folder`` is the name of its folder, by which its parts are called too (`manifest.names`).
 
     ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;

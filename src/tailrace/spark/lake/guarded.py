@@ -1,54 +1,26 @@
-"""Where a lake's own state is read that others may have altered: damage in it is an error of ours.
+"""The tables of a lake's format, where each error of the libraries that read them is one of ours.
 
-A lake's manifest is checked whole where it is read (`lake.consistent`). Its data files, and what
-Delta and Iceberg keep beside them, are read by other libraries, each of which has errors of its own
-for each kind of damage. Two places turn these into `PipelineError`, and keep the cause: all that is
-asked of tables goes through `Guarded`, and a batch works on committed states in `reading`.
+delta-rs, pyiceberg and its catalogues share no base class of errors, and each has errors of its own
+for each kind of damage. All that is asked of tables goes through `Guarded`, which raises
+`PipelineError` and keeps the cause.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.printable import first_line, printable
+from tailrace.spark.manifest.damage import DAMAGE, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    import pyarrow as pa
+
     from tailrace.spark.lake.steps import Step, Tables
-
-_DAMAGE: Final = (
-    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError),
-    pa.ArrowException,
-)
-"""What our own code and pyarrow raise for values that are not what they were written as."""
-
-
-@contextmanager
-def reading(what: object) -> Iterator[None]:
-    """Raises `PipelineError` that names ``what`` where its content is not as we wrote it."""
-    try:
-        yield
-    except TailraceError:
-        raise
-    except _DAMAGE as error:
-        raise _damaged(what, error) from error
-
-
-@contextmanager
-def reading_file(path: Path, what: str) -> Iterator[None]:
-    """Raises `PipelineError` that names one of a lake's files, where it is not ``what`` it has."""
-    try:
-        yield
-    except PipelineError:
-        raise
-    except (*_DAMAGE, OSError, TailraceError) as error:
-        raise PipelineError(f"{path} cannot be read as {what}: {first_line(error)}") from error
 
 
 class Guarded:
@@ -91,7 +63,7 @@ class Guarded:
         with self._table(step.table):
             try:
                 self._tables.commit(step, batch)
-            except (TailraceError, *_DAMAGE):
+            except (TailraceError, *DAMAGE):
                 raise
             except Exception as error:  # no damage: a full disk, a catalogue that is busy
                 text = printable(first_line(error))
@@ -111,15 +83,7 @@ class Guarded:
         except TailraceError:
             raise
         except Exception as error:  # delta-rs, pyiceberg, its catalogues: they share no base
-            raise _damaged(self._called(table), error) from error
+            raise damaged(self._called(table), error) from error
 
     def _called(self, table: str) -> str:
         return f"table {table} in {self.top}"
-
-
-def _damaged(what: object, error: Exception) -> PipelineError:
-    kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
-    return PipelineError(
-        f"{what} cannot be read: {kind}{printable(first_line(error))}; somebody may have altered "
-        "it: bring it back, or create a new lake"
-    )

@@ -1,0 +1,1 @@
+"""A lake's manifest: what is kept of each table, in which files, and how it is read and written."""

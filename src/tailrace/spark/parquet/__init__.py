@@ -1,0 +1,1 @@
+"""Parquet files of tables: written, read back, with their columns and deleted rows."""
