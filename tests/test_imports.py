@@ -66,7 +66,7 @@ finally:
 SELDOM = {
     # what a log of files without DDL, read as text, needs nothing of
     "tailrace.live",
-    "tailrace.records",
+    "tailrace.log.changes",
     "tailrace.replication",
     "tailrace.schema.alter",
     "tailrace.schema.ddl",
@@ -74,7 +74,7 @@ SELDOM = {
     "tailrace.schema.session",
     "tailrace.spark",
     "tailrace.sql",
-    "tailrace.statistics",
+    "tailrace.log.statistics",
     "tailrace.storage.keyring",
     "tailrace.storage.objects.store",
     "tailrace.writing",
@@ -98,7 +98,7 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
         pass
     assert started("log", path) & SELDOM == set()
     assert started("log", "--verify", path) & SELDOM == set()
-    assert started("stat", path) & SELDOM == {"tailrace.records", "tailrace.statistics"}
+    assert started("stat", path) & SELDOM == {"tailrace.log.changes", "tailrace.log.statistics"}
 
 
 def test_version_and_help_load_no_storage():

@@ -14,7 +14,7 @@ from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.columns import changes
-    from tailrace.log import Log, open  # noqa: A004 - it is tailrace.open
+    from tailrace.log.events import Log, open  # noqa: A004 - it is tailrace.open
     from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
     from tailrace.writing import append, create
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Log", "Table", "append", "changes", "create", "open", "receive"]
 
 _MODULES: Final = {
-    "Log": "log",
+    "Log": "log.events",
     "Table": "schema.table",
     "append": "writing",
     "changes": "columns",
     "create": "writing",
-    "open": "log",
+    "open": "log.events",
     "receive": "replication.receiver",
 }
 

@@ -23,7 +23,7 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.payload import PayloadFields, unpack
-from tailrace.reader import Reader
+from tailrace.log.reader import Reader
 from tailrace.transactions import Boundary, BoundaryParser
 from tests.recorded import CORPUS
 from tools.campaign import verdicts

@@ -17,8 +17,8 @@ from tailrace.cli.mirror.live import display as mirror_display
 from tailrace.cli.mirror.progress import progress_shown
 from tailrace.cli.receive.progress import display as receive_display
 from tailrace.cli.text import TextView
+from tailrace.log.reader import Reader
 from tailrace.printable import printable, printable_json
-from tailrace.reader import Reader
 from tailrace.replication.progress import Progress
 from tailrace.spark.report import Moment, SourceMoment
 from tailrace.storage import find

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import tailrace
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tests.spark.replay import current_states, rows_of
 

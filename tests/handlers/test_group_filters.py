@@ -26,6 +26,8 @@ from tests.handlers.logs import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tailrace.transactions import Transaction
+
 
 E = EventType
 
@@ -76,7 +78,7 @@ def test_whole_transactions(case: str) -> None:
             assert not inner
 
 
-def _time(one: tailrace.log.Transaction) -> int:
+def _time(one: Transaction) -> int:
     return one.commit_timestamp or one.events[0].timestamp * 1_000_000
 
 

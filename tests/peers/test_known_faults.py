@@ -18,9 +18,9 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.handlers import ByTable, Rename
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.position import Position
-from tailrace.reader import Reader
-from tailrace.records import Changes
 from tailrace.storage import LogFile, LogSeries, find
 from tailrace.transactions import TransactionKind
 from tests.recorded import CORPUS

@@ -6,8 +6,8 @@ import pytest
 
 from tailrace import Table
 from tailrace.constants import Flavour
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.schema import Catalogue
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile

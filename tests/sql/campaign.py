@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pymysql.constants import CLIENT
 
-from tailrace.reader import Reader
+from tailrace.log.reader import Reader
 from tailrace.sql import commands, script, statements, undo
 from tools.campaign.second import NOT_LOGGED, changes, client, definitions, feed
 from tools.campaign.workload import Workload

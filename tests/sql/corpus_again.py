@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from tailrace.columns.text import stretches
 from tailrace.events import QueryEvent
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.schema import Catalogue, load
 from tailrace.sql import commands, script, statements
 from tailrace.storage import find

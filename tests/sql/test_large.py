@@ -8,8 +8,8 @@ import pytest
 
 import tailrace
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.sql import commands, statements, undo
 from tailrace.sql.large import LargeSql
 from tailrace.sql.script import script_lines

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.events import QueryEvent
+from tailrace.log.changes import Changes, Logged
+from tailrace.log.reader import Reader, TransactionHead
 from tailrace.position import Position
-from tailrace.reader import Reader, TransactionHead
-from tailrace.records import Changes, Logged
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
 from tailrace.sql.logged import statement_of

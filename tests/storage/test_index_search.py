@@ -9,8 +9,8 @@ import pytest
 import tailrace
 from tailrace.errors import GtidError
 from tailrace.gtid import Gtid, GtidSet, MariadbGtid
+from tailrace.log.reader import Reader
 from tailrace.position import Position
-from tailrace.reader import Reader
 from tailrace.selection import Selection
 from tailrace.storage import find, search
 from tailrace.storage.search import commit_time, file_of_gtid, find_gtid, find_time

@@ -10,8 +10,8 @@ import pytest
 import tailrace
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tailrace.values.as_json import Origin, change_json, image_json, sequence
 from tailrace.values.charsets import PIECE

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import pymysql
 
 from tailrace.errors import SchemaError
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.schema import Catalogue
 from tailrace.schema.user_schema import parse
 from tailrace.selection import Selection

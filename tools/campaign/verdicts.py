@@ -5,9 +5,8 @@
 A verdict is, for a whole log read through, either the rows that it gives, in the log's order, or
 the class of the error that ends it and where that stands; of several errors it is the first in the
 log, also inside a payload. What was given before an error is no part of it, but that the column
-path gives each row once. The object path is
-`tailrace.records.Changes`, each event decoded in full as it is read, each row as it is given; the
-column path is `tailrace.columns.changes`.
+path gives each row once. The object path is `tailrace.log.Changes`, each event decoded in full as
+it is read, each row as it is given; the column path is `tailrace.columns.changes`.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from tailrace.events import QueryEvent, RowsEvent
 from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.table_map import TableMapEvent
 from tailrace.log import Log
+from tailrace.log.changes import MOST_HELD, Changes
+from tailrace.log.reader import Reader
 from tailrace.position import file_number
-from tailrace.reader import Reader
-from tailrace.records import MOST_HELD, Changes
 from tailrace.schema.classify import classify
 from tailrace.storage import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from decimal import Decimal
 
-    from tailrace.records import Change
+    from tailrace.log.changes import Change
     from tailrace.values.schema import TableSchema
 
 _CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from tailrace.cli.kernels import parts
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.log.reader import Step
+from tailrace.log.statistics import TransactionCounts
 from tailrace.position import Position
-from tailrace.reader import Step
-from tailrace.statistics import TransactionCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tailrace.columns.text.counts import Counted, CountedTransaction
     from tailrace.columns.text.stretches import Stretch
-    from tailrace.reader import Reader
-    from tailrace.statistics import Statistics
+    from tailrace.log.reader import Reader
+    from tailrace.log.statistics import Statistics
 
 
 def counted_parts(reader: Reader, most: int) -> Iterator[Step | Callable[[Statistics], None]]:

@@ -11,7 +11,7 @@ from tailrace.cli.lines import write_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
 
 _BLOCK: Final = 512
 """Maximum lines that are written together."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.cli.kernels import parts, written
 from tailrace.cli.options import say_what_was_left
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Step
 from tailrace.printable import printable_json
-from tailrace.reader import Step
-from tailrace.records import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
     from tailrace.values.schema import TableSchema
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import TailraceError
-from tailrace.reader import Reader
+from tailrace.log.reader import Reader
 from tailrace.storage import LogSeries
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows, Stretch
-    from tailrace.reader import Step
+    from tailrace.log.reader import Step
     from tailrace.transports import Transport
 
 LEAST: Final = 1 << 20

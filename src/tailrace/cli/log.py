@@ -41,7 +41,7 @@ from tailrace.printable import printable_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
     from tailrace.table_filter import TableFilter
 
 

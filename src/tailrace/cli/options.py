@@ -14,8 +14,8 @@ from tailrace.cli.lines import say
 from tailrace.cli.rename import RenamingReader
 from tailrace.cli.servers import check_file, names_server, server, tables_on
 from tailrace.errors import UsageError
+from tailrace.log.reader import Reader
 from tailrace.position import Position
-from tailrace.reader import Reader
 from tailrace.schema import Catalogue
 from tailrace.selection import Selection, gtids_of
 from tailrace.storage import LogSeries, find_all
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tailrace.handlers import GroupFilter
     from tailrace.live.url import Source
-    from tailrace.records import Changes
+    from tailrace.log.changes import Changes
     from tailrace.transports import Transport
 
 Sources = Annotated[

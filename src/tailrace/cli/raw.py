@@ -11,8 +11,8 @@ from tailrace.constants import ChecksumAlgorithm, EventType
 from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import Event, GtidEvent, MariadbGtidEvent
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
+from tailrace.log.reader import gtids_at
 from tailrace.log_name import LogName
-from tailrace.reader import gtids_at
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.transactions import Boundary
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tailrace.events import QueryEvent
     from tailrace.handlers.base import Outcome
+    from tailrace.log.reader import Reader
     from tailrace.position import Position
-    from tailrace.reader import Reader
     from tailrace.table_filter import TableFilter
     from tailrace.writing import LogWriter
 

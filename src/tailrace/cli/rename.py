@@ -10,12 +10,12 @@ from cyclopts import Parameter
 from tailrace.errors import UsageError
 from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
-from tailrace.reader import Reader
+from tailrace.log.reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tailrace.reader import Step, Wants
+    from tailrace.log.reader import Step, Wants
     from tailrace.storage import LogSeries
     from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema

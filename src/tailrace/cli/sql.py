@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from tailrace.cli.kernels import parts, with_kernels
 from tailrace.cli.lines import say
 from tailrace.cli.options import say_what_was_left
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
 from tailrace.sql.forward import with_stretches
 from tailrace.sql.joined import joined
 from tailrace.sql.script import script_lines
@@ -19,7 +19,7 @@ from tailrace.sql.undo import undo_stretches
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
     from tailrace.sql import Wants
     from tailrace.sql.statement import RowStatements
 

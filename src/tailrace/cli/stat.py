@@ -29,9 +29,9 @@ from tailrace.cli.options import (
     say_how_it_ended,
     standard_output,
 )
+from tailrace.log.statistics import Statistics
 from tailrace.printable import printable_json
 from tailrace.selection import time_text
-from tailrace.statistics import Statistics
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Output

@@ -25,9 +25,9 @@ from tailrace.events import (
     UserVarEvent,
     XaPrepareEvent,
 )
+from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.reader import Step, TransactionHead
 from tailrace.selection import time_text
 from tailrace.transactions import TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import Stretch
     from tailrace.events import Event
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
 
 _ROWS_OF_OLD: Final = frozenset(
     {

@@ -9,8 +9,8 @@ from tailrace.cli.kernels import CHECK, parts, reader_for
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
+from tailrace.log.reader import Reader, Step
 from tailrace.printable import one_line
-from tailrace.reader import Reader, Step
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary
 from tailrace.values.row import RowSet

@@ -22,9 +22,9 @@ from tailrace.live.identity import Identity
 from tailrace.live.session import Session
 from tailrace.live.since import find_time
 from tailrace.live.transport import ServerStream, ServerTransport
+from tailrace.log.reader import gtids_at
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.reader import gtids_at
 from tailrace.selection import Time, start_text
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json

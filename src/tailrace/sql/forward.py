@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError
-from tailrace.records import Change, Ended, Logged
+from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.definitions import concerns
 from tailrace.sql.guard import Guard
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.stretches import Stretch
     from tailrace.events import QueryEvent
-    from tailrace.records import Changes
+    from tailrace.log.changes import Changes
     from tailrace.sql.rows import RowSql
     from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql

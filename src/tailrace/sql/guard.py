@@ -19,7 +19,7 @@ from tailrace.sql.text import string
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tailrace.records import Change
+    from tailrace.log.changes import Change
     from tailrace.sql.definitions import Table
     from tailrace.sql.settings import Settings
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.events import Event, QueryEvent
-    from tailrace.records import Logged
+    from tailrace.log.changes import Logged
     from tailrace.sql.settings import Settings
 
 _V: Final = StatusVariable

@@ -15,7 +15,7 @@ from tailrace.sql.text import comment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.reader import TransactionHead
+    from tailrace.log.reader import TransactionHead
     from tailrace.sql.large import Sql
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")

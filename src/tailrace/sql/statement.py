@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tailrace.reader import TransactionHead
+    from tailrace.log.reader import TransactionHead
     from tailrace.sql.large import Sql
     from tailrace.sql.settings import Settings
 

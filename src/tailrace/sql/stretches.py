@@ -22,8 +22,8 @@ from tailrace.columns.text_output import write
 from tailrace.constants import HEADER_SIZE, Flavour, RowsFlag
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events.rows import ROWS_TYPES
+from tailrace.log.reader import TransactionHead
 from tailrace.position import Position
-from tailrace.reader import TransactionHead
 from tailrace.sql.batches import BatchWriters
 from tailrace.sql.guard import guard
 from tailrace.sql.joined import END, LONGEST, MOST_BYTES
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows, Stretch
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
     from tailrace.sql.definitions import Table
 
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError, UndoError
-from tailrace.records import Change, Ended, Logged
+from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import classify
 from tailrace.sql.definitions import concerns
 from tailrace.sql.forward import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns.text.stretches import Stretch
-    from tailrace.records import Changes
+    from tailrace.log.changes import Changes
     from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql, TableSql
     from tailrace.sql.stretches import StretchSql

@@ -15,8 +15,8 @@ from tailrace.events import GtidEvent
 from tailrace.events.payload import Compression, TransactionPayloadEvent
 from tailrace.events.query import QueryEvent
 from tailrace.log import Log
-from tailrace.reader import Reader
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tests.columns.oracle import assert_equal_paths
 from tests.recorded import CORPUS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.columns.read.scan import Scan, TransactionContinues
 from tailrace.errors import LogError
-from tailrace.log import Log
+from tailrace.log.events import Log
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
 from tailrace.transactions.committed import Committed

@@ -13,7 +13,7 @@ from tailrace.columns.read.split import Split, overlapping
 from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
 from tailrace.errors import LogError, PipelineError
 from tailrace.events.header import EventHeader
-from tailrace.log import Log
+from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State

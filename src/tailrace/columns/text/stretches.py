@@ -30,8 +30,8 @@ from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
 from tailrace.events.header import EventHeader
 from tailrace.gtid import GtidState
+from tailrace.log.reader import Reader
 from tailrace.position import Position
-from tailrace.reader import Reader
 from tailrace.selection import Time
 from tailrace.transactions import Boundary, State
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.types import Plan
     from tailrace.events import Event
-    from tailrace.reader import Step
+    from tailrace.log.reader import Step
     from tailrace.storage import LogFile
     from tailrace.values.schema import Column, TableSchema
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import TailraceError
-from tailrace.reader import Reader
-from tailrace.records import MOST_HELD, Changes
+from tailrace.log.changes import MOST_HELD, Changes
+from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tests.recorded import folders
 

@@ -1,7 +1,7 @@
 """The object path through a log: events with their transaction, and rows with their schema.
 
-`Reader` walks over the selected part of a log, as it is logged; `tailrace.records` turns its steps
-into the changes that are valid.
+`Reader` walks over the selected part of a log, as it is logged; `tailrace.log.changes` turns its
+steps into the changes that are valid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.gtid import GtidState, advanced
-from tailrace.log import Log, agreed_start
+from tailrace.log.events import Log, agreed_start
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify

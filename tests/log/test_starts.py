@@ -12,11 +12,11 @@ import tailrace
 import tailrace.position
 from tailrace.errors import GtidError, StorageError, UsageError
 from tailrace.handlers import ByTable
-from tailrace.reader import Reader
+from tailrace.log.reader import Reader
 from tailrace.selection import Selection
 from tailrace.storage import find
 
-SHOP = Path(__file__).parents[1] / "examples/shop"
+SHOP = Path(__file__).parents[2] / "examples/shop"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import BoundaryError, TailraceError
-from tailrace.reader import Reader
-from tailrace.records import MOST_HELD, Changes, Ended
+from tailrace.log.changes import MOST_HELD, Changes, Ended
+from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
-from tests.test_records import FOLDERS, places
+from tests.log.test_changes import FOLDERS, places
 
 
 class Streamed:
@@ -32,7 +32,7 @@ class Streamed:
 
 
 def changes_of(reader, most_held=MOST_HELD):
-    """As `places` of test_records."""
+    """As `places` of test_changes."""
     found = []
     changes = Changes(reader, statements="skip", most_held=most_held)
     try:

@@ -10,9 +10,9 @@ from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
-from tailrace.log import Log
+from tailrace.log.events import Log
+from tailrace.log.reader import Step, TransactionHead, is_over
 from tailrace.position import file_number
-from tailrace.reader import Step, TransactionHead, is_over
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
-    from tailrace.reader import Reader
+    from tailrace.log.reader import Reader
     from tailrace.transactions.statements import XaName
 
 T = TypeVar("T")

@@ -8,16 +8,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tailrace.events import TransactionPayloadEvent
-from tailrace.reader import Step
-from tailrace.records import Changes
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Step
 from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tailrace.log.changes import Change
+    from tailrace.log.reader import Reader, TransactionHead
     from tailrace.position import Position
-    from tailrace.reader import Reader, TransactionHead
-    from tailrace.records import Change
 
 
 @dataclass(slots=True)
