@@ -14,7 +14,7 @@ from tailrace.cli.values import value_text
 from tailrace.constants import ColumnType
 from tailrace.selection import time_text
 from tailrace.values.image import ABSENT
-from tailrace.values.json import JsonText
+from tailrace.values.jsonb import JsonText
 from tailrace.values.schema import Column, Logical
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tailrace.columns import text_output
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.errors import EventDecodeError
-from tailrace.values.json import load_json
+from tailrace.values.jsonb import load_json
 from tests.columns.jsonb_log import logged_json
 from tests.columns.jsonb_made import jsonb, opaque
 

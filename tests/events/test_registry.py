@@ -23,8 +23,7 @@ from tailrace.events import (
     UnknownIgnorableEvent,
     XidEvent,
 )
-from tailrace.events.build import Builder
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor
 from tailrace.events.layout import U8, U16, Text, field, flagged, tail
 from tests.events.made import context, raw_event, raw_format
 

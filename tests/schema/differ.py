@@ -10,7 +10,7 @@ import pymysql
 from tailrace.constants import Flavour
 from tailrace.schema import Catalogue
 from tailrace.schema.hidden import SYSTEM_PERIOD
-from tailrace.values.collations import collation_id
+from tailrace.values.charsets import collation_id
 
 _INTEGER_WIDTH = re.compile(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)")
 _NAMES = re.compile(r"'((?:[^']|'')*)'")

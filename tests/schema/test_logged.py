@@ -9,7 +9,7 @@ from tailrace.events.query import QueryEvent
 from tailrace.events.table_map import TableMapEvent
 from tailrace.log import open as open_log
 from tailrace.schema import Catalogue
-from tailrace.values.collations import charset_of
+from tailrace.values.charsets import charset_of
 
 BOTH = (
     ("CREATE TABLE plain (id INT UNSIGNED PRIMARY KEY, v VARCHAR(10))", "plain (id) VALUES (1)"),

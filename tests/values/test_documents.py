@@ -14,7 +14,7 @@ from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.errors import UnsupportedType
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
-from tailrace.values.as_json import image_json
+from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tests.columns.write.encode_oracle import rows_events
 from tools.campaign.witnesses import json_lines

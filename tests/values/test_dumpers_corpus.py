@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.values.json import TEXT, read_jsonb
+from tailrace.values.jsonb import TEXT, read_jsonb
 from tailrace.values.registry import dumper_of, loader_of
 from tests.recorded import has
 from tests.values.replay import Case, cases, changes

@@ -13,7 +13,7 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import ValueRejected
 from tailrace.events import QueryEvent, RowsEvent, WriteRowsEvent
 from tailrace.schema.catalogue import Catalogue
-from tailrace.values.collations import longest_character
+from tailrace.values.charsets import longest_character
 from tailrace.values.encode import RowEncoder, RowImage
 from tailrace.values.image import ABSENT
 from tailrace.values.resolve import resolve_table

@@ -11,7 +11,7 @@ import pytest
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
-from tailrace.values.json import JsonText, double_text, load_json
+from tailrace.values.jsonb import JsonText, double_text, load_json
 from tests.values.replay import CORPUS, Case, changes
 
 if TYPE_CHECKING:

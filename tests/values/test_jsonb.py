@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.errors import ValueRejected
-from tailrace.values.json import load_json
-from tailrace.values.jsonb import changed_json, dump_json
+from tailrace.values.json_diff import changed_json
+from tailrace.values.jsonb import dump_json, load_json
 from tests.columns.jsonb_log import logged_json
 from tests.values.test_dumpers import naive
 from tools.campaign.values import json_value

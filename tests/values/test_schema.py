@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError
-from tailrace.values.collations import charset_of, collation_id, default_collation
+from tailrace.values.charsets import charset_of, collation_id, default_collation
 from tailrace.values.resolve import resolve_table
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
 from tests.values.made import TableMap, spec

@@ -12,7 +12,7 @@ from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
-from tailrace.values.as_json import image_json
+from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tailrace.values.surrogates import unescaped
 from tests.columns.oracle import assert_equal_paths

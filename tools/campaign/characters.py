@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import ValueRejected
-from tailrace.values.as_json import image_json
+from tailrace.values.change_record import image_json
 from tailrace.values.charsets import encode
 from tailrace.values.row import RowSet
 from tailrace.values.surrogates import has_surrogates, unescaped

@@ -17,7 +17,7 @@ from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, QueryEvent, RowsEvent
 from tailrace.schema import Catalogue
 from tailrace.storage import find
-from tailrace.values.as_json import image_json
+from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tools.campaign import source
 

@@ -9,8 +9,8 @@ from tailrace.cli.lines import size
 from tailrace.constants import ColumnType
 from tailrace.values.floats import float32_text
 from tailrace.values.image import ABSENT
-from tailrace.values.json import JsonText
 from tailrace.values.json_diff import JsonDiffs
+from tailrace.values.jsonb import JsonText
 
 if TYPE_CHECKING:
     from tailrace.cli.lines import Piece

@@ -8,9 +8,8 @@ from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, UsageError
-from tailrace.events.build import Builder
 from tailrace.events.description import NO_FORMAT, FormatDescription
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor
 from tailrace.events.header import EventHeader
 from tailrace.events.layout import OF_THE_HEADER, REQUIRED, Declared, Field
 from tailrace.events.registry import REGISTRY, register

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, EventEncodeError, UnsupportedType
-from tailrace.events.build import Builder, integer, made, member
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, integer, made, member
 from tailrace.events.layout import U16
 
 if TYPE_CHECKING:

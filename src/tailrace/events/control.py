@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tailrace.constants import CHECKSUM_SIZE, EventFlag, EventType
 from tailrace.errors import EventDecodeError, EventEncodeError
 from tailrace.events.base import Event
-from tailrace.events.build import binary, statement, utf8
-from tailrace.events.fields import text
+from tailrace.events.fields import binary, statement, text, utf8
 from tailrace.events.layout import FIXED_REST, U8, U16, U64, Field, Prefixed, field, tail
 from tailrace.events.unknown import RawEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.events.build import Builder
-    from tailrace.events.fields import Cursor
+    from tailrace.events.fields import Builder, Cursor
 
 _LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, without its zero byte
 

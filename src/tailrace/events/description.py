@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from tailrace.constants import ChecksumAlgorithm, EventType, Flavour, event_name
 from tailrace.errors import EventDecodeError
-from tailrace.events.build import member
+from tailrace.events.fields import member
 
 _POST_HEADERS: Final[dict[int, int]] = {
     EventType.QUERY: 13,

@@ -17,13 +17,12 @@ from tailrace.constants import (
 )
 from tailrace.errors import ChecksumMismatch, EventDecodeError, EventEncodeError, TruncatedEvent
 from tailrace.events.base import Event
-from tailrace.events.build import Builder, binary, member, name
 from tailrace.events.description import (
     STANDARD_POST_HEADERS,
     STANDARD_VERSIONS,
     FormatDescription,
 )
-from tailrace.events.fields import text
+from tailrace.events.fields import Builder, binary, member, name, text
 from tailrace.events.layout import derived
 
 if TYPE_CHECKING:

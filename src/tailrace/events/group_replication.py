@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
 from tailrace.events.base import Event, lazy
-from tailrace.events.build import Builder, binary, made, name, parts, utf8
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, binary, made, name, parts, text, utf8
 from tailrace.events.layout import U16, U32, Group, Prefixed, Repeated, field
 from tailrace.gtid import GtidSet
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
 from tailrace.events.base import Event, lazy
-from tailrace.events.build import Builder, binary, integer, made
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, binary, integer, made
 from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.tagged_gtid import read_message, write_tagged
 from tailrace.gtid import Gtid, GtidSet, format_uuid

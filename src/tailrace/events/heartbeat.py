@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventEncodeError
 from tailrace.events.base import Event
-from tailrace.events.build import Builder, integer, utf8
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, integer, text, utf8
 from tailrace.events.layout import (
     field,
     tagged_fields,

@@ -21,15 +21,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, cast
 
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError
-from tailrace.events.build import binary, integer, made, member, parts, statement, utf8
-from tailrace.events.fields import text
+from tailrace.events.fields import binary, integer, made, member, parts, statement, text, utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from enum import Enum
 
-    from tailrace.events.build import Builder
-    from tailrace.events.fields import Cursor
+    from tailrace.events.fields import Builder, Cursor
 
 REQUIRED: Final = object()
 """Marks, in `Event.MADE_OF`, a field that has no default."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event
-from tailrace.events.build import integer, member, statement
+from tailrace.events.fields import integer, member, statement
 from tailrace.events.layout import FIXED_REST, U32, field, tail
 from tailrace.events.query import QueryEvent
 

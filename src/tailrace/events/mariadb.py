@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError
 from tailrace.events.base import Event, lazy
-from tailrace.events.build import Builder, integer, made
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, integer, made
 from tailrace.events.layout import (
     REQUIRED,
     U8,

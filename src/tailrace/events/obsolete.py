@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from tailrace.constants import EventType
 from tailrace.errors import UnsupportedType
 from tailrace.events.base import Event
-from tailrace.events.build import integer
+from tailrace.events.fields import integer
 from tailrace.events.layout import U8, U32, U64, field, flagged, tail
 from tailrace.events.rows import RowsEvent
 from tailrace.events.unknown import RawEvent

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, EventEncodeError
-from tailrace.events.build import Builder, binary, integer, made, parts
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, binary, integer, made, parts
 from tailrace.events.layout import LENENC, Text
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import zstandard
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm, EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, TruncatedEvent
 from tailrace.events.base import Event
-from tailrace.events.build import Builder, binary, integer, member
 from tailrace.events.context import DecodeContext
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, binary, integer, member
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.layout import (
     derived,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event, lazy
-from tailrace.events.build import Builder, name, statement
 from tailrace.events.compression import compress, decompress
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, name, statement, text
 from tailrace.events.layout import FIXED_REST, REQUIRED, derived, field
 from tailrace.events.status_vars import (
     StatusVariable,

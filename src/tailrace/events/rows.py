@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from tailrace.constants import EventType, Flavour, RowsFlag
 from tailrace.errors import EventDecodeError, EventEncodeError, LogError, MissingTableMap
 from tailrace.events.base import Event, lazy
-from tailrace.events.build import Builder, binary, integer, made
 from tailrace.events.compression import compress, decompress
-from tailrace.events.fields import Cursor
+from tailrace.events.fields import Builder, Cursor, binary, integer, made
 from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.table_map import TableMapEvent
 

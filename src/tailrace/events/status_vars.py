@@ -8,8 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventEncodeError
-from tailrace.events.build import Builder, integer, member, name, parts
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, integer, member, name, parts, text
 from tailrace.events.layout import U8, U16, U24, U32, U64, Group, Repeated, Text
 
 if TYPE_CHECKING:

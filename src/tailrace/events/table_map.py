@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event
-from tailrace.events.build import Builder, integer, made, name, parts
 from tailrace.events.column_metadata import ColumnSpec, read_types, write_types
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, integer, made, name, parts, text
 from tailrace.events.layout import FIXED_REST, REQUIRED, derived, field
 from tailrace.events.optional_metadata import read_optional, write_optional
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
-from tailrace.events.build import Builder, binary
+from tailrace.events.fields import Builder, binary
 from tailrace.gtid.mysql import decode_tag
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event
-from tailrace.events.build import binary, made
+from tailrace.events.fields import binary, made
 from tailrace.events.layout import BOOLEAN, FIXED_REST, REST, U8, U64, field
 
 if TYPE_CHECKING:
-    from tailrace.events.build import Builder
-    from tailrace.events.fields import Cursor
+    from tailrace.events.fields import Builder, Cursor
 
 _LONGEST_XID_PART: Final = 64
 

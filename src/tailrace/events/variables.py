@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError
 from tailrace.events.base import Event
-from tailrace.events.build import Builder, made, member, statement, utf8
-from tailrace.events.fields import Cursor, text
+from tailrace.events.fields import Builder, Cursor, made, member, statement, text, utf8
 from tailrace.events.layout import FIXED_REST, REQUIRED, U64, Member, derived, field
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tailrace.transactions.statements import (
     xa_name,
 )
 from tailrace.transports.row_heads import RowHeads
-from tailrace.values.as_json import Origin, change_record
+from tailrace.values.change_record import Origin, change_record
 from tailrace.values.row import RowSet
 from tailrace.values.schema import TableSchema
 from tailrace.values.surrogates import Escapes
@@ -73,7 +73,7 @@ class Change:
         return RowSet(self.event, self.schema)
 
     def json_lines(self) -> Iterator[str]:
-        """One change record for each row (`tailrace.values.as_json`), without line ends."""
+        """One change record for each row (`tailrace.values.change_record`), without line ends."""
         for record in self.json_records():
             yield record if isinstance(record, str) else "".join(record)
 

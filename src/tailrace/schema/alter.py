@@ -31,7 +31,7 @@ from tailrace.schema.tables import (
     not_null,
 )
 from tailrace.schema.tokens import NotUnderstoodError
-from tailrace.values.collations import BINARY
+from tailrace.values.charsets import BINARY
 from tailrace.values.schema import ColumnDefinition, Logical
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from tailrace.schema.types import (
     WrittenType,
     parse_type,
 )
-from tailrace.values.charsets import holds
-from tailrace.values.collations import BINARY, charset_of, longest_character
+from tailrace.values.charsets import BINARY, charset_of, holds, longest_character
 from tailrace.values.schema import ColumnDefinition, Logical
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tailrace.constants import ColumnType
 from tailrace.schema.types import BLOBS, TEXTS
-from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.charsets import BINARY, longest_character
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:

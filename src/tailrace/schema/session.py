@@ -10,8 +10,7 @@ from tailrace.constants import EventFlag, Flavour
 from tailrace.errors import LogError
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode
-from tailrace.values.charsets import decode
-from tailrace.values.collations import charset_of, collation_id, default_collation
+from tailrace.values.charsets import charset_of, collation_id, decode, default_collation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

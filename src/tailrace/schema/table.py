@@ -13,8 +13,13 @@ from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
-from tailrace.values.charsets import encode
-from tailrace.values.collations import BINARY, collation_id, default_collation, longest_character
+from tailrace.values.charsets import (
+    BINARY,
+    collation_id,
+    default_collation,
+    encode,
+    longest_character,
+)
 from tailrace.values.registry import declare
 from tailrace.values.resolve import resolve_table
 from tailrace.values.schema import STRING_TYPES, Logical, TableDefinition, TableSchema

@@ -12,8 +12,8 @@ from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType
 from tailrace.sql.large import string_literal
 from tailrace.sql.text import hexadecimal, string
-from tailrace.values.json import TEXT, opaque_text, read_jsonb
 from tailrace.values.json_diff import Operation
+from tailrace.values.jsonb import TEXT, opaque_text, read_jsonb
 
 if TYPE_CHECKING:
     from tailrace.sql.large import Sql

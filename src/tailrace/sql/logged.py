@@ -14,7 +14,7 @@ from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, name, quoted
 from tailrace.transactions.statements import without_start_transaction
-from tailrace.values.collations import charset_of, collation_name
+from tailrace.values.charsets import charset_of, collation_name
 from tailrace.values.decimals import number_text
 
 if TYPE_CHECKING:

@@ -1,7 +1,10 @@
 """Which rows of a source count: those of transactions that were committed and not rolled back.
 
-`Committed` is fed with the events of a series, from the start of a transaction; rows are not
-decoded. Where kernels are available, they find the same ranges faster
+A log holds what was committed, with three exceptions: a group that ends in ROLLBACK (it was logged
+because it changed tables without transactions), ROLLBACK TO a savepoint inside a group, and an XA
+transaction that was prepared and later rolled back. `Rollbacks` finds these; `Committed` also the
+transactions without an end. It is fed with the events of a series, from the start of a transaction;
+rows are not decoded. Where kernels are available, they find the same ranges faster
 (`tailrace.columns.read.committed.committed_in`).
 """
 
@@ -11,17 +14,194 @@ from bisect import bisect_right
 from contextlib import suppress
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from tailrace.errors import LogError
+from tailrace.constants import EventType
+from tailrace.errors import BoundaryError, LogError
+from tailrace.events import DecodeContext
+from tailrace.events.payload import TransactionPayloadEvent, events_in
+from tailrace.events.query import QueryEvent
+from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
-from tailrace.transactions.grammar import Boundary
-from tailrace.transactions.rollbacks import Range, Rollbacks, TransactionParts, ranges_of
+from tailrace.transactions.grammar import Boundary, BoundaryParser
+from tailrace.transactions.statements import (
+    XaName,
+    rolls_back,
+    savepoint_of_rollback,
+    savepoint_set,
+    xa_name,
+    xa_statement,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tailrace.events.base import Event
+    from tailrace.events.description import FormatDescription
+
+
+TO_THE_END: Final = 1 << 62
+"""An offset past the end of every file."""
+Range = tuple[str, int, int]
+"""File, start and end: the events that begin at or after ``start`` and before ``end``."""
+NO_SAVEPOINT: Final = "no savepoint of that name comes before it"
+
+
+class TransactionParts:
+    """The transaction under way while the events of a series are fed, and the files that it is in.
+
+    ``parts`` has, by file and in order, the offset at which the transaction begins in that file: in
+    relay logs it may continue in the next file. ``void`` has the parts of a transaction that the
+    last event made void.
+    """
+
+    def __init__(self) -> None:
+        self.parser = BoundaryParser()
+        self.parts: dict[str, int] = {}
+        self.void: dict[str, int] = {}
+
+    def feed(self, event: Event) -> Boundary:
+        """The event's role. Raises BoundaryError where the grammar does not allow the event."""
+        if not self.parser.inside:
+            self.parts = {}
+        boundary = self.parser.feed(event)
+        self.void = {}
+        if self.parser.discarded:
+            self.void, self.parts = self.parts, {}
+        self.parts.setdefault(event.file or "", event.offset or 0)
+        return boundary
+
+
+class Rollbacks:
+    """Finds what was rolled back. Fed with a series' statements and XA_PREPARE events in order.
+
+    ``ranges`` are those of rows events that were rolled back; for a compressed transaction, that of
+    the payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was
+    not seen: it was prepared in another log, or in a payload that was not fed.
+    Rows before ``delivered`` were already given to the caller: rolling them back is an error.
+    """
+
+    def __init__(self, delivered: Position | None = None) -> None:
+        self.delivered = delivered
+        self.ranges: list[Range] = []
+        self.unmatched = False
+        self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
+        self._savepoints: dict[str, Position] = {}
+        self._group: Position | None = None
+
+    def feed(self, event: Event, parts: Mapping[str, int]) -> None:
+        """Take in an event of the transaction that has these parts so far (`TransactionParts`).
+
+        Raises BoundaryError where rows are rolled back that were already delivered.
+        """
+        known = len(self.ranges)
+        self._feed(event, parts)
+        if self.delivered is not None and len(self.ranges) > known:
+            self._check(self.ranges[known:], Position(event.file or "", event.offset or 0))
+
+    def _check(self, ranges: list[Range], here: Position) -> None:
+        for file, start, _ in ranges:
+            if self.delivered is not None and Position(file, start) < self.delivered <= here:
+                raise BoundaryError(
+                    "an XA transaction was rolled back whose rows were already read up to "
+                    f"{self.delivered}: copy its tables again",
+                    file=file,
+                    offset=start,
+                )
+
+    @property
+    def undecided(self) -> Position | None:
+        """The start of the first in-doubt XA transaction (prepared, neither committed nor rolled
+        back) whose rows were not delivered.
+        """
+        places = [begin for begin, _ in self._prepared.values()]
+        if self.delivered is not None:
+            places = [place for place in places if not place < self.delivered]
+        return min(places, default=None)
+
+    def deliver(self, end: Position) -> None:
+        """All up to ``end`` is delivered: ranges that were rolled back before it are dropped."""
+        self.delivered = end
+        self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
+
+    def _feed(self, event: Event, parts: Mapping[str, int]) -> None:
+        here = Position(event.file or "", event.offset or 0)
+        group = Position(*next(iter(parts.items())))
+        if group != self._group:
+            self._group = group
+            self._savepoints.clear()
+        if isinstance(event, XaPrepareEvent):
+            if not event.one_phase:
+                xid = event.xid
+                self.prepared((xid.format_id, xid.gtrid, xid.bqual), parts, here)
+        elif isinstance(event, TransactionPayloadEvent):
+            inside = prepared_in(event.pieces(), event.form)
+            if inside is not None:
+                self.prepared(inside, parts, Position(here.file, here.offset + 1))
+        elif isinstance(event, QueryEvent):
+            self._statement(event, parts, here)
+
+    def prepared(self, name: XaName, parts: Mapping[str, int], end: Position) -> None:
+        """An XA transaction of these parts was prepared; its rows end before ``end``."""
+        self._prepared[name] = Position(*next(iter(parts.items()))), ranges_of(parts, end)
+
+    def _statement(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
+        sql = event.sql
+        if (name := savepoint_set(sql)) is not None:
+            self._savepoints[name] = here
+        elif (name := savepoint_of_rollback(sql)) is not None:
+            start = self._savepoints.get(name)
+            if start is None:
+                raise event.error(NO_SAVEPOINT, BoundaryError)
+            files = list(parts)
+            later = {file: parts[file] for file in files[files.index(start.file) :]}
+            self.ranges += ranges_of({**later, start.file: start.offset}, here)
+        elif rolls_back(event.sql_bytes):
+            self.ranges += ranges_of(parts, here)
+        elif (said := xa_statement(sql)) is not None and said[0] != "START":
+            prepared = self._prepared.pop(said[1], None)
+            if said[0] == "ROLLBACK":
+                if prepared is None:
+                    self.unmatched = True
+                    return
+                self.ranges += prepared[1]
+
+
+def ranges_of(parts: Mapping[str, int], end: Position | None = None) -> list[Range]:
+    """The ranges of a transaction's parts; in the file of ``end``, up to ``end``."""
+    return [
+        (file, start, TO_THE_END if end is None or file != end.file else end.offset)
+        for file, start in parts.items()
+    ]
+
+
+def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaName | None:
+    """The XA transaction that a payload's plain bytes prepare; None if they prepare none, or commit
+    it.
+
+    Only if the first event is an XA statement are all events read. Raises EventDecodeError,
+    TruncatedEvent.
+    """
+    context = DecodeContext(form)
+    number = 0
+    for number, raw in enumerate(events_in(pieces)):
+        if number == 0:
+            first = context.decode(raw)
+            if not isinstance(first, QueryEvent) or xa_statement(first.sql) is None:
+                return None
+        elif raw[4] == EventType.XA_PREPARE:
+            said = xa_name(context.decode(raw))
+            return None if said is None else said[1]
+    return None
+
+
+def is_rollback(event: Event) -> bool:
+    """Whether this event may roll back rows before it; only later events tell."""
+    if isinstance(event, XaPrepareEvent):
+        return not event.one_phase
+    if not isinstance(event, QueryEvent):
+        return False
+    return rolls_back(event.sql_bytes) or savepoint_of_rollback(event.sql) is not None
 
 
 class XaRows(Enum):

@@ -1,4 +1,4 @@
-"""The servers' character sets: converts column bytes to text and back, as the server does.
+"""The servers' character sets and collations: column bytes to text and back, as the server does.
 
 Python's codecs are used where they agree with the servers on every code. Single-byte sets are
 tables (``data/charsets.json``, queried from real servers by ``tests/values/make_tables.py``). The
@@ -8,6 +8,9 @@ store surrogates in `SURROGATES`, each as a separate character. They are also se
 the str: two of them that would be a pair in UTF-16 stay two. If a character has several codes, the
 one that the server writes is used (``data/encodings.json``, queried from real servers by
 ``tests/values/make_encodings.py``). A character without a code is rejected.
+
+Collations are those that MySQL up to 9.7 and MariaDB up to 11.8 list. An id means the same
+character set in both flavours; a few names have another id in the other flavour.
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from struct import unpack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventDecodeError, SchemaError, ValueRejected
+
+if TYPE_CHECKING:
+    from tailrace.constants import Flavour
 
 Decoder = Callable[[bytes], str]
 """Bytes to text; `EventDecodeError` if they are not well-formed."""
@@ -61,7 +67,7 @@ UTF8: Final = frozenset({"utf8mb3", "utf8mb4"})
 
 
 @cache
-def _data(name: str = "charsets") -> dict[str, Any]:
+def _data(name: str) -> dict[str, Any]:
     text = files("tailrace.values").joinpath("data", f"{name}.json").read_text("ascii")
     data: dict[str, Any] = json.loads(text)
     return data
@@ -78,7 +84,7 @@ def decode(charset: str, data: bytes) -> str:
 
 def single_byte_table(charset: str) -> str | None:
     """The 256 characters of a single-byte set; None for the others."""
-    table = _data()["single"].get(charset)
+    table = _data("charsets")["single"].get(charset)
     if table is None:
         return None
     return str(table) if len(table) == 256 else bytes(range(128)).decode("ascii") + str(table)
@@ -107,7 +113,7 @@ def holds(charset: str, character: str) -> bool:
         return True
     if (table := single_byte_table(charset)) is not None:
         return character in table
-    known = _data()["multi"][charset]
+    known = _data("charsets")["multi"][charset]
     if any(character in text for text in known["deviations"].values()):
         return True
     try:
@@ -151,7 +157,7 @@ def _single_decoder(table: str) -> Decoder:
 
 def _multi_decoder(charset: str) -> Decoder:
     """Uses a codec for most texts, and decodes code by code if the codec may be wrong."""
-    known = _data()["multi"][charset]
+    known = _data("charsets")["multi"][charset]
     codec = str(known["codec"])
     character = re.compile(_CHARACTER[charset], re.DOTALL)
     server = _NO_CHARACTER.get(charset, {}) | {
@@ -262,7 +268,7 @@ def _single_encoder(charset: str, table: str) -> Encoder:
 
 def _multi_encoder(charset: str) -> Encoder:
     """Uses a codec for most texts, and encodes each character if the server writes other codes."""
-    known = _data()["multi"][charset]
+    known = _data("charsets")["multi"][charset]
     codec = str(known["codec"])
     decode_server = decoder(charset)
     chosen: dict[str, bytes] = {}
@@ -340,3 +346,60 @@ def pieces_of(charset: str) -> Callable[[memoryview], Iterator[tuple[bytes, str]
 def _begins(data: memoryview, at: int) -> bool:
     """Whether a UTF-8 character may begin here."""
     return at == len(data) or data[at] & 0xC0 != 0x80
+
+
+BINARY: Final = 63
+"""The collation of binary strings."""
+
+
+@cache
+def charset_of(collation: int) -> str:
+    """The character set of a collation id; `SchemaError` if no server has the id."""
+    for charset, ranges in _data("collations")["charsets"].items():
+        for first, last in ranges:
+            if first <= collation <= last:
+                return str(charset)
+    raise SchemaError(
+        f"collation {collation} is unknown in MySQL up to 9.7 and MariaDB up to 11.8; "
+        "declare the column with a known character set in a schema"
+    )
+
+
+def collation_id(name: str, flavour: Flavour) -> int | None:
+    """The id of a collation by its case-insensitive name; None if the flavour does not have it.
+
+    ``utf8_`` means ``utf8mb3_``, as both servers' aliases do.
+    """
+    folded = name.lower()
+    names = _data("collations")["names"][flavour]
+    if folded.startswith("utf8_"):
+        folded = f"utf8mb3_{folded[5:]}"
+    number = names.get(folded)
+    return None if number is None else int(number)
+
+
+def collation_name(collation: int, flavour: Flavour) -> str:
+    """The name of a collation id; `SchemaError` if no server of the flavour has the id."""
+    for name, number in _data("collations")["names"][flavour].items():
+        if number == collation:
+            return str(name)
+    raise SchemaError(f"collation {collation} is of no known {flavour} server")
+
+
+def default_collation(charset: str, flavour: Flavour) -> int | None:
+    """The id of a character set's default collation (MySQL 9.7's, MariaDB 11.8's)."""
+    folded = charset.lower()
+    name = _data("collations")["defaults"][flavour].get("utf8mb3" if folded == "utf8" else folded)
+    return None if name is None else collation_id(name, flavour)
+
+
+_LONGEST_CHARACTER: Final = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8mb3", "ujis", "eucjpms"), 3),
+    **dict.fromkeys(("big5", "sjis", "cp932", "gbk", "gb2312", "euckr", "ucs2"), 2),
+}
+
+
+def longest_character(collation: int) -> int:
+    """Maximum bytes of a character in this collation's character set."""
+    return _LONGEST_CHARACTER.get(charset_of(collation), 1)

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, ValueRejected
-from tailrace.values.collations import BINARY
-from tailrace.values.family import Declaration, Format, TypeFamily, base64_json, prefixed
+from tailrace.values.charsets import BINARY
+from tailrace.values.family import (
+    Declaration,
+    Format,
+    TypeFamily,
+    base64_json,
+    given_bytes,
+    prefixed,
+)
 from tailrace.values.schema import Logical
-from tailrace.values.user_values import given_bytes
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec

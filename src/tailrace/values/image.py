@@ -18,8 +18,7 @@ from tailrace.errors import (
     UnsupportedType,
     ValueRejected,
 )
-from tailrace.values.json_diff import apply_diffs, parse_diffs
-from tailrace.values.jsonb import changed_json
+from tailrace.values.json_diff import apply_diffs, changed_json, parse_diffs
 from tailrace.values.registry import loader_of, width_of
 from tailrace.values.value import made, stored
 

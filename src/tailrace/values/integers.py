@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRejected
 from tailrace.printable import short_repr
-from tailrace.values.family import Declaration, Format, TypeFamily, Width, named, sized
-from tailrace.values.user_values import whole_number
+from tailrace.values.family import (
+    Declaration,
+    Format,
+    TypeFamily,
+    Width,
+    named,
+    sized,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec

@@ -9,15 +9,19 @@ import json
 import re
 from enum import IntEnum
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeAlias, Union
+from typing import Any, Final, NamedTuple
 
-from tailrace.errors import EventDecodeError
-from tailrace.values.json import (
+from tailrace.errors import EventDecodeError, ValueRejected
+from tailrace.values.jsonb import (
     MAX_DEPTH,
     TEXT,
+    TREE,
     JsonText,
+    Leaf,
+    Members,
+    Node,
+    encode_jsonb,
     load_json,
-    opaque_text,
     quoted,
     read_jsonb,
 )
@@ -40,66 +44,6 @@ class Operation(IntEnum):
     REPLACE = 0
     INSERT = 1
     REMOVE = 2
-
-
-class Leaf(NamedTuple):
-    """A scalar of a document as JSON text; an opaque one also has its column type and bytes."""
-
-    text: str
-    opaque: tuple[int, bytes] | None = None
-
-
-class Members:
-    """An object: its members in stored order, found by key in the same time whatever their number.
-
-    MySQL orders keys by size, then by bytes: so they are once a key was added.
-    """
-
-    __slots__ = ("_added", "_members", "_places")
-
-    def __init__(self, members: list[tuple[str, Node]]) -> None:
-        self._members: list[tuple[str, Node] | None] = [*members]
-        self._places: dict[str, list[int]] | None = None
-        self._added = False
-
-    @property
-    def members(self) -> list[tuple[str, Node]]:
-        """The keys and values."""
-        members = [member for member in self._members if member is not None]
-        if self._added:
-            members.sort(key=lambda member: _key_order(member[0]))
-        return members
-
-    def _find(self, key: str) -> list[int]:
-        """Where the key is, the first place last: damaged documents have a key more than once."""
-        if self._places is None:
-            self._places = {}
-            for place in reversed(range(len(self._members))):
-                if (member := self._members[place]) is not None:
-                    self._places.setdefault(member[0], []).append(place)
-        return self._places.setdefault(key, [])
-
-    def __contains__(self, key: str) -> bool:
-        return bool(self._find(key))
-
-    def __getitem__(self, key: str) -> Node:
-        member = self._members[self._find(key)[-1]]
-        return member[1] if member is not None else []
-
-    def __setitem__(self, key: str, value: Node) -> None:
-        places = self._find(key)
-        if places:
-            self._members[places[-1]] = key, value
-        else:
-            self._added = True
-            places.append(len(self._members))
-            self._members.append((key, value))
-
-    def __delitem__(self, key: str) -> None:
-        self._members[self._find(key).pop()] = None
-
-
-Node: TypeAlias = Union[Leaf, "list[Node]", Members]
 
 
 class JsonDiff(NamedTuple):
@@ -159,25 +103,6 @@ def _in_quotes(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-class _TreeBuilder:
-    """Builds a document as a tree that can be changed."""
-
-    def leaf(self, text: str) -> Node:
-        return Leaf(text)
-
-    def opaque(self, field: int, data: bytes) -> Node:
-        return Leaf(opaque_text(field, data), (field, data))
-
-    def array(self, values: list[Node]) -> Node:
-        return values
-
-    def object(self, members: list[tuple[str, Node]]) -> Node:
-        return Members(members)
-
-
-_TREE: Final = _TreeBuilder()
-
-
 def parse_diffs(data: bytes) -> JsonDiffs:
     """All diffs of one column's value (an empty list is legal: nothing changed)."""
     diffs, at = [], 0
@@ -202,15 +127,27 @@ def apply_diffs(before: bytes, diffs: bytes) -> JsonText:
     Raises `EventDecodeError` for a diff that does not fit the document, as a replica would reject
     it.
     """
-    return _applied(read_jsonb(before, _TREE), parse_diffs(diffs))
+    return _applied(read_jsonb(before, TREE), parse_diffs(diffs))
 
 
 def changed_tree(before: bytes, diffs: bytes) -> Node:
     """The document after the diffs as a tree; otherwise as `apply_diffs`."""
-    root = read_jsonb(before, _TREE)
+    root = read_jsonb(before, TREE)
     for diff in parse_diffs(diffs):
         root = _apply(root, diff)
     return root
+
+
+def changed_json(before: bytes, diffs: bytes) -> bytes:
+    """The document after a partial update, from JSONB to JSONB.
+
+    Opaque values are kept; the gaps that MySQL leaves in updated documents are removed. Raises
+    `EventDecodeError` for diffs that do not fit.
+    """
+    try:
+        return encode_jsonb(changed_tree(before, diffs))
+    except ValueRejected as error:  # a document that no server would have made
+        raise EventDecodeError(error.message) from None
 
 
 def _applied(root: Node, diffs: JsonDiffs) -> JsonText:
@@ -265,7 +202,7 @@ def parse_path(path: str) -> tuple[Leg, ...]:
 
 def _apply(root: Node, diff: JsonDiff) -> Node:
     legs = parse_path(diff.path)
-    value = read_jsonb(diff.value, _TREE) if diff.operation is not Operation.REMOVE else root
+    value = read_jsonb(diff.value, TREE) if diff.operation is not Operation.REMOVE else root
     if not legs:
         if diff.operation is not Operation.REPLACE:
             raise EventDecodeError(f"JSON diff: {diff.operation.name} of the whole document")
@@ -319,11 +256,6 @@ def _render(node: Node, depth: int) -> str:
     if isinstance(node, list):
         return TEXT.array([_render(value, depth + 1) for value in node])
     return TEXT.object([(key, _render(value, depth + 1)) for key, value in node.members])
-
-
-def _key_order(key: str) -> tuple[int, bytes]:
-    raw = key.encode()
-    return len(raw), raw
 
 
 def _lenenc_bytes(data: bytes, at: int) -> tuple[bytes, int]:

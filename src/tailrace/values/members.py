@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
-from tailrace.values.charsets import encode
-from tailrace.values.collations import charset_of
-from tailrace.values.family import Declaration, Format, TypeFamily, Width, text_json
-from tailrace.values.user_values import whole_number
+from tailrace.values.charsets import charset_of, encode
+from tailrace.values.family import Declaration, Format, TypeFamily, Width, text_json, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

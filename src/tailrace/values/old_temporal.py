@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
 from tailrace.values.family import Format, TypeFamily, Width, ascii_json
-from tailrace.values.moments import given_moment, given_seconds, given_time
-from tailrace.values.temporal import clock_text, date_text, fraction_size, timestamp_text
+from tailrace.values.temporal import (
+    clock_text,
+    date_text,
+    fraction_size,
+    given_moment,
+    given_seconds,
+    given_time,
+    timestamp_text,
+)
 
 if TYPE_CHECKING:
     from tailrace.values.family import Dumper, JsonWriter, Loader

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import Flavour
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.values import old_temporal
-from tailrace.values.charsets import decode
-from tailrace.values.collations import charset_of
+from tailrace.values.charsets import charset_of, decode
 from tailrace.values.registry import check_declared, declared_digits
 from tailrace.values.schema import Column, Logical, TableSchema, logical_of
 

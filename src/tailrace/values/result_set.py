@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UnsupportedType, UsageError, ValueRejected
-from tailrace.values.collations import BINARY
+from tailrace.values.charsets import BINARY
 from tailrace.values.image import Image, ImageSource, decoder_of
 from tailrace.values.registry import dumper_of
 from tailrace.values.row import Row

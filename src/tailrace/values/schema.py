@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from tailrace.constants import ColumnType
-from tailrace.values.collations import BINARY, charset_of
+from tailrace.values.charsets import BINARY, charset_of
 
 NamesFrom = Literal["log", "given", "ddl", "server", "none"]
 DefinedBy = Literal["given", "ddl", "server"]

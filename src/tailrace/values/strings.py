@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRejected
 from tailrace.printable import short_repr
-from tailrace.values.charsets import decoder, encoder
-from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.charsets import BINARY, decoder, encoder, longest_character
 from tailrace.values.family import (
     MOST_BYTES,
     Declaration,
@@ -16,13 +15,14 @@ from tailrace.values.family import (
     TypeFamily,
     Width,
     base64_json,
+    given_bytes,
+    given_text,
     named,
     prefixed,
     text_json,
 )
 from tailrace.values.network import padded
 from tailrace.values.schema import BLOB_TYPES, Logical
-from tailrace.values.user_values import given_bytes, given_text
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec

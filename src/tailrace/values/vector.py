@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
-from tailrace.values.family import Declaration, Format, TypeFamily, prefixed
+from tailrace.values.family import Declaration, Format, TypeFamily, given_bytes, prefixed
 from tailrace.values.floats import float32_json, given_float, pack_float
 from tailrace.values.schema import BLOB_TYPES, Logical
-from tailrace.values.user_values import given_bytes
 
 if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec

@@ -29,8 +29,7 @@ from tailrace.events import RowsEvent
 from tailrace.log import Log
 from tailrace.storage import LogSeries, find
 from tailrace.storage.file import LogFile
-from tailrace.values.json_diff import Operation
-from tailrace.values.jsonb import changed_json
+from tailrace.values.json_diff import Operation, changed_json
 from tests.columns.jsonb_made import jsonb, opaque
 from tests.columns.oracle import assert_equal_paths, object_batches
 from tools.campaign.mutate import Parsed

@@ -17,7 +17,7 @@ from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.values.family import text_json
-from tailrace.values.json import JsonText
+from tailrace.values.jsonb import JsonText
 from tailrace.values.registry import json_writer_of
 from tailrace.values.schema import Column, Logical, TableSchema
 

@@ -16,7 +16,7 @@ from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
-from tailrace.values.as_json import image_json
+from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tests.recorded import folders
 from tools.objects import batch_of_rows

@@ -13,7 +13,7 @@ from tailrace.errors import ValueRejected
 from tailrace.events import QueryEvent, RowsEvent
 from tailrace.log import Log
 from tailrace.schema.catalogue import Catalogue
-from tailrace.values.cells import CellWriter
+from tailrace.values.encode import CellWriter
 from tailrace.values.image import ABSENT
 from tailrace.values.row import RowSet
 from tests.columns.oracle import by_table

@@ -16,7 +16,7 @@ from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.constants import ColumnType as T
 from tailrace.constants import EventType, Flavour
 from tailrace.errors import EventEncodeError, UnknownColumn, ValueRejected
-from tailrace.values.cells import CellWriter
+from tailrace.values.encode import CellWriter
 from tailrace.values.image import ABSENT
 from tailrace.values.registry import dumper_of, loader_of, width_of
 from tailrace.values.resolve import resolve_table

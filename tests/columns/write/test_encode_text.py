@@ -18,8 +18,7 @@ from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventEncodeError, ValueRejected
-from tailrace.values.charsets import encode, holds
-from tailrace.values.collations import default_collation
+from tailrace.values.charsets import default_collation, encode, holds
 from tailrace.values.jsonb import dump_json
 from tailrace.values.schema import Column, Logical
 from tailrace.writing.stamp import stamp_plainly

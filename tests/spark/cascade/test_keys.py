@@ -7,7 +7,7 @@ import pytest
 from tailrace.constants import Flavour
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.cascade.keys import links_of
-from tailrace.values.collations import collation_id
+from tailrace.values.charsets import collation_id
 
 ON = "ON DELETE CASCADE ON UPDATE CASCADE"
 

@@ -8,7 +8,7 @@ import pytest
 from tailrace.constants import Flavour
 from tailrace.spark.cascade.values import Comparison, comparison_by
 from tailrace.spark.current.conform import RefusedError
-from tailrace.values.collations import collation_id
+from tailrace.values.charsets import collation_id
 
 PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
 TEXTS = ["", *PRINTABLE, *(one + two for one in PRINTABLE for two in PRINTABLE)]

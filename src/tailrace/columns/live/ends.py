@@ -23,7 +23,7 @@ from tailrace.events import DecodeContext
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.transactions import Boundary, BoundaryParser, State
-from tailrace.transactions.rollbacks import TO_THE_END, Rollbacks
+from tailrace.transactions.committed import TO_THE_END, Rollbacks
 from tailrace.transactions.statements import XaName, xa_name
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from tailrace.errors import LogError
 from tailrace.log.events import Log
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
-from tailrace.transactions.committed import Committed
-from tailrace.transactions.rollbacks import TO_THE_END
+from tailrace.transactions.committed import TO_THE_END, Committed
 
 if TYPE_CHECKING:
     from tailrace.storage import LogSeries

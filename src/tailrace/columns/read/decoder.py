@@ -46,7 +46,7 @@ from tailrace.events.query import QueryEvent
 from tailrace.events.walk import event_length
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
-from tailrace.transactions.rollbacks import NO_SAVEPOINT, is_rollback
+from tailrace.transactions.committed import NO_SAVEPOINT, is_rollback
 from tailrace.transactions.statements import savepoint_of_rollback
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import State
-from tailrace.transactions.committed import Committed
-from tailrace.transactions.rollbacks import TO_THE_END, Rollbacks
+from tailrace.transactions.committed import TO_THE_END, Committed, Rollbacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -39,14 +39,14 @@ from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import StatementSession
 from tailrace.transactions import State, Token, token_of
-from tailrace.transactions.rollbacks import TO_THE_END
+from tailrace.transactions.committed import TO_THE_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
-    from tailrace.transactions.rollbacks import Rollbacks
+    from tailrace.transactions.committed import Rollbacks
     from tailrace.transactions.statements import XaName
 
 Array = np.ndarray[Any, Any]

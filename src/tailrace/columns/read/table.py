@@ -36,7 +36,7 @@ from tailrace.errors import (
     about_table,
 )
 from tailrace.values.image import check_columns
-from tailrace.values.jsonb import changed_json
+from tailrace.values.json_diff import changed_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The rows of a batch as change records, a line of JSON each (`tailrace.values.as_json`)."""
+"""The rows of a batch as change records, a line of JSON each (`tailrace.values.change_record`)."""
 
 from __future__ import annotations
 

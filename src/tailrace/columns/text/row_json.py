@@ -17,8 +17,8 @@ from tailrace.columns.frames.plan import ODD_WORDS
 from tailrace.columns.text_output import bits, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.values.as_json import is_document
-from tailrace.values.jsonb import JSON_SPACE, declared_json
+from tailrace.values.change_record import is_document
+from tailrace.values.json import JSON_SPACE, declared_json
 from tailrace.values.old_temporal import TYPES as OLD_TEMPORAL_TYPES
 from tailrace.values.schema import Logical
 from tailrace.values.surrogates import unescaped
@@ -61,7 +61,8 @@ _FRACTIONAL: Final = OLD_TEMPORAL_TYPES | {
 def images_to_json(
     batch: pa.RecordBatch, schema: TableSchema, image: Literal["before", "after"]
 ) -> pa.StringArray:
-    """Write each row's image as a JSON object, like ``rows/as_json.py``; a missing image is null.
+    """Write each row's image as a JSON object, as `tailrace.values.change_record` does; a missing
+    image is null.
 
     Keys are the columns that the batch has, in its order; those absent from a row's image are left
     out. Values in ``_raw`` are written as its text. Raises `EventDecodeError` for a number that

@@ -17,8 +17,7 @@ from tailrace.columns.write.types import Rejected, settle
 from tailrace.columns.write.values import as_logged
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType
-from tailrace.values.charsets import UTF8
-from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.charsets import BINARY, UTF8, longest_character
 from tailrace.values.registry import width_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from tailrace.columns.write.output import short_offsets, write_bytes
 from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRejected
-from tailrace.values.charsets import UTF8, encoder, single_byte_table
-from tailrace.values.collations import BINARY, longest_character
+from tailrace.values.charsets import BINARY, UTF8, encoder, longest_character, single_byte_table
 
 if TYPE_CHECKING:
     from tailrace.values.schema import Column

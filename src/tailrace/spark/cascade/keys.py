@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.foreign_keys import CASCADING
 from tailrace.spark.cascade.values import EXACT, Comparison, comparison_by
-from tailrace.values.collations import BINARY
+from tailrace.values.charsets import BINARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.spark.current.conform import RefusedError
-from tailrace.values.collations import collation_name
+from tailrace.values.charsets import collation_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,9 +24,9 @@ from tailrace.position import sequence
 from tailrace.values.charsets import PIECE, can_be_cut, pieces_of
 from tailrace.values.family import text_json
 from tailrace.values.image import ABSENT
-from tailrace.values.json import load_json
+from tailrace.values.json import JSON_SPACE
 from tailrace.values.json_diff import JsonDiff, JsonDiffs, Operation
-from tailrace.values.jsonb import JSON_SPACE
+from tailrace.values.jsonb import load_json
 from tailrace.values.registry import json_writer_of
 from tailrace.values.schema import BLOB_TYPES, Logical
 from tailrace.values.surrogates import Escapes, in_json

@@ -13,7 +13,7 @@ from tailrace.errors import EventDecodeError
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find
-from tailrace.values.as_json import Origin, change_json, image_json, sequence
+from tailrace.values.change_record import Origin, change_json, image_json, sequence
 from tailrace.values.charsets import PIECE
 from tailrace.values.image import Image, decoder_of
 from tailrace.values.resolve import resolve_table
