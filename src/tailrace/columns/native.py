@@ -51,6 +51,8 @@ KERNELS: dict[str, tuple[str, int]] = {
     "scan_events": ("scan", 1),
     "json_text": ("jsonb", 1),
     "charset_text": ("charset", 1),
+    "uncompressed": ("inflate", 1),
+    "inflate_rows": ("inflate", 5),
     "row_json": ("row_json", 1),
     "record_json": ("record_json", 1),
     "row_text": ("row_text", 1),
@@ -72,8 +74,8 @@ KERNELS: dict[str, tuple[str, int]] = {
 WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
 """The kernels that only writers need: readers do not wait for them."""
 
-LIVE: Final = frozenset({"unframe"})
-"""The kernel that is needed only to read from a running server."""
+RARE: Final = frozenset({"unframe", "uncompressed", "inflate_rows"})
+"""Compiled when first used: needed to read from a running server, and for what MariaDB deflates."""
 
 PRINTING: Final = frozenset(
     {
@@ -113,7 +115,7 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
     """
     start = time.perf_counter()
     wanted = [
-        name for name in KERNELS if (name in WRITING) is writing and name not in LIVE | PRINTING
+        name for name in KERNELS if (name in WRITING) is writing and name not in RARE | PRINTING
     ]
     missing = [name for name in wanted if name not in _loaded and _kept(name) is None]
     if missing and say:

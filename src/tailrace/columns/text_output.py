@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -66,12 +67,13 @@ def write(
     array: pa.Array,
     expected: int,
     what: str,
+    by_hand: Callable[[int], bytes] | None = None,
 ) -> pa.StringArray:
     """Let a kernel write a text for each row of ``array`` that is not null.
 
     ``frame`` holds the kernel's own words; the shared words are set here. ``expected`` is a guess
-    of
-    the text's bytes, ``what`` names the values in errors. Raises `BadRow`.
+    of the text's bytes, ``what`` names the values in errors. ``by_hand`` gives the bytes of a row
+    that the kernel leaves to Python. Raises `BadRow`.
     """
     rows = len(array)
     bitmap, bit = bits(array)
@@ -91,7 +93,19 @@ def write(
         if result == f.DONE:
             break
         row = int(frame[f.ROW])
-        if result != f.MORE:
+        room = 2 * text.size
+        if result == f.BY_HAND and by_hand is not None:
+            made = by_hand(row)
+            used = int(frame[f.USED])
+            if used + len(made) <= text.size:
+                ctypes.memmove(text.address + used, made, len(made))
+                frame[f.ROW], frame[f.USED] = row + 1, used + len(made)
+                ctypes.c_int32.from_address(int(frame[f.OUT_OFFSETS]) + 4 * (row + 1)).value = int(
+                    frame[f.USED]
+                )
+                continue
+            room = max(room, used + len(made) + f.ROOM)
+        elif result != f.MORE:
             raise BadRow(f"{what}: {_TROUBLE[result]}", row)
         if text.size >= LARGEST:
             raise BadRow(
@@ -99,7 +113,7 @@ def write(
                 "read the log in smaller batches",
                 row,
             )
-        text.resize(min(2 * text.size, LARGEST))
+        text.resize(min(room, LARGEST))
     used = int(frame[f.USED])
     if large is not None:
         large.resize(used)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from tailrace.values.schema import Column
 
 TYPES: Final = frozenset({ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED})
-ZLIB: Final = 8
+_ZLIB: Final = 8
 """The high nibble of the first byte; zlib is the only method."""
-RAW_DEFLATE: Final = 0x08
-SIZE_BYTES: Final = 0x07
+_RAW_DEFLATE: Final = 0x08
+_SIZE_BYTES: Final = 0x07
 _THRESHOLD: Final = 100
 _LEVEL: Final = 6
 """MariaDB's defaults of column_compression_threshold and column_compression_zlib_level."""
-SMALL: Final = 4096
+_SMALL: Final = 4096
 """Logged values shorter than this are uncompressed by one call, which sets no bound."""
-SMALL_MOST: Final = 1032 * SMALL
+_SMALL_MOST: Final = 1032 * _SMALL
 """The most that deflate can make of one, whatever it claims: 4 MB."""
 
 
@@ -37,15 +37,15 @@ def uncompress(data: bytes | memoryview, limit: int) -> bytes:
     head = data[0]
     if head == 0:
         return bytes(data[1:])
-    start = 1 + (head & SIZE_BYTES)
-    if head >> 4 != ZLIB or not 1 < start <= 5 or len(data) < start:
+    start = 1 + (head & _SIZE_BYTES)
+    if head >> 4 != _ZLIB or not 1 < start <= 5 or len(data) < start:
         raise EventDecodeError(f"a compressed column that begins with {data[:5].hex()}")
     size = int.from_bytes(data[1:start], "big")
     if size > limit:
         raise EventDecodeError(f"a compressed column of {size} bytes where {limit} are allowed")
-    bits = -zlib.MAX_WBITS if head & RAW_DEFLATE else zlib.MAX_WBITS
+    bits = -zlib.MAX_WBITS if head & _RAW_DEFLATE else zlib.MAX_WBITS
     try:
-        if len(data) < SMALL and size <= SMALL_MOST:  # one call takes half of an object's time
+        if len(data) < _SMALL and size <= _SMALL_MOST:  # one call takes half of an object's time
             value = zlib.decompress(data[start:], bits, size + 1)
             ended = True
         else:
@@ -84,7 +84,7 @@ def compress(value: bytes) -> bytes:
         stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, 9)
         packed = stream.compress(value) + stream.flush()
         if 1 + len(size) + len(packed) < len(value):
-            return bytes([ZLIB << 4 | RAW_DEFLATE | len(size)]) + size + packed
+            return bytes([_ZLIB << 4 | _RAW_DEFLATE | len(size)]) + size + packed
     return b"\0" + value
 
 

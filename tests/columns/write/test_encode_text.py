@@ -200,4 +200,4 @@ def test_writers_kernels_are_not_compiled_for_readers(monkeypatch):
     assert asked
     assert not set(asked) & native.WRITING
     native.compile_all(writing=True)
-    assert set(asked) == set(native.KERNELS) - native.LIVE - native.PRINTING
+    assert set(asked) == set(native.KERNELS) - native.RARE - native.PRINTING

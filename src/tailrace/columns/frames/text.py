@@ -63,6 +63,13 @@ FOUR_CODES: Final = 39420
 FOUR_PLANES: Final = 189000
 """The number of gb18030's code of U+10000, 0x90308130."""
 
+LIMIT: Final = 11
+"""Compressed columns: the most bytes of a value."""
+WORK: Final = 12
+"""Address of room for the codes; 0 to count the values' bytes without writing them."""
+WORK_BYTES: Final = 11 << 10
+INFLATE_WORDS: Final = 13
+
 DEPTH: Final = 100
 """The deepest nesting of containers, as in the server."""
 FRAME_WORDS: Final = 6
@@ -81,6 +88,8 @@ BAD_NUMBER: Final = -6
 BAD_TIME: Final = -7
 BAD_CODE: Final = -8
 """Bytes that are not of the character set."""
+BY_HAND: Final = -9
+"""A value that is left to Python."""
 
 # --- documents of rows: the frame after the shared words ------------------------------------------
 COLUMNS: Final = 8

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from tailrace.columns import native
 from tailrace.columns.charsets import to_utf8, without_surrogates
 from tailrace.columns.frames import plan as k
+from tailrace.columns.frames import text as f
 from tailrace.columns.json_text import jsonb_to_text
-from tailrace.columns.text_output import BadRow
+from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.columns.types import Finish
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, UnsupportedType
-from tailrace.values import compressed
 from tailrace.values.compressed import longest_uncompressed, uncompress
 from tailrace.values.geometry import HEADER_SIZE
 from tailrace.values.schema import Logical
@@ -93,68 +93,30 @@ def _check_members(array: pa.Array, count: int) -> None:
 def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
     """Uncompressed values of MariaDB's compressed columns. Before and after, NULL has no bytes.
 
-    What the heads say is found out for all values at once; `uncompress` takes the unusual ones,
-    and says what is wrong.
+    `uncompress` takes the values that the kernel leaves, and says what is wrong.
     """
-    valid, offsets, data = array.buffers()
+    _, offsets, data = array.buffers()
     if data is None or data.size == 0:
         return array
-    bounds = np.frombuffer(offsets, np.int32, len(array) + 1)
-    logged = memoryview(data).cast("B")  # Arrow says that its bytes are signed
-    starts, bits, sizes = _heads(np.frombuffer(data, np.uint8), bounds, limit)
-    values: list[bytes] = []
-    ends, inflate = bounds.tolist(), zlib.decompress
-    try:
-        for start, end, window, size in zip(starts, ends[1:], bits, sizes.tolist(), strict=True):
-            if size < 0:
-                values.append(uncompress(logged[ends[len(values)] : end], limit))
-                continue
-            value = inflate(logged[start:end], window, size + 1)
-            if len(value) != size:  # at once: it may be a thousand times as large as its bytes
-                raise _wrong(logged, ends, len(values), limit)
-            values.append(value)
-    except (EventDecodeError, zlib.error):
-        raise _wrong(logged, ends, len(values), limit) from None
-    bounds = np.zeros(len(array) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=bounds[1:])
-    return pa.Array.from_buffers(
-        pa.binary(),
-        len(array),
-        [valid, pa.py_buffer(bounds), pa.py_buffer(b"".join(values))],
-        array.null_count,
-    )
+    bounds = np.frombuffer(offsets, np.int32)[array.offset :]
 
+    def by_hand(row: int) -> bytes:
+        try:
+            return uncompress(memoryview(data)[bounds[row] : bounds[row + 1]].cast("B"), limit)
+        except EventDecodeError as error:
+            raise BadRow(error.message, row) from None
 
-def _heads(
-    data: np.ndarray[Any, np.dtype[np.uint8]],
-    bounds: np.ndarray[Any, np.dtype[np.int32]],
-    limit: int,
-) -> tuple[list[int], list[int], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Where each value's deflated bytes start, zlib's window bits for them, and the size that the
-    value claims: -1 where it is not a small deflated one.
-    """
-    ends = bounds[1:]
-    heads = data[np.minimum(bounds[:-1], len(data) - 1)].astype(np.int64)
-    digits = heads & compressed.SIZE_BYTES
-    starts = bounds[:-1] + 1 + digits
-    usual = (heads >> 4 == compressed.ZLIB) & (digits > 0) & (digits <= 4) & (starts <= ends)
-    usual &= ends - bounds[:-1] < compressed.SMALL
-    sizes = np.zeros(len(heads), np.int64)
-    for place in range(1, 5):
-        at = np.minimum(bounds[:-1] + place, len(data) - 1)
-        sizes = np.where(place <= digits, sizes << 8 | data[at], sizes)
-    usual &= sizes <= min(limit, compressed.SMALL_MOST)
-    bits = np.where(heads & compressed.RAW_DEFLATE, -zlib.MAX_WBITS, zlib.MAX_WBITS)
-    return starts.tolist(), bits.tolist(), np.where(usual, sizes, -1)
-
-
-def _wrong(logged: memoryview, bounds: list[int], row: int, limit: int) -> BadRow:
-    """What is wrong with a value that does not uncompress."""
-    try:
-        uncompress(logged[bounds[row] : bounds[row + 1]], limit)
-    except EventDecodeError as error:
-        return BadRow(error.message, row)
-    raise AssertionError(f"row {row} uncompresses after all")
+    ends, work = np.empty(len(array) + 1, np.int32), np.zeros(f.WORK_BYTES, np.uint8)
+    frame = np.zeros(f.INFLATE_WORDS, np.int64)
+    frame[f.ROWS], frame[f.OUT_OFFSETS], frame[f.LIMIT] = len(array), ends.ctypes.data, limit
+    frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)
+    frame[f.OUT] = 1  # an address: 0 would be a code
+    frame[f.CAPACITY] = 1 << 62
+    kernel = native.kernel("uncompressed")
+    kernel(frame.ctypes.data)
+    size = int(frame[f.USED])
+    frame[f.WORK] = work.ctypes.data
+    return write(kernel, frame, array, size, "compressed values", by_hand).view(pa.binary())
 
 
 def _vector(array: pa.BinaryArray) -> pa.ListArray:

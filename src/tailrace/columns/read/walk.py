@@ -17,6 +17,7 @@ import numpy as np
 
 from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames import plan as k
+from tailrace.columns.frames import text as f
 from tailrace.columns.native import kernel
 from tailrace.columns.pages import Pages
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
@@ -38,7 +39,7 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
-from tailrace.events.walk import event_length
+from tailrace.events.walk import LENGTH_AT, event_length
 from tailrace.position import file_number, sequence
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import Boundary, BoundaryParser, State
@@ -64,6 +65,9 @@ _WORTH_A_BATCH: Final = 1 << 20
 """Bytes of log whose reading takes several times as long as making a batch."""
 _WORTH_A_THREAD: Final = 1 << 20
 """Bytes of a batch that takes longer to finish than it takes to tell another thread."""
+_INFLATED: Final = 1 << 20
+"""Bytes of room for the rows of compressed events, and the least that one is put in."""
+_INFLATED_ROOM: Final = 64 << 10
 _KEPT: Final = 32 << 20
 """At most so many bytes of decompressed events wait to be decoded with the rest of their block."""
 
@@ -163,7 +167,9 @@ class Walker(ABC):
         self.no_cascades: Callable[[Array], None] | None = None
         """Called with ranges of rows whose changes do not cascade: see `_tell_no_cascades`."""
         self._kept: list[Array] = []
+        self._codes = np.zeros(f.WORK_BYTES, np.uint8)
         self._kept_bytes = 0
+        self._inflated = (0, 0)
         self._unpacked: Array | None = None
         self._spent = False
         self._start = 0
@@ -602,15 +608,22 @@ class Walker(ABC):
         """Decompress the rows of MariaDB's compressed rows event at the cursor."""
         frame = self._frame
         cursor, rows = int(frame[k.CURSOR]), int(frame[k.COMPRESSED_ROWS])
-        size = event_length(ctypes.string_at(cursor, HEADER_SIZE))
+        size = ctypes.c_uint32.from_address(cursor + LENGTH_AT).value
         end = cursor + size - int(frame[k.CHECKSUM_BYTES])
-        try:
-            plain = decompress(ctypes.string_at(rows, end - rows))
-        except LogError as error:
-            raise error.at(self.file, self._offset()) from None
-        data = self._keep(plain)
-        frame[k.COMPRESSED_ROWS] = data.ctypes.data
-        frame[k.COMPRESSED_SIZE] = len(plain)
+        out, room = self._inflated
+        if room < _INFLATED_ROOM:
+            out, room = self._keep(bytes(_INFLATED)).ctypes.data, _INFLATED
+        length = kernel("inflate_rows")(rows, end, out, room, self._codes.ctypes.data)
+        if length >= 0:
+            self._inflated = out + length + k.PADDING, room - length - k.PADDING
+        else:
+            try:
+                plain = decompress(ctypes.string_at(rows, end - rows))
+            except LogError as error:
+                raise error.at(self.file, self._offset()) from None
+            out, length = self._keep(plain).ctypes.data, len(plain)
+        frame[k.COMPRESSED_ROWS] = out
+        frame[k.COMPRESSED_SIZE] = length
 
     def _keep(self, plain: bytes | bytearray) -> Array:
         """Keep bytes alive that the plan points into until it is decoded."""
@@ -688,6 +701,7 @@ class Walker(ABC):
         frame[k.FIRST_ENTRY] = -1 if frame[k.FIXED_POSITION] >= 0 else min(frame[k.FIRST_ENTRY], 0)
         self._kept[:] = [] if self._unpacked is None else [self._unpacked]
         self._kept_bytes = 0
+        self._inflated = (0, 0)
         self._walked = 0
 
     def _free_replaced(self) -> None:
