@@ -74,7 +74,7 @@ def until_of(given: object, name: str = "until") -> Until | None:
     if found == "oldest":
         raise UsageError(f"{name}: oldest is the start of a log: nothing comes before it")
     if isinstance(found, Gtid):
-        return found.alone()
+        return GtidSet({(found.uuid, found.tag): [(found.gno, found.gno + 1)]})
     return found
 
 
@@ -118,7 +118,7 @@ def _bound(given: object, name: str) -> Start | Gtid | None:
     if isinstance(given, str):
         return _parsed(given.strip(), name)
     if isinstance(given, MariadbGtid):
-        return given.alone()
+        return GtidList([given])
     if isinstance(given, datetime):
         return _time(given, str(given), name, zone=None)
     if given is None or isinstance(given, Position | Gtid | GtidState | Time):

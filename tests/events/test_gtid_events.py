@@ -7,7 +7,7 @@ import pytest
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import GtidEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.events.tagged_gtid import read_signed, read_unsigned, write_unsigned
+from tailrace.events.serialization import read_signed, read_unsigned, write_unsigned
 from tests.events.cases import GTID, TAGGED, UUID
 from tests.events.made import decode, unread
 

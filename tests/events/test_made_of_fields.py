@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType, Flavour
 from tailrace.errors import EventEncodeError
 from tailrace.events import REGISTRY, DecodeContext, Event, OpaqueEvent, RowsEvent, StatusVariables
-from tailrace.events.obsolete import UnreadableRowsEvent
+from tailrace.events.unreadable_rows import UnreadableRowsEvent
 from tailrace.gtid import GtidList
 from tests.events.fields import FORMS, strategies
 from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, raw_format

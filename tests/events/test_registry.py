@@ -252,7 +252,7 @@ def test_entry_points_are_loaded_when_an_unknown_type_is_met(tmp_path: Path) -> 
         both,
         ["plugin_class", "ToneEvent", "hello"],
         both,
-        ["tailrace.events.unknown", "OpaqueEvent", None],
+        ["tailrace.events.opaque", "OpaqueEvent", None],
         both,
     ]
 

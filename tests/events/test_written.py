@@ -15,6 +15,8 @@ from tailrace.events import (
     REGISTRY,
     DecodeContext,
     Event,
+    ObsoleteEvent,
+    PreGaRowsEvent,
     QueryCompressedEvent,
     QueryEvent,
     RowsEvent,
@@ -46,7 +48,7 @@ NOT_RECORDED = {
     *(EventType.LARGE_TRANSACTION_HEADER, EventType.START_ENCRYPTION, EventType.PARTIAL_ROW_DATA),
     *(EventType.WRITE_ROWS_COMPRESSED, EventType.UPDATE_ROWS_COMPRESSED),
     EventType.DELETE_ROWS_COMPRESSED,
-    *(code for code, kind in REGISTRY.items() if kind.__module__.endswith(".obsolete")),
+    *(code for code, kind in REGISTRY.items() if issubclass(kind, ObsoleteEvent | PreGaRowsEvent)),
 }
 
 

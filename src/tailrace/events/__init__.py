@@ -1,17 +1,10 @@
 """The events of a binary log, both flavours: bytes in, objects out. No file, no socket."""
 
 from tailrace.constants import event_name
-from tailrace.events.base import Event
+from tailrace.events.base import REGISTRY, Event
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.context import DecodeContext
-from tailrace.events.control import (
-    AnnotateRowsEvent,
-    IgnorableEvent,
-    IncidentEvent,
-    RotateEvent,
-    RowsQueryEvent,
-    StopEvent,
-)
+from tailrace.events.control import IncidentEvent, RotateEvent, StopEvent
 from tailrace.events.description import NO_FORMAT, FormatDescription
 from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.group_replication import TransactionContextEvent, ViewChangeEvent
@@ -26,10 +19,15 @@ from tailrace.events.mariadb import (
     MariadbGtidEvent,
     StartEncryptionEvent,
 )
-from tailrace.events.obsolete import ObsoleteEvent, PartialRowDataEvent, PreGaRowsEvent
+from tailrace.events.opaque import (
+    IgnorableEvent,
+    ObsoleteEvent,
+    OpaqueEvent,
+    RawEvent,
+    UnknownIgnorableEvent,
+)
 from tailrace.events.payload import TransactionPayloadEvent
 from tailrace.events.query import QueryCompressedEvent, QueryEvent
-from tailrace.events.registry import REGISTRY
 from tailrace.events.rows import (
     DeleteRowsEvent,
     PartialUpdateRowsEvent,
@@ -38,6 +36,7 @@ from tailrace.events.rows import (
     UpdateRowsEvent,
     WriteRowsEvent,
 )
+from tailrace.events.rows_query import AnnotateRowsEvent, RowsQueryEvent
 from tailrace.events.status_vars import StatusVariable, StatusVariables
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.events.transaction import (
@@ -46,7 +45,7 @@ from tailrace.events.transaction import (
     Xid,
     XidEvent,
 )
-from tailrace.events.unknown import OpaqueEvent, RawEvent, UnknownIgnorableEvent
+from tailrace.events.unreadable_rows import PartialRowDataEvent, PreGaRowsEvent
 from tailrace.events.variables import IntVarEvent, RandEvent, UserVarEvent
 
 __all__ = [

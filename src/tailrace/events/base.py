@@ -1,23 +1,34 @@
-"""The base class of all events, and the registration of its subclasses."""
+"""The base class of all events, the registry of its subclasses, and the state that events change.
+
+Defining a subclass of `Event` that names type codes (``class Mine(Event, types=(200,))``) registers
+it. A package can make its classes known without being imported: it names its module, or the class,
+in the entry point group ``tailrace.events``. The group is loaded once, when an event of unknown
+type is first read. A code that already has a class is given only to a subclass of that class (which
+then replaces it), or to the same class defined again, for example by reloading a module.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
-from tailrace.errors import EventDecodeError, EventEncodeError, LogError, UsageError
+from tailrace.errors import (
+    EventDecodeError,
+    EventEncodeError,
+    LogError,
+    UnknownEvent,
+    UsageError,
+)
 from tailrace.events.description import NO_FORMAT, FormatDescription
 from tailrace.events.fields import Builder, Cursor
 from tailrace.events.header import EventHeader
 from tailrace.events.layout import OF_THE_HEADER, REQUIRED, Declared, Field
-from tailrace.events.registry import REGISTRY, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from tailrace.events.context import DecodeContext
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Event")
@@ -25,6 +36,20 @@ E = TypeVar("E", bound="Event")
 _U32: Final = Struct("<I")
 _LONGEST_REPR = 60
 _MAKE_TAKES: Final = OF_THE_HEADER | {"type", "form"}
+
+
+@dataclass(slots=True)
+class LogState:
+    """What an event of a log leaves for the decoding of those after it.
+
+    ``format`` is the last format description's content (None before it), ``checksum_algorithm``
+    what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
+    table maps in force, by table id.
+    """
+
+    format: FormatDescription | None = None
+    checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
+    table_maps: dict[int, Any] = field(default_factory=dict)
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
@@ -76,7 +101,7 @@ class Event(metaclass=Declared):
     The fields are decoded from the body when one of them is first used: an event that is only
     passed on is never decoded. `make` is the inverse, from fields to an event.
 
-    A subclass names its type codes: defining it registers it (`registry`). It declares its fields
+    A subclass names its type codes: defining it registers it. It declares its fields
     in the order of the body, each with its codec (`tailrace.events.layout`), and has from them its
     slots, ``FIELDS`` (the public fields), ``MADE_OF`` (the arguments of `make`, with their
     defaults) and ``MADE_FROM`` (an argument's field, if it has another name). What it gives itself
@@ -155,9 +180,9 @@ class Event(metaclass=Declared):
         try:
             self.read_body(self.form)
         except LogError as error:
-            for field in self._READ:  # fields that were read before the error are not valid
+            for name in self._READ:  # fields that were read before the error are not valid
                 try:
-                    object.__delattr__(self, field)
+                    object.__delattr__(self, name)
                 except AttributeError:
                     continue
             raise error.at(self.file, self.offset, self.name) from error.__cause__
@@ -310,8 +335,8 @@ class Event(metaclass=Declared):
         raw = header.encode() + self.body
         return raw + _U32.pack(crc32(raw)) if tail else raw
 
-    def update(self, context: DecodeContext) -> None:
-        """Change the context for the events after this one (where CHANGES_CONTEXT)."""
+    def update(self, context: LogState) -> None:
+        """Change the state for the events after this one (where CHANGES_CONTEXT)."""
 
     @property
     def type(self) -> int:
@@ -378,6 +403,63 @@ class Event(metaclass=Declared):
         place = "" if self.offset is None else f" {self.file or ''}@{self.offset}"
         parts = "".join(f" {name}={_short(getattr(self, name))}" for name in self.FIELDS)
         return f"<{self.name}{place}{parts}>"
+
+
+GROUP: Final = "tailrace.events"
+"""The entry point group."""
+
+REGISTRY: Final[dict[int, type[Event]]] = {}
+"""Event type code to class; a code that is missing once the group is loaded is unknown."""
+
+_loaded: Final[set[str]] = set()
+
+
+def register(kind: type[Event], types: Iterable[int]) -> tuple[int, ...]:
+    """Give the codes to a class. Raises UsageError for an invalid code, or another class's."""
+    codes = tuple(types)
+    for code in codes:
+        if not isinstance(code, int) or not 0 <= code <= 0xFF:
+            raise UsageError(f"{kind.__name__}: an event type is a number up to 255, not {code!r}")
+        before = REGISTRY.get(code)
+        if before is not None and not issubclass(kind, before) and _name(kind) != _name(before):
+            raise UsageError(
+                f"{_name(kind)}: event type {code} ({event_name(code)}) is {_name(before)}'s;"
+                " only a subclass of that may take its place"
+            )
+    codes = tuple(map(int, codes))
+    REGISTRY.update(dict.fromkeys(codes, kind))
+    return codes
+
+
+def _name(kind: type[Event]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def class_of(code: int) -> type[Event] | None:
+    """The class of a type code, None for an unknown one.
+
+    Raises UnknownEvent if a package that might know it cannot be loaded.
+    """
+    kind = REGISTRY.get(code)
+    if kind is None and GROUP not in _loaded:
+        _load(code)
+        kind = REGISTRY.get(code)
+    return kind
+
+
+def _load(code: int) -> None:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
+
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            raise UnknownEvent(
+                f"event type {code} is not known, and the package that may know it cannot be"
+                f" loaded: entry point {entry.name} = {entry.value} of {GROUP}"
+                f" ({type(error).__name__}: {error}); repair or remove that package"
+            ) from error
+    _loaded.add(GROUP)
 
 
 _DRAFTS: Final[dict[type[Event], type[Event]]] = {}

@@ -1,8 +1,8 @@
-"""The state that decoding needs, and the way from an event's bytes to the event."""
+"""The way from an event's bytes to the event, by what the events before it say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
@@ -24,15 +24,14 @@ from tailrace.errors import (
     TruncatedEvent,
     UnknownEvent,
 )
-from tailrace.events.description import NO_FORMAT, FormatDescription
+from tailrace.events.base import REGISTRY, LogState, class_of
+from tailrace.events.description import NO_FORMAT
 from tailrace.events.format_description import frame_end, verify
 from tailrace.events.header import EventHeader, bad_length, unpack_header
-from tailrace.events.registry import REGISTRY, class_of
-from tailrace.events.unknown import OpaqueEvent, UnknownIgnorableEvent
+from tailrace.events.opaque import OpaqueEvent, UnknownIgnorableEvent
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
-    from tailrace.events.table_map import TableMapEvent
 
 _U32: Final = Struct("<I").unpack_from
 _CRC32: Final = ChecksumAlgorithm.CRC32
@@ -55,19 +54,13 @@ def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
 
 
 @dataclass(slots=True)
-class DecodeContext:
-    """What decoding one event needs from the events before it. Pickles.
+class DecodeContext(LogState):
+    """Decodes the events of one log, in order. Pickles.
 
-    ``format`` is the last format description's content (None before it), ``checksum_algorithm``
-    what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
-    table maps in force, by table id. ``unknown`` says what happens to an event whose type is
-    neither known nor marked ignorable: an error, or an `OpaqueEvent`. A context belongs to one log,
-    whose events it decodes in order.
+    ``unknown`` says what happens to an event whose type is neither known nor marked ignorable: an
+    error, or an `OpaqueEvent`. For the other fields see `LogState`.
     """
 
-    format: FormatDescription | None = None
-    checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
-    table_maps: dict[int, TableMapEvent] = field(default_factory=dict)
     unknown: Literal["error", "opaque"] = "error"
 
     @property

@@ -1,22 +1,16 @@
-"""Events about the log itself, and the texts that come with rows.
-
-ROTATE, STOP, INCIDENT, IGNORABLE, ROWS_QUERY, ANNOTATE_ROWS (facts sheet 2.1).
-"""
+"""ROTATE, STOP, INCIDENT: where the log continues, ends, or lost something (facts sheet 2.1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import CHECKSUM_SIZE, EventFlag, EventType
 from tailrace.errors import EventDecodeError, EventEncodeError
 from tailrace.events.base import Event
 from tailrace.events.fields import binary, statement, text, utf8
-from tailrace.events.layout import FIXED_REST, U8, U16, U64, Field, Prefixed, field, tail
-from tailrace.events.unknown import RawEvent
+from tailrace.events.layout import FIXED_REST, U8, U16, U64, Prefixed, field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tailrace.events.fields import Builder, Cursor
 
 _LONGEST_FILE: Final = 511  # the servers' FN_REFLEN, without its zero byte
@@ -99,68 +93,3 @@ class IncidentEvent(Event, types=(EventType.INCIDENT,)):
     def message(self) -> str:
         """What happened, read as UTF-8; invalid bytes are shown in hex."""
         return self.message_bytes.decode(errors="backslashreplace")
-
-
-class IgnorableEvent(RawEvent, types=(EventType.IGNORABLE,)):
-    """IGNORABLE (28): has no meaning; ``data`` is its body."""
-
-    __slots__ = ()
-
-    FIELDS = ()
-
-
-class _StatementEvent(Event):
-    __slots__ = ()
-
-    FIELDS = ("sql",)
-
-    sql_bytes: bytes
-
-    @property
-    def sql(self) -> str:
-        """The statement, read as UTF-8; invalid bytes are shown in hex."""
-        return self.sql_bytes.decode(errors="backslashreplace")
-
-
-class _LengthByteField(Field):
-    """The length of ``sql`` modulo 256; None if it is that."""
-
-    __slots__ = ()
-
-    def read(self, event: RowsQueryEvent, cursor: Cursor) -> None:
-        if not cursor.remaining:
-            raise EventDecodeError("the byte with the statement's length is missing")
-        found = cursor.u8(self.what)
-        event.length_byte = None if found == cursor.remaining & 0xFF else found
-
-    def write(self, event: RowsQueryEvent, out: Builder) -> None:
-        found, length = event.length_byte, len(statement(event.sql_bytes, "sql"))
-        out.u8(length & 0xFF if found is None else found, self.name)
-
-
-class RowsQueryEvent(_StatementEvent, types=(EventType.ROWS_QUERY,)):
-    """ROWS_QUERY (29): the statement whose rows follow, in the bytes that the client sent.
-
-    ``length_byte`` is the byte before it, if that is not the statement's length modulo 256
-    (else None); no reader uses it.
-    """
-
-    FIELDS = ("sql",)
-
-    length_byte: int | None = cast("Any", _LengthByteField(None, "", None))
-    sql_bytes: bytes = tail(argument="sql")
-
-    def carried(self, changes: Mapping[str, Any], /) -> dict[str, Any]:
-        """All fields; another statement has another length."""
-        fields = super().carried(changes)
-        if "sql" in changes:
-            fields.pop("length_byte", None)
-        return fields
-
-
-class AnnotateRowsEvent(_StatementEvent, types=(EventType.ANNOTATE_ROWS,)):
-    """ANNOTATE_ROWS (160), MariaDB: the statement whose rows follow."""
-
-    FIELDS = ("sql",)
-
-    sql_bytes: bytes = tail(argument="sql")

@@ -28,7 +28,8 @@ from tailrace.events.layout import derived
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.events.context import DecodeContext
+    from tailrace.events.base import LogState
+
 
 _FIXED: Final = Struct("<H50sIB")  # binlog version, server version, created, header length
 _FIXED_SIZE: Final = _FIXED.size
@@ -252,7 +253,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         """Whether the file was open when it was read: its server is running, or crashed."""
         return bool(self.header.flags & EventFlag.IN_USE)
 
-    def update(self, context: DecodeContext) -> None:
+    def update(self, context: LogState) -> None:
         """Set a new format. No table map outlives a server, but a statement may continue in the
         next file (relay logs).
         """

@@ -10,9 +10,15 @@ from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
 from tailrace.events.base import Event, lazy
 from tailrace.events.fields import Builder, Cursor, binary, integer, made
 from tailrace.events.layout import REQUIRED, derived, field
-from tailrace.events.tagged_gtid import read_message, write_tagged
+from tailrace.events.serialization import (
+    read_signed,
+    read_unsigned,
+    write_message,
+    write_signed,
+    write_unsigned,
+)
 from tailrace.gtid import Gtid, GtidSet, format_uuid
-from tailrace.gtid.mysql import GNO_END, parse_tag, parse_uuid
+from tailrace.gtid.ids import GNO_END, decode_tag, parse_tag, parse_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +87,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         self.commit_group_ticket = None
         self.last_needed, self.unknown_fields, self.unknown_clock = 0, b"", b""
         if self.header.type == EventType.GTID_TAGGED:
-            read_message(self, self.body)
+            _read_message(self, self.body)
         else:
             self._read_fields(self.body)
         if self.header.type != EventType.ANONYMOUS_GTID and not 1 <= self.gno < GNO_END:
@@ -167,7 +173,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         if self.header.type == EventType.GTID_TAGGED:
             if self.unknown_clock:
                 raise EventEncodeError("unknown_clock: a GTID_TAGGED has none")
-            return write_tagged(self, uuid, tag, gno)
+            return _write_message(self, uuid, tag, gno)
         if self.unknown_fields or self.last_needed:
             raise EventEncodeError("unknown_fields, last_needed: only GTID_TAGGED has these")
         out = Builder()
@@ -274,6 +280,125 @@ _LIMITS: Final = {
     "last_needed": (0, 12),
 }
 """The allowed values of the fields."""
+
+
+_VERSION: Final = 1
+_UUID: Final = 1
+_GNO: Final = 2
+_TAG: Final = 3
+_FIELDS: Final = {
+    0: ("flags", False),
+    2: ("gno", True),
+    4: ("last_committed", True),
+    5: ("sequence_number", True),
+    6: ("immediate_commit_timestamp", False),
+    7: ("original_commit_timestamp", False),
+    8: ("transaction_length", False),
+    9: ("immediate_server_version", False),
+    10: ("original_server_version", False),
+    11: ("commit_group_ticket", False),
+}
+"""The plain fields by number: attribute, and whether it is signed."""
+_LAST: Final = 11
+
+
+def _read_message(event: GtidEvent, body: bytes) -> None:
+    """Set the event's slots from the message. Raises EventDecodeError."""
+    end = len(body)
+    version, pos = read_unsigned(body, 0, end)
+    if version != _VERSION:
+        raise EventDecodeError(f"serialization version {version} is not known")
+    size, pos = read_unsigned(body, pos, end)
+    if size != end:
+        raise EventDecodeError(f"the message's size is {size} bytes, but {end} are there")
+    event.last_needed, pos = read_unsigned(body, pos, end)
+    if event.last_needed > _LAST + 1:
+        raise EventDecodeError(
+            f"field {event.last_needed - 1} must be understood and is not known:"
+            " a newer Tailrace may know it"
+        )
+    seen = -1
+    event.flags, event.uuid_bytes = 0, b""
+    numbered = False
+    while pos < end:
+        at = pos
+        field, pos = read_unsigned(body, pos, end)
+        if field <= seen:
+            raise EventDecodeError(f"field {field} comes after field {seen}")
+        if field > _LAST:
+            event.unknown_fields = body[at:]  # a newer server's fields that may be skipped
+            break
+        seen = field
+        numbered |= field == _GNO
+        pos = _read_field(event, field, body, pos)
+    if not event.uuid_bytes or not numbered:
+        raise EventDecodeError("the message holds no GTID")
+    if event.original_commit_timestamp is None:
+        event.original_commit_timestamp = event.immediate_commit_timestamp
+    if event.original_server_version is None:
+        event.original_server_version = event.immediate_server_version
+
+
+def _read_field(event: GtidEvent, field: int, body: bytes, pos: int) -> int:
+    end = len(body)
+    if field == _UUID:
+        uuid = []
+        for _ in range(16):
+            byte, pos = read_unsigned(body, pos, end)
+            uuid.append(byte)
+        if max(uuid) > 0xFF:
+            raise EventDecodeError("a byte of the UUID is more than 255")
+        event.uuid_bytes = bytes(uuid)
+        return pos
+    if field == _TAG:
+        length, pos = read_unsigned(body, pos, end)
+        if length > 32 or length > end - pos:
+            raise EventDecodeError(f"a tag of {length} bytes")
+        try:
+            event.tag = decode_tag(body[pos : pos + length])
+        except GtidError as error:
+            raise EventDecodeError(str(error)) from None
+        return pos + length
+    name, signed = _FIELDS[field]
+    value, pos = (read_signed if signed else read_unsigned)(body, pos, end)
+    setattr(event, name, value)
+    return pos
+
+
+def _checked_rest(rest: bytes) -> bytes:
+    """Check that fields are unknown, by the first of them. Raises EventEncodeError."""
+    raw = binary(rest, "unknown_fields")
+    try:
+        if raw and read_unsigned(raw, 0, len(raw))[0] <= _LAST:
+            raise EventEncodeError(f"unknown_fields: field {raw[0] >> 1} is known")
+    except EventDecodeError as error:
+        raise EventEncodeError(f"unknown_fields: {error.message}") from None
+    return raw
+
+
+def _write_message(event: GtidEvent, uuid: bytes, tag: str, gno: int) -> bytes:
+    """The message with the event's slots, which are checked. Originals that equal the immediate
+    ones are left out, as the server does. Raises EventEncodeError.
+    """
+    values = {name: getattr(event, name) for name, _ in _FIELDS.values() if name != "gno"}
+    for name in ("commit_timestamp", "server_version"):
+        if values[f"original_{name}"] == values[f"immediate_{name}"]:
+            values[f"original_{name}"] = None
+    values["gno"] = gno
+    out = Builder()
+    out.data += write_unsigned(event.last_needed)
+    for number in range(_LAST + 1):
+        if number == _UUID:
+            out.data += write_unsigned(number) + b"".join(map(write_unsigned, uuid))
+        elif number == _TAG:
+            out.data += write_unsigned(number) + write_unsigned(len(tag)) + tag.encode()
+        else:
+            name, signed = _FIELDS[number]
+            if values[name] is not None:
+                write = write_signed if signed else write_unsigned
+                out.data += write_unsigned(number) + write(values[name])
+    out.data += _checked_rest(event.unknown_fields)
+    return write_message(_VERSION, out.done())
 
 
 def check_tsid(uuid: str, tag: str, what: str) -> None:

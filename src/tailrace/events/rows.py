@@ -20,7 +20,7 @@ from tailrace.events.table_map import TableMapEvent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.events.context import DecodeContext
+    from tailrace.events.base import LogState
     from tailrace.events.description import FormatDescription
 
 DUMMY_TABLE_ID: Final = 0xFFFFFF
@@ -317,7 +317,7 @@ class RowsEvent(Event):
         """Whether it is the statement's last: the table maps are void after it."""
         return bool(self.flags & RowsFlag.STMT_END)
 
-    def update(self, context: DecodeContext) -> None:
+    def update(self, context: LogState) -> None:
         """Find the table; the statement's end frees its table maps."""
         self._read_id(self._fixed_size(self.form))
         self._table_map = context.table_maps.get(self.table_id)

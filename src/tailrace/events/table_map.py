@@ -17,7 +17,7 @@ from tailrace.events.optional_metadata import read_optional, write_optional
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.events.context import DecodeContext
+    from tailrace.events.base import LogState
     from tailrace.events.description import FormatDescription
 
 _MOST_OPEN: Final = 1 << 16
@@ -198,7 +198,7 @@ class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
         """The optional metadata as it is stored."""
         return self.layout.optional_metadata
 
-    def update(self, context: DecodeContext) -> None:
+    def update(self, context: LogState) -> None:
         """From now on rows events may refer to the table."""
         self.table_id = int.from_bytes(self.body[: self.form.table_map_id_size], "little")
         if len(context.table_maps) >= _MOST_OPEN and self.table_id not in context.table_maps:

@@ -1,8 +1,9 @@
 """Global transaction ids of both flavours, and sets of them (facts sheet 4.5, 2.8)."""
 
-from tailrace.gtid.mariadb import GtidList, MariadbGtid
-from tailrace.gtid.mysql import Gtid, GtidSet, Tsid, format_uuid, parse_uuid
-from tailrace.gtid.state import STATES, AnyGtid, GtidState, advanced, parse_gtid
+from tailrace.gtid.gtid_list import GtidList
+from tailrace.gtid.gtid_set import GtidSet, Tsid
+from tailrace.gtid.ids import AnyGtid, Gtid, MariadbGtid, format_uuid, parse_gtid, parse_uuid
+from tailrace.gtid.state import STATES, GtidState, advanced
 
 __all__ = [
     "STATES",

@@ -2,30 +2,26 @@
 
 A `GtidState` is a GtidSet or a GtidList. Both have ``flavour``, `parse`, `add`, `discard`, `copy`,
 `includes`, `latest`, `text` and ``-``, and are false if they are empty. A GTID of either flavour
-has ``flavour``, `parse`, `alone` and `following`.
+has ``flavour``, `parse` and `following`.
 """
 
 from __future__ import annotations
 
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from tailrace.constants import Flavour
-from tailrace.gtid.mariadb import GtidList, MariadbGtid
-from tailrace.gtid.mysql import Gtid, GtidSet
+from tailrace.gtid.gtid_list import GtidList
+from tailrace.gtid.gtid_set import GtidSet
 
-AnyGtid = Gtid | MariadbGtid
-"""A transaction's id, of either flavour."""
+if TYPE_CHECKING:
+    from tailrace.gtid.ids import AnyGtid
+
 GtidState = GtidSet | GtidList
 """The GTIDs of many transactions, of either flavour."""
 STATES: Final[dict[Flavour, type[GtidSet | GtidList]]] = {
     Flavour.MYSQL: GtidSet,
     Flavour.MARIADB: GtidList,
 }
-
-
-def parse_gtid(text: str) -> AnyGtid:
-    """A GTID of either flavour: ``uuid:5``, ``uuid:tag:5`` or ``0-1-100``. Raises GtidError."""
-    return Gtid.parse(text) if ":" in text else MariadbGtid.parse(text)
 
 
 @overload
@@ -41,7 +37,8 @@ def advanced(state: GtidState | None, gtid: AnyGtid | None) -> GtidState | None:
     """
     if gtid is None:
         return state
-    if state is not None and state.flavour is gtid.flavour:
+    if state is None or (not state and state.flavour is not gtid.flavour):
+        state = STATES[gtid.flavour]()
+    if state.flavour is gtid.flavour:
         state.add(gtid)
-        return state
-    return state or gtid.alone()
+    return state

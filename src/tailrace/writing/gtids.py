@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import AnyGtid, Gtid, GtidSet, MariadbGtid, parse_uuid
-from tailrace.gtid.mysql import GNO_END, parse_tag
+from tailrace.gtid.ids import GNO_END, parse_tag
 
 if TYPE_CHECKING:
     from tailrace.gtid import GtidList, Tsid

@@ -1,4 +1,4 @@
-"""Types that servers no longer write, and one whose rows this version cannot read."""
+"""Rows events that this version cannot read: of MySQL 5.1's betas, and MariaDB's fragments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tailrace.events.base import Event
 from tailrace.events.fields import integer
 from tailrace.events.layout import U8, U32, U64, field, flagged, tail
 from tailrace.events.rows import RowsEvent
-from tailrace.events.unknown import RawEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,22 +17,6 @@ if TYPE_CHECKING:
     from tailrace.events.description import FormatDescription
     from tailrace.events.header import EventHeader
     from tailrace.events.table_map import TableMapEvent
-
-
-class ObsoleteEvent(
-    RawEvent,
-    types=(
-        EventType.START_V3,
-        EventType.LOAD,
-        EventType.SLAVE,
-        EventType.CREATE_FILE,
-        EventType.EXEC_LOAD,
-        EventType.NEW_LOAD,
-    ),
-):
-    """An event of MySQL before 5.0: only its name is known, and its bytes are kept."""
-
-    __slots__ = ()
 
 
 class UnreadableRowsEvent(RowsEvent):

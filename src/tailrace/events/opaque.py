@@ -1,9 +1,10 @@
-"""Events whose bodies are not decoded: of unknown types, and of types without content."""
+"""Events whose bodies are kept as they are: of types that are unknown, void or too old."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from tailrace.constants import EventType
 from tailrace.events.base import Event
 from tailrace.events.layout import tail
 
@@ -32,5 +33,29 @@ class OpaqueEvent(RawEvent):
 
 class UnknownIgnorableEvent(OpaqueEvent):
     """An unknown event that the format allows a reader to skip. The reader counts it."""
+
+    __slots__ = ()
+
+
+class IgnorableEvent(RawEvent, types=(EventType.IGNORABLE,)):
+    """IGNORABLE (28): has no meaning; ``data`` is its body."""
+
+    __slots__ = ()
+
+    FIELDS = ()
+
+
+class ObsoleteEvent(
+    RawEvent,
+    types=(
+        EventType.START_V3,
+        EventType.LOAD,
+        EventType.SLAVE,
+        EventType.CREATE_FILE,
+        EventType.EXEC_LOAD,
+        EventType.NEW_LOAD,
+    ),
+):
+    """An event of MySQL before 5.0: only its name is known, and its bytes are kept."""
 
     __slots__ = ()

@@ -1,52 +1,17 @@
-"""MariaDB's GTIDs, and the replication state that a list of them describes (facts sheet 2.8)."""
+"""MariaDB's replication state: the list of each domain's most recent GTIDs (facts sheet 2.8)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from tailrace.constants import Flavour
 from tailrace.errors import GtidError
+from tailrace.gtid.ids import MariadbGtid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.gtid.state import AnyGtid, GtidState
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class MariadbGtid:
-    """MariaDB's id of a transaction: replication domain, server, sequence number in the domain."""
-
-    domain_id: int
-    server_id: int
-    seq_no: int
-    flavour: ClassVar[Literal[Flavour.MARIADB]] = Flavour.MARIADB
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse ``0-1-100``. Raises GtidError."""
-        parts = text.strip().split("-")
-        if len(parts) != 3 or not all(
-            part.isascii() and part.isdigit() and len(part) <= 20 for part in parts
-        ):
-            raise GtidError(f"not a GTID: {text[:120]!r} (a GTID of MariaDB looks like 0-1-100)")
-        domain, server, seq = map(int, parts)
-        if domain >= 1 << 32 or server >= 1 << 32 or seq >= 1 << 64:
-            raise GtidError(f"a number of the GTID {text[:120]!r} is too large")
-        return cls(domain, server, seq)
-
-    @property
-    def following(self) -> Self:
-        """The next GTID of the same server and domain."""
-        return replace(self, seq_no=self.seq_no + 1)
-
-    def alone(self) -> GtidList:
-        """The state in which this is the only one."""
-        return GtidList([self])
-
-    def __str__(self) -> str:
-        return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
+    from tailrace.gtid.ids import AnyGtid
 
 
 class GtidList:
@@ -92,8 +57,10 @@ class GtidList:
         last = self._domains.get(gtid.domain_id, {}).get(gtid.server_id)
         return last is not None and last.seq_no >= gtid.seq_no
 
-    def __sub__(self, other: GtidState) -> Self:
-        """The GTIDs that another state does not include."""
+    def __sub__(self, other: object) -> Self:
+        """The GTIDs that another state, which may be MySQL's, does not include."""
+        if not isinstance(other, GtidList):
+            return self.copy()
         return type(self)(gtid for gtid in self.entries if not other.includes(gtid))
 
     @property

@@ -1,27 +1,24 @@
-"""MySQL's GTIDs and sets of them, with tags or without (facts sheet 4.5)."""
+"""MySQL's GTID sets, with tags or without: as text, in binary form, and their arithmetic.
+
+Facts sheet 4.5.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from bisect import bisect_right
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from tailrace.constants import Flavour
 from tailrace.errors import GtidError
-from tailrace.gtid.intervals import Intervals
+from tailrace.gtid.ids import GNO_END, Gtid, decode_tag, format_uuid, parse_tag, parse_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from tailrace.gtid.state import AnyGtid, GtidState
+    from tailrace.gtid.ids import AnyGtid
 
-GNO_END: Final = (1 << 63) - 1
-"""One more than the largest transaction number."""
-_UUID: Final = re.compile(
-    r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.ASCII
-)
-_TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.ASCII)
 _INTERVAL: Final = re.compile(r"\s*([0-9]{1,40})\s*(?:-\s*([0-9]{1,40})\s*)?", re.ASCII)
 _U64: Final = Struct("<Q")
 _RUN: Final = Struct("<QQ")
@@ -31,75 +28,96 @@ Tsid = tuple[str, str]
 """A source's UUID and a tag; the empty tag is a classic GTID."""
 
 
-def format_uuid(raw: bytes) -> str:
-    """16 bytes as ``896e7882-18fe-11ef-ab88-22222d34d411``."""
-    digits = raw.hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+class Intervals:
+    """A sorted set of numbers as half-open runs ``[start, end)`` that neither touch nor overlap."""
 
+    __slots__ = ("ends", "starts")
 
-def parse_uuid(text: str) -> str:
-    """A UUID in any form that the server takes (case, braces, no hyphens), like `format_uuid`'s."""
-    bare = text.strip().lower()
-    if bare.startswith("{") and bare.endswith("}"):
-        bare = bare[1:-1]
-    if not _UUID.fullmatch(bare):
-        raise GtidError(f"not a UUID: {text[:60]!r}")
-    return format_uuid(bytes.fromhex(bare.replace("-", "")))
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
 
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.starts, self.ends, strict=True)
 
-def parse_tag(text: str) -> str:
-    """A tag, in lower case. Raises GtidError."""
-    tag = text.strip().lower()
-    if not _TAG.fullmatch(tag):
-        raise GtidError(
-            f"not a tag: {text[:60]!r} (at most 32 letters, digits and _, no digit first)"
-        )
-    return tag
+    def __len__(self) -> int:
+        return len(self.starts)
 
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self.starts, number) - 1
+        return at >= 0 and number < self.ends[at]
 
-def decode_tag(raw: bytes) -> str:
-    """A tag in the form of logs and binary sets: plain, or empty. Raises GtidError."""
-    tag = raw.decode("latin-1")
-    if tag and not _TAG.fullmatch(tag):
-        raise GtidError(f"not a tag: {raw!r} (at most 32 of a to z, digits and _, no digit first)")
-    return tag
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Intervals):
+            return NotImplemented
+        return self.starts == other.starts and self.ends == other.ends
 
+    __hash__ = None  # type: ignore[assignment]  # it changes
 
-@dataclass(frozen=True, slots=True, order=True)
-class Gtid:
-    """MySQL's id of a transaction: the source's UUID, a tag (or ""), a number from 1 on."""
+    def copy(self) -> Intervals:
+        """An independent copy."""
+        new = Intervals()
+        new.starts, new.ends = self.starts.copy(), self.ends.copy()
+        return new
 
-    uuid: str
-    tag: str
-    gno: int
-    flavour: ClassVar[Literal[Flavour.MYSQL]] = Flavour.MYSQL
+    def add(self, start: int, end: int) -> None:
+        """Add ``[start, end)``, joining runs that it touches; adding at the end is nearly free."""
+        if end <= start:
+            return
+        starts, ends = self.starts, self.ends
+        if not ends or start > ends[-1]:
+            starts.append(start)
+            ends.append(end)
+            return
+        first = bisect_right(starts, start) - 1  # the run that begins at or before start
+        if first < 0 or ends[first] < start:
+            first += 1
+        last = bisect_right(starts, end)  # past the last run that begins at or before end
+        if first < last:
+            start, end = min(start, starts[first]), max(end, ends[last - 1])
+        starts[first:last] = [start]
+        ends[first:last] = [end]
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse ``uuid:5`` or ``uuid:tag:5``. Raises GtidError."""
-        parts = text.split(":")
-        if len(parts) not in {2, 3}:
-            raise GtidError(f"not a GTID: {text[:120]!r} (a GTID looks like uuid:5 or uuid:tag:5)")
-        tag = parse_tag(parts[1]) if len(parts) == 3 else ""
-        number = parts[-1].strip()
-        if not (number.isascii() and number.isdigit() and len(number) <= 40):
-            raise GtidError(f"not a GTID: {text[:120]!r} (its transaction number is not a number)")
-        gno = int(number)
-        if not 1 <= gno < GNO_END:
-            raise GtidError(f"a GTID's number lies between 1 and {GNO_END - 1}, not {gno}")
-        return cls(parse_uuid(parts[0]), tag, gno)
+    def of(cls, runs: Iterable[tuple[int, int]]) -> Intervals:
+        """The set of these runs, in any order."""
+        new = cls()
+        for start, end in sorted(runs):
+            new.add(start, end)
+        return new
 
-    @property
-    def following(self) -> Self:
-        """The next GTID of the same source."""
-        return replace(self, gno=self.gno + 1)
+    def minus(self, other: Intervals) -> Intervals:
+        """The numbers that are here but not in ``other``; linear in both."""
+        new = Intervals()
+        at = 0
+        for start, end in self:
+            left = start
+            while at < len(other) and other.ends[at] <= left:
+                at += 1
+            look = at
+            while look < len(other) and other.starts[look] < end:
+                if other.starts[look] > left:
+                    new.add(left, other.starts[look])
+                left = other.ends[look]
+                look += 1
+            new.add(left, end)
+            at = max(at, look - 1)
+        return new
 
-    def alone(self) -> GtidSet:
-        """The set of this one."""
-        return GtidSet({(self.uuid, self.tag): [(self.gno, self.gno + 1)]})
-
-    def __str__(self) -> str:
-        return f"{self.uuid}:{self.tag}:{self.gno}" if self.tag else f"{self.uuid}:{self.gno}"
+    def meet(self, other: Intervals) -> Intervals:
+        """The numbers that are in both; linear in both."""
+        new = Intervals()
+        mine = theirs = 0
+        while mine < len(self) and theirs < len(other):
+            new.add(
+                max(self.starts[mine], other.starts[theirs]),
+                min(self.ends[mine], other.ends[theirs]),
+            )
+            if self.ends[mine] < other.ends[theirs]:
+                mine += 1
+            else:
+                theirs += 1
+        return new
 
 
 def _parse_interval(item: str) -> tuple[int, int]:
@@ -231,7 +249,8 @@ class GtidSet:
             new._sources[tsid] = Intervals.of([*mine, *runs]) if mine else runs.copy()
         return new
 
-    def __sub__(self, other: GtidState) -> Self:
+    def __sub__(self, other: object) -> Self:
+        """The GTIDs that another state, which may be MariaDB's, does not include."""
         theirs = other._sources if isinstance(other, GtidSet) else {}
         return self._with(
             {
