@@ -16,11 +16,9 @@ from tailrace.position import file_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind
-from tailrace.transactions.committed import Committed, XaRows
+from tailrace.transactions.committed import Committed, Savepoints, XaRows
 from tailrace.transactions.statements import (
     BEGIN_AND_COMMIT,
-    savepoint_of_rollback,
-    savepoint_set,
     xa_name,
 )
 from tailrace.transports.row_heads import RowHeads
@@ -149,7 +147,7 @@ class Changes:
         self._reads_ahead = reader.series is not None and not reader.follow
         self._held = self._hold()
         self._size = 0
-        self._savepoints: dict[str, int] = {}
+        self._savepoints: Savepoints[int] = Savepoints()
         self._ahead: Committed | None = None
         self._streaming = False
         self._payload_rolled_back = False
@@ -358,10 +356,10 @@ class Changes:
             return None
         sql = event.sql
         before, self._before = tuple(self._before), []
-        if (name := savepoint_of_rollback(sql)) is not None:
-            self._roll_back_to(event, name)
-        elif (name := savepoint_set(sql)) is not None:
-            self._savepoints[name] = len(self._held)
+        if self._savepoints.set_by(sql, len(self._held)):
+            return None
+        if (kept := self._savepoints.back_to(event)) is not None:
+            self._roll_back_to(event, kept)
         elif self._keeps and event.header.type not in _LOADED:
             if classify(sql) is not StatementKind.CONTROL:
                 return Logged(event, group, before)
@@ -373,14 +371,11 @@ class Changes:
         """Apply ``statements`` to a statement that changed rows."""
         self._not_logged(event, f"the statement «{' '.join(event.sql.split())[:60]}»")
 
-    def _roll_back_to(self, event: QueryEvent, name: str) -> None:
+    def _roll_back_to(self, event: QueryEvent, kept: int) -> None:
         if event.inner_index is not None:
             raise event.error("rows inside a compressed transaction are rolled back", BoundaryError)
         if self._streaming:
             return  # reading ahead has found which rows
-        kept = self._savepoints.get(name)
-        if kept is None:
-            raise event.error("no savepoint of that name comes before it", BoundaryError)
         self.taken_back += len(self._held) - kept
         self._held.truncate(kept)
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, LogError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tailrace.events.description import FormatDescription
 
 
+T = TypeVar("T")
 TO_THE_END: Final = 1 << 62
 """An offset past the end of every file."""
 Range = tuple[str, int, int]
@@ -72,6 +73,36 @@ class TransactionParts:
         return boundary
 
 
+class Savepoints(Generic[T]):
+    """The savepoints of the transaction under way, each with the place at which it was set."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, T] = {}
+
+    def clear(self) -> None:
+        """Another transaction begins."""
+        self._places.clear()
+
+    def set_by(self, sql: str, here: T) -> bool:
+        """Whether a statement sets a savepoint, which then has this place."""
+        name = savepoint_set(sql)
+        if name is not None:
+            self._places[name] = here
+        return name is not None
+
+    def back_to(self, event: QueryEvent) -> T | None:
+        """The place from which on a statement rolls back; None for one that is no ROLLBACK TO.
+
+        Raises BoundaryError for a savepoint that was not set.
+        """
+        name = savepoint_of_rollback(event.sql)
+        if name is None:
+            return None
+        if name not in self._places:
+            raise event.error(NO_SAVEPOINT, BoundaryError)
+        return self._places[name]
+
+
 class Rollbacks:
     """Finds what was rolled back. Fed with a series' statements and XA_PREPARE events in order.
 
@@ -86,7 +117,7 @@ class Rollbacks:
         self.ranges: list[Range] = []
         self.unmatched = False
         self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
-        self._savepoints: dict[str, Position] = {}
+        self._savepoints: Savepoints[Position] = Savepoints()
         self._group: Position | None = None
 
     def feed(self, event: Event, parts: Mapping[str, int]) -> None:
@@ -147,12 +178,9 @@ class Rollbacks:
 
     def _statement(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
         sql = event.sql
-        if (name := savepoint_set(sql)) is not None:
-            self._savepoints[name] = here
-        elif (name := savepoint_of_rollback(sql)) is not None:
-            start = self._savepoints.get(name)
-            if start is None:
-                raise event.error(NO_SAVEPOINT, BoundaryError)
+        if self._savepoints.set_by(sql, here):
+            return
+        if (start := self._savepoints.back_to(event)) is not None:
             files = list(parts)
             later = {file: parts[file] for file in files[files.index(start.file) :]}
             self.ranges += ranges_of({**later, start.file: start.offset}, here)

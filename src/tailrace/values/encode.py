@@ -19,7 +19,7 @@ from tailrace.values.schema import BLOB_TYPES
 from tailrace.values.value import Value, interpreted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tailrace.values.family import Dumper
     from tailrace.values.row import Kind
@@ -220,6 +220,65 @@ class RowImage(StrEnum):
     NOBLOB = "noblob"
 
 
+class ImageColumns:
+    """Which columns the images of one table's rows hold, and what these may leave out.
+
+    Columns are given by their indexes. ``before`` has those of every before image. A generated
+    column may be left out of any image, as MariaDB does.
+    """
+
+    __slots__ = ("_blobs", "_complete", "_size", "before", "every", "generated", "image", "schema")
+
+    def __init__(self, schema: TableSchema, image: RowImage) -> None:
+        self.schema = schema
+        self.image = image
+        columns = schema.columns
+        self.every = frozenset(range(len(columns)))
+        self.generated = frozenset(column.index for column in columns if column.generated)
+        self._complete = self.every - self.generated
+        self._blobs = frozenset(column.index for column in columns if column.type in BLOB_TYPES)
+        self._size = (len(columns) + 7) // 8
+        key = frozenset(schema.primary_key)
+        if image is RowImage.FULL or not key:
+            self.before = self.every
+        else:
+            self.before = key if image is RowImage.MINIMAL else self.every - (self._blobs - key)
+
+    def after(
+        self,
+        given: frozenset[int],
+        before: frozenset[int] | None,
+        changed: Callable[[], frozenset[int]],
+    ) -> frozenset[int]:
+        """The columns of an after image, by those that the row after the change gives.
+
+        ``before`` are those that the row before it gives (None: an insert), and ``changed`` finds
+        the columns whose values differ.
+        """
+        if self.image is RowImage.FULL:
+            return self.every
+        assigned = given
+        if before is not None and given >= self._complete and before >= self._complete:
+            assigned = changed()
+        if self.image is RowImage.MINIMAL:
+            return assigned or given
+        return self.every - self._blobs | assigned
+
+    def reject(self, missing: Iterable[int], side: str) -> ValueRejected:
+        """The error for columns that an image needs and its row does not give."""
+        first, *more = [self.schema.columns[index].name for index in sorted(missing)]
+        names = ", ".join([first, *more[:4]])
+        return ValueRejected(
+            f"{self.schema.database}.{self.schema.table}: the row {side} does not give {names}"
+            f"{' and others' if len(more) > 4 else ''}, which the {self.image.upper()} "
+            f"image of the row {side} needs: give them, NULL if they are"
+        )
+
+    def bitmap(self, columns: Iterable[int]) -> bytes:
+        """The event's bitmap of the columns that its images hold."""
+        return sum(1 << index for index in columns).to_bytes(self._size, "little")
+
+
 class RowGroup(NamedTuple):
     """Consecutive rows whose images hold the same columns, as one rows event requires.
 
@@ -268,12 +327,7 @@ class RowEncoder:
         self.image = RowImage(image)
         self._filler = filler
         self._writer = CellWriter(schema)
-        columns = schema.columns
-        self._every = frozenset(range(len(columns)))
-        self._generated = frozenset(column.index for column in columns if column.generated)
-        self._complete = self._every - self._generated
-        self._blobs = frozenset(column.index for column in columns if column.type in BLOB_TYPES)
-        self._before = self._needed_before()
+        self._columns = ImageColumns(schema, self.image)
         self._plans: dict[frozenset[int], _Plan] = {}
 
     def insert(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
@@ -346,7 +400,7 @@ class RowEncoder:
         if before is not None:
             row = self._image_of(before, "before")
             old = self._writer.cells(row)
-            present_before, data = self._laid_out(old, self._before, row, "before")
+            present_before, data = self._laid_out(old, self._columns.before, row, "before")
         if after is not None:
             row = self._image_of(after, "after")
             new = self._writer.cells(row)
@@ -354,35 +408,28 @@ class RowEncoder:
             data += image
         return (present_before, present_after), data
 
-    def _needed_before(self) -> frozenset[int]:
-        """The columns of before images: the same for all rows."""
-        key = frozenset(self.schema.primary_key)
-        if self.image is RowImage.FULL or not key:
-            return self._every
-        return key if self.image is RowImage.MINIMAL else self._every - (self._blobs - key)
-
     def _columns_after(self, old: Cells | None, new: Cells) -> frozenset[int]:
         """The columns of an after image; required ones that are not given come from the before
         row.
         """
         if self.image is RowImage.FULL and ABSENT not in new:
-            return self._every
-        given = frozenset(index for index, cell in enumerate(new) if cell is not ABSENT)
-        if old is None:
-            if self.image is RowImage.FULL:
-                return self._every
-            return given if self.image is RowImage.MINIMAL else self._every - self._blobs | given
-        assigned = given
-        if given >= self._complete and ABSENT not in old:
-            assigned = frozenset(index for index in given if new[index] != old[index])
-        if self.image is RowImage.MINIMAL:
-            return assigned or given
-        columns = self._every
-        if self.image is RowImage.NOBLOB:
-            columns = self._every - self._blobs | assigned
-        for index in columns - given:
-            new[index] = old[index]
+            return self._columns.every
+        given = self._given(new)
+        columns = self._columns.after(
+            given,
+            None if old is None else self._given(old),
+            lambda: frozenset(index for index in given if old is None or new[index] != old[index]),
+        )
+        if old is not None:
+            for index in columns - given:
+                new[index] = old[index]
         return columns
+
+    def _given(self, cells: Cells) -> frozenset[int]:
+        """The columns that a row gives."""
+        if ABSENT not in cells:
+            return self._columns.every
+        return frozenset(index for index, cell in enumerate(cells) if cell is not ABSENT)
 
     def _laid_out(
         self, cells: Cells, columns: frozenset[int], row: Any, side: str
@@ -406,11 +453,9 @@ class RowEncoder:
         return present, b"".join(parts)
 
     def _planned(self, columns: frozenset[int]) -> _Plan:
-        bitmap = sum(1 << index for index in columns)
-        size = (len(self.schema.columns) + 7) // 8
         count = len(columns)
         filler = (1 << -(-count // 8) * 8) - (1 << count) if self._filler else 0
-        return _Plan(tuple(sorted(columns)), bitmap.to_bytes(size, "little"), filler)
+        return _Plan(tuple(sorted(columns)), self._columns.bitmap(columns), filler)
 
     def _without(
         self, cells: Cells, columns: frozenset[int], row: Any, side: str
@@ -421,17 +466,12 @@ class RowEncoder:
         key that may be unknown to the schema.
         """
         absent = frozenset(index for index in columns if cells[index] is ABSENT)
-        missing = sorted(absent - self._generated)
+        missing = absent - self._columns.generated
         if not missing:
             return columns - absent
         if isinstance(row, Image) and self.image is not RowImage.FULL:
-            return frozenset(index for index, cell in enumerate(cells) if cell is not ABSENT)
-        names = ", ".join(self.schema.columns[index].name for index in missing[:5])
-        raise ValueRejected(
-            f"{self._writer.name}: the row {side} does not give {names}"
-            f"{' and others' if len(missing) > 5 else ''}, which the {self.image.upper()} "
-            f"image of the row {side} needs: give them, NULL if they are"
-        )
+            return self._given(cells)
+        raise self._columns.reject(missing, side)
 
     def _image_of(self, row: Any, side: str) -> Any:
         """For a log's row, its image of that side."""

@@ -8,14 +8,12 @@ import pyarrow as pa
 
 from tailrace.columns.write.rows import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRejected
-from tailrace.values.encode import RowImage
-from tailrace.values.schema import BLOB_TYPES
+from tailrace.values.encode import ImageColumns
 from tailrace.writing.chunk import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.values.schema import TableSchema
     from tailrace.writing.rows import RowsSource
 
 _SLICE: Final = 8 << 20
@@ -36,8 +34,8 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
             )
     if source.kind == "update" and (before is None or after is None):
         raise UsageError("an update of Arrow's rows needs those before and those after")
-    images = _Images(source.schema, source.options.image, before, after)
-    bits = images.bits(images.before), images.bits(images.after)
+    images = _Images(ImageColumns(source.schema, source.options.image), before, after)
+    bits = images.bits
     prefix = source.event(b"", *bits)
     most = source.options.max_rows_event_size + len(prefix)
     for old, new in images.slices():
@@ -59,15 +57,12 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
 
 
 class _Images:
-    """Which columns the images hold: ``before`` and ``after`` are column index to Arrow's column,
-    None without such images.
+    """The columns of the images: ``before`` and ``after`` are column index to Arrow's column, None
+    without such images; ``bits`` are the bitmaps of both.
     """
 
-    def __init__(self, schema: TableSchema, image: RowImage, before: Any, after: Any) -> None:
-        self._schema = schema
-        self._image = image
-        self._every = set(range(len(schema.columns)))
-        self._blobs = {column.index for column in schema.columns if column.type in BLOB_TYPES}
+    def __init__(self, columns: ImageColumns, before: Any, after: Any) -> None:
+        self._schema = columns.schema
         self.count = (after if before is None else before).num_rows
         old = None if before is None else self._given(before)
         new = None if after is None else self._given(after)
@@ -75,10 +70,22 @@ class _Images:
             raise ValueRejected(
                 f"{self._name}: {self.count} rows before, {after.num_rows} rows after"
             )
-        self.before = None if old is None else self._chosen(old, self._columns_before(), "before")
-        self.after = None
+        self.before = self.after = None
+        if old is not None:
+            self.before = _chosen(columns, old, columns.before, "before")
         if new is not None:
-            self.after = self._chosen(new, self._columns_after(old, new), "after")
+            given = frozenset(new)
+            wanted = columns.after(
+                given,
+                None if old is None else frozenset(old),
+                lambda: frozenset(
+                    index for index in given if not _same((old or {}).get(index), new[index])
+                ),
+            )
+            self.after = _chosen(columns, (old or {}) | new, wanted, "after")
+        self.bits = tuple(
+            None if image is None else columns.bitmap(image) for image in (self.before, self.after)
+        )
 
     @property
     def _name(self) -> str:
@@ -94,51 +101,6 @@ class _Images:
                 raise UnknownColumn(f"{self._name}: the column {name!r} is given twice")
             found[index] = column
         return found
-
-    def _columns_before(self) -> set[int]:
-        key = set(self._schema.primary_key)
-        if self._image is RowImage.FULL or not key:
-            return self._every
-        return key if self._image is RowImage.MINIMAL else self._every - (self._blobs - key)
-
-    def _columns_after(self, old: dict[int, Any] | None, new: dict[int, Any]) -> set[int]:
-        given = set(new)
-        if old is None:
-            if self._image is RowImage.FULL:
-                return self._every
-            return given if self._image is RowImage.MINIMAL else self._every - self._blobs | given
-        changed = {index for index, column in new.items() if not _same(old.get(index), column)}
-        if self._image is RowImage.MINIMAL:
-            complete = given >= self._every - self._generated
-            return changed or given if complete else given
-        columns = set(self._every)
-        if self._image is RowImage.NOBLOB:
-            columns = self._every - self._blobs | changed
-        for index in columns - given:
-            if index in old:
-                new[index] = old[index]
-        return columns
-
-    @property
-    def _generated(self) -> set[int]:
-        return {column.index for column in self._schema.columns if column.generated}
-
-    def _chosen(self, given: dict[int, Any], columns: set[int], side: str) -> dict[int, Any]:
-        if missing := sorted(columns - set(given) - self._generated):
-            names = ", ".join(self._schema.columns[index].name for index in missing[:5])
-            raise ValueRejected(
-                f"{self._name}: the rows {side} do not give {names}"
-                f"{' and others' if len(missing) > 5 else ''}, which the {self._image.upper()}"
-                f" image of rows {side} needs: give them, NULL if they are"
-            )
-        return {index: given[index] for index in sorted(columns) if index in given}
-
-    def bits(self, columns: dict[int, Any] | None) -> bytes | None:
-        """The bitmap of an image's columns."""
-        if columns is None:
-            return None
-        bitmap = sum(1 << index for index in columns)
-        return bitmap.to_bytes((len(self._schema.columns) + 7) // 8, "little")
 
     def slices(self) -> Iterator[tuple[Any | None, Any | None]]:
         """The rows before and after, so many at a time that their bytes are few."""
@@ -156,6 +118,15 @@ class _Images:
             return None
         names = [self._schema.columns[index].name for index in columns]
         return pa.Table.from_arrays(list(columns.values()), names=names)
+
+
+def _chosen(
+    columns: ImageColumns, given: dict[int, Any], wanted: frozenset[int], side: str
+) -> dict[int, Any]:
+    """The columns that an image holds. Raises ValueRejected for one that is not given."""
+    if missing := wanted - given.keys() - columns.generated:
+        raise columns.reject(missing, side)
+    return {index: given[index] for index in sorted(wanted) if index in given}
 
 
 def _same(one: Any | None, other: Any) -> bool:
