@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 NAMES = (
+    "against",
     "cli",
     "decode",
     "encode",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".benchmarks"
 
-_TABLE: Final = """
+TABLE: Final = """
 create table {name} (
   id bigint unsigned not null auto_increment primary key,
   customer int unsigned not null, status enum('new','paid','shipped','returned') not null,
@@ -46,7 +46,7 @@ _ROW: Final = """
   elt(1 + {n} % 5, 'DE', 'AT', 'CH', 'FR', 'IT'), if({n} % 10 = 0, null, {n} % 1000)
 """
 
-_OPTIONS: Final = {
+OPTIONS: Final = {
     "binlog_row_metadata": "FULL",
     "gtid_mode": "ON",
     "enforce_gtid_consistency": "ON",
@@ -57,7 +57,7 @@ _OPTIONS: Final = {
 
 
 def _bulk(server: Server, rows: int) -> None:
-    server.execute(_TABLE.format(name="bench.orders"))
+    server.execute(TABLE.format(name="bench.orders"))
     server.execute("create table bench.digits (d int primary key)")
     server.execute("insert into bench.digits values (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
     server.rotate()
@@ -71,7 +71,7 @@ def _bulk(server: Server, rows: int) -> None:
 
 def _plain(server: Server, rows: int) -> None:
     """As ``bulk``, into a table that stores nothing: rows are logged all the same."""
-    table = _TABLE.format(name="bench.orders").replace("attributes json not null,", "")
+    table = TABLE.format(name="bench.orders").replace("attributes json not null,", "")
     server.execute(table.rstrip() + " engine = blackhole")
     source = numbers(server, 10_000)
     server.rotate()
@@ -93,7 +93,7 @@ def _loop(server: Server, body: str, count: int) -> None:
 
 
 def _single(server: Server, rows: int) -> None:
-    server.execute(_TABLE.format(name="bench.orders"))
+    server.execute(TABLE.format(name="bench.orders"))
     insert = f"insert into bench.orders ({_COLUMNS}) values ({_ROW.format(n='n')});"
     body = (
         f"if n % 10 < 6 then {insert} "
@@ -107,7 +107,7 @@ def _tables(server: Server, rows: int) -> None:
     body = "case n % 400 "
     for number in range(400):
         name = f"bench.t{number:03}"
-        server.execute(_TABLE.format(name=name))
+        server.execute(TABLE.format(name=name))
         body += f"when {number} then insert into {name} ({_COLUMNS}) values ({_ROW.format(n='n')});"
     _loop(server, body + " end case;", rows)
 
@@ -266,7 +266,7 @@ def _tpcc(server: Server, transactions: int) -> None:
 
 def _huge(server: Server, rows: int) -> None:
     """One transaction, into a table that stores nothing: rows are logged all the same."""
-    server.execute(_TABLE.format(name="bench.orders").rstrip() + " engine = blackhole")
+    server.execute(TABLE.format(name="bench.orders").rstrip() + " engine = blackhole")
     server.execute("create table bench.digits (d int primary key)")
     server.execute("insert into bench.digits values (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
     server.rotate()
@@ -360,10 +360,10 @@ _MADE_WITH: Final = {
 }
 
 
-def fill(server: Server, name: str, rows: int) -> None:
+def fill(server: Server, name: str, rows: int | None = None) -> None:
     """Have a server write the log ``name``; it is the largest of its logs then."""
     server.execute("create database bench")
-    _MAKERS[name][0](server, rows)
+    _MAKERS[name][0](server, rows or _MAKERS[name][1])
     server.rotate()
 
 
@@ -376,7 +376,7 @@ def log(name: str, *, rows: int | None = None, options: dict[str, str] | None = 
     if not path.exists():
         release = "mariadb-11.8" if name in _MARIADB else "mysql-9.7"
         print(f"making {path.parent.name} on {release}", file=sys.stderr)
-        general = {} if name in _MARIADB else _OPTIONS
+        general = {} if name in _MARIADB else OPTIONS
         given = {**general, **_MADE_WITH.get(name, {}), **(options or {})}
         with Server(release, given) as server:
             fill(server, name, count)

@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> struct_rusage:
 class _Process:
     """A Python process that runs a statement again and again, timed inside, warm."""
 
-    def __init__(self, setup: str, statement: str) -> None:
+    def __init__(self, setup: str, statement: str, interpreter: str = sys.executable) -> None:
         code = (
             "import sys, time\n"
             f"{setup}\n"
@@ -82,7 +82,7 @@ class _Process:
             "    print(time.process_time() - _cpu, time.perf_counter() - _start, flush=True)\n"
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [interpreter, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def _timed(self, line: str = "") -> tuple[float, float]:
@@ -93,6 +93,11 @@ class _Process:
         self._process.stdin.flush()
         cpu, wall = map(float, self._process.stdout.readline().split())
         return cpu, wall
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
 
     def close(self) -> None:
         """End the process."""
