@@ -76,7 +76,7 @@ SELDOM = {
     "tailrace.sql",
     "tailrace.log.statistics",
     "tailrace.storage.keyring",
-    "tailrace.storage.objects.store",
+    "tailrace.storage.objects.bucket",
     "tailrace.writing",
     # slow to import, of others
     "cryptography",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.storage import keyring
-from tailrace.storage.encryption.mysql.header import MysqlHeader
+from tailrace.storage.encryption.mysql import MysqlHeader
 from tools.campaign.received import Case, Size, run
 from tools.campaign.received_copy import BESIDE, Copy, Wrong, borders
 from tools.servers import Server, available

@@ -6,16 +6,15 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tailrace.storage.encryption.keystream import Keystream
-from tailrace.storage.encryption.mysql.streams import MysqlInput, MysqlOutput
+from tailrace.storage.encryption.ciphers import Keystream
+from tailrace.storage.encryption.mysql import MysqlInput, MysqlOutput
+from tailrace.storage.pipe import StandardInput
 from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
-from tailrace.storage.streams.file import FileInput
+from tailrace.storage.streams.file import FileInput, TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer
 from tailrace.storage.streams.memory import MemoryInput
 from tailrace.storage.streams.read_ahead import ReadAhead
-from tailrace.storage.streams.standard import StandardInput
-from tailrace.storage.streams.temporary import TemporaryOutput
 from tailrace.testing import Faults, Store
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ PLAIN = bytes(range(256)) * 4096
 
 def test_standard_input_seeks_forward_only() -> None:
     code = (
-        "from tailrace.storage.streams.standard import StandardInput\n"
+        "from tailrace.storage.pipe import StandardInput\n"
         "stream = StandardInput()\n"
         "print(stream.seek(100_000), stream.tell(), stream.read(3).hex())\n"
         "stream.seek(200_010)\n"
@@ -104,7 +104,7 @@ def test_a_bomb_fills_no_memory() -> None:
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(1024)) + packer.flush()
     code = (
         "from tailrace.storage.streams.compression import ZstdInput\n"
-        "from tailrace.storage.streams.standard import StandardInput\n"
+        "from tailrace.storage.pipe import StandardInput\n"
         "stream = ZstdInput(StandardInput())\n"
         "size = 0\n"
         "while data := stream.read(1 << 16):\n"

@@ -21,8 +21,8 @@ from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import MemoryFolder
 from tailrace.storage.spill import Spill
 from tailrace.storage.streams import file as file_module
+from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.memory import MemoryOutput
-from tailrace.storage.streams.temporary import TemporaryOutput
 from tailrace.testing import FAULTS, Faults
 from tests.storage.layers import RefusingSystem
 

@@ -15,9 +15,9 @@ from tailrace.errors import UsageError
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.buffer import BufferRandomOutput
+from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer, stacked
 from tailrace.storage.streams.memory import MemoryOutput
-from tailrace.storage.streams.temporary import TemporaryOutput
 from tailrace.testing import (
     CHECKS,
     Faults,
@@ -179,7 +179,7 @@ def test_type_checkers_refuse_them(tmp_path: Path) -> None:
         "from tailrace.storage.streams.file import FileInput\n"
         "from tailrace.storage.streams.memory import MemoryInput, MemoryOutput\n"
         "from tailrace.storage.streams.read_ahead import ReadAhead\n"
-        "from tailrace.storage.streams.standard import StandardInput\n"
+        "from tailrace.storage.pipe import StandardInput\n"
         "ReadAhead(counted_input(FileInput('x')))\n"
         "ZstdInput(ReadAhead(FileInput('x')))\n"
         "good: RandomOutput = buffered_output(MemoryOutput())\n"

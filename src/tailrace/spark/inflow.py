@@ -19,7 +19,7 @@ from tailrace.spark.complete import is_first
 from tailrace.spark.lake.resume import digests, resume
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.spark.server_start import check_begin
-from tailrace.storage.encryption.mysql.streams import read_exactly
+from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,8 +12,8 @@ from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.stream_offset import Behind, Offset, mark_of
-from tailrace.storage.encryption.mysql.streams import read_exactly
 from tailrace.storage.reader import EventReader
+from tailrace.storage.streams.base import read_exactly
 from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, PipelineError, UsageError
 from tailrace.position import Position
 from tailrace.spark.lake.resume import digests
-from tailrace.storage.encryption.mysql.streams import read_exactly
+from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

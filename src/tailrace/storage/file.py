@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.encryption import opened
-from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.joined import JoinedInput
 from tailrace.storage.local import LocalStore
 

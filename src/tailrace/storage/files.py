@@ -130,8 +130,8 @@ def _in_objects(url: str, keyring: Keyring | None) -> list[LogSeries]:
     A folder takes a request to list it, one for each index in it, and one for each series; with a
     keyring one for each file, since its plain size depends on whether it is encrypted.
     """
-    from tailrace.storage.objects.reading import ObjectStore  # noqa: PLC0415 - rarely needed
-    from tailrace.storage.objects.store import bucket_of  # noqa: PLC0415
+    from tailrace.storage.objects.bucket import bucket_of  # noqa: PLC0415
+    from tailrace.storage.objects.store import ObjectStore  # noqa: PLC0415 - rarely needed
 
     asked = ObjectUrl.parse(url)
     if asked.key and not url.endswith("/") and bucket_of(asked).size(asked.key) is not None:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, EventType
 from tailrace.errors import EncryptionError, KeyMissing, StorageError
 from tailrace.events.walk import LENGTH_END, event_length
-from tailrace.storage.encryption.mariadb.head import MariadbHead, head_end
-from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
-from tailrace.storage.encryption.mysql.header import MysqlHeader
+from tailrace.storage.encryption.mariadb.format import MariadbHead, head_end
+from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql import MysqlHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.storage.encryption.keystream import Keystream
-    from tailrace.storage.encryption.mariadb.event import EventCipher
+    from tailrace.storage.encryption.ciphers import Keystream
+    from tailrace.storage.encryption.mariadb.format import EventCipher
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.base import InputStream
 

@@ -6,18 +6,40 @@ They can be read once, except their beginning, which is kept: opening a log read
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.storage.streams.base import told
-from tailrace.storage.streams.standard import StandardInput
+from tailrace.storage.streams.forward import ForwardInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.storage.streams.base import InputStream
+
+
+class _Pipe:
+    def __init__(self, handle: int, name: str) -> None:
+        self._handle = handle
+        self._name = name
+
+    def read(self, count: int, /) -> bytes:
+        with told(self._name):
+            return os.read(self._handle, count)
+
+
+class StandardInput(ForwardInput):
+    """A pipe's bytes, as they come; of a handle given, or this process's own. It is left open."""
+
+    name = "standard input"
+
+    def __init__(self, handle: int | None = None) -> None:
+        handle = sys.stdin.fileno() if handle is None else handle
+        super().__init__(_Pipe(handle, self.name))
+
 
 STANDARD_INPUT: Final = "-"
 _KEPT: Final = 1 << 20

@@ -26,9 +26,9 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.events.header import EventHeader, bad_length
-from tailrace.storage.encryption.mysql.streams import read_exactly
 from tailrace.storage.file import LogFile
 from tailrace.storage.joined import JoinedInput
+from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

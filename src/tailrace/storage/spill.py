@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from tailrace.closing import Closing
 from tailrace.events.walk import whole_events
 from tailrace.storage.streams.base import SpillOutput, check_cut, needs
-from tailrace.storage.streams.temporary import TemporaryOutput
+from tailrace.storage.streams.file import TemporaryOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -29,7 +29,7 @@ def place(target: str | Path) -> tuple[WritableStore, str]:
     """
     text = str(target)
     if (scheme := _SCHEME.match(text)) and scheme[1].lower() != "file":
-        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - rarely needed
+        from tailrace.storage.objects.folder import object_place  # noqa: PLC0415 - rarely needed
 
         return object_place(text)
     if is_memory(text):

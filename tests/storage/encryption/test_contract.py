@@ -11,9 +11,9 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.events import FormatDescription, FormatDescriptionEvent
 from tailrace.storage.encryption import Mode, mariadb_input, mariadb_output, mysql_output
-from tailrace.storage.encryption.mysql.header import HEADER_SIZE, MysqlHeader
-from tailrace.storage.encryption.mysql.streams import MysqlInput, read_exactly
+from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader, MysqlInput
 from tailrace.storage.keyring import Keyring
+from tailrace.storage.streams.base import read_exactly
 from tailrace.storage.streams.layer import Layer, stacked
 from tailrace.testing import Content, StreamContract, check
 

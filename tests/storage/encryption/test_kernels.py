@@ -15,7 +15,7 @@ from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mariadb import batch as mariadb_batch
 from tailrace.storage.encryption.mariadb.batch import BatchCipher
-from tailrace.storage.encryption.mariadb.event import EventCipher, Mode
+from tailrace.storage.encryption.mariadb.format import EventCipher, Mode
 from tailrace.storage.streams.file import FileInput
 
 if TYPE_CHECKING:

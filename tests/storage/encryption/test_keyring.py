@@ -15,10 +15,9 @@ import pytest
 from tailrace.errors import KeyMissing, StorageError, UsageError
 from tailrace.storage import keyring
 from tailrace.storage.keyring import Keyring
-from tailrace.storage.keyring.component import ComponentKeyring
 from tailrace.storage.keyring.mariadb import MariadbKeyring
+from tailrace.storage.keyring.mysql import ComponentKeyring, PluginKeyring
 from tailrace.storage.keyring.own import OwnKeyring
-from tailrace.storage.keyring.plugin import PluginKeyring
 
 if TYPE_CHECKING:
     from pathlib import Path

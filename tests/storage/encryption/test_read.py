@@ -13,7 +13,7 @@ from tailrace.errors import BadEventLength, KeyMissing
 from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mariadb import batch as mariadb_batch
-from tailrace.storage.encryption.mariadb.input import MariadbInput
+from tailrace.storage.encryption.mariadb.streams import MariadbInput
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput
 from tests.storage.encryption.conftest import ONLY_MARIADB

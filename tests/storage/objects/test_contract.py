@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects import input as objects_input
-from tailrace.storage.objects.input import ObjectInput
-from tailrace.storage.objects.store import bucket_of
+from tailrace.storage.objects import store as objects_input
+from tailrace.storage.objects.bucket import bucket_of
+from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.streams.base import RandomInput, RangedInput
 from tailrace.storage.streams.layer import Layer, stacked
@@ -20,7 +20,7 @@ from tailrace.testing import Store, check_reading
 from tests.storage.layers import ENCRYPTION, content
 
 if TYPE_CHECKING:
-    from tailrace.storage.objects.store import Bucket
+    from tailrace.storage.objects.bucket import Bucket
 
 
 def closes(stream: Any, below: Any) -> Any:

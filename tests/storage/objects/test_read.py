@@ -14,7 +14,7 @@ import tailrace
 from tailrace.errors import ChecksumMismatch, LogError, StorageError
 from tailrace.position import Position
 from tailrace.storage import EventReader, find
-from tailrace.storage.objects.input import ObjectInput
+from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.streams.base import RangedInput
 from tailrace.storage.streams.read_ahead import BLOCK, FIRST

@@ -15,7 +15,7 @@ from tailrace.cli import main
 from tailrace.errors import StorageError, TailraceError
 from tailrace.storage import find
 from tailrace.storage.objects import ObjectFolder
-from tailrace.storage.objects.refusal import without_secrets
+from tailrace.storage.objects.bucket import without_secrets
 from tailrace.transports import transport_of
 from tests.storage.objects.test_find import FILES, put
 from tests.writing.made import log as new_log

@@ -12,7 +12,7 @@ import tailrace
 from tailrace.errors import KeyMissing, StorageError, UsageError
 from tailrace.storage import EventReader, find, keyring
 from tailrace.storage.objects import ObjectFolder, ObjectUrl, object_place
-from tailrace.storage.objects.store import PART, bucket_of
+from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.storage.streams.base import RandomOutput
 from tests.storage.objects.test_find import CORPUS, FILES
 from tests.storage.objects.test_read import big_log

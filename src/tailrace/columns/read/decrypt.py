@@ -16,11 +16,11 @@ from tailrace.columns.native import kernel
 from tailrace.events.walk import event_length
 from tailrace.storage.encryption.ciphers import BLOCK, ecb
 from tailrace.storage.encryption.mariadb.batch import decrypt_large
-from tailrace.storage.encryption.mariadb.event import Mode
-from tailrace.storage.encryption.mariadb.input import MariadbInput
+from tailrace.storage.encryption.mariadb.format import Mode
+from tailrace.storage.encryption.mariadb.streams import MariadbInput
 
 if TYPE_CHECKING:
-    from tailrace.storage.encryption.mariadb.event import EventCipher
+    from tailrace.storage.encryption.mariadb.format import EventCipher
     from tailrace.storage.streams.base import RandomInput
 
 _WORK: Final = 256 << 10

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.encryption.folder import EncryptedFolder
-from tailrace.storage.encryption.mysql.header import MysqlHeader
-from tailrace.storage.encryption.mysql.streams import MysqlOutput
+from tailrace.storage.encryption.mysql import MysqlHeader, MysqlOutput
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring
@@ -154,7 +153,7 @@ def _folder(into: str | Path) -> WritableStore:
             raise UsageError(f"{text}: a folder in memory is memory:name")
         return memory_folder(name)
     if names_object(text):
-        from tailrace.storage.objects.place import object_place  # noqa: PLC0415 - seldom needed
+        from tailrace.storage.objects.folder import object_place  # noqa: PLC0415 - seldom needed
 
         return object_place(text.rstrip("/") + "/")[0]
     path = local_path(into)

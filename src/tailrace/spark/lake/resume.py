@@ -10,7 +10,7 @@ from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage import LogSeries
-from tailrace.storage.encryption.mysql.streams import read_exactly
+from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A folder of encrypted logs: it encrypts and decrypts transparently."""
+"""A log's plain bytes, whether it is stored plain or encrypted, and a folder of encrypted logs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,46 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import LogError, StorageError, UsageError
 from tailrace.events.walk import event_length
-from tailrace.storage.encryption.detect import opened
-from tailrace.storage.encryption.mariadb.event import Mode
-from tailrace.storage.encryption.mariadb.head import format_of
-from tailrace.storage.encryption.mariadb.input import read_head
-from tailrace.storage.encryption.mariadb.output import MariadbBegin, mariadb_reopened
-from tailrace.storage.encryption.mysql.header import HEADER_SIZE as MYSQL_HEADER_SIZE
-from tailrace.storage.encryption.mysql.header import MysqlHeader
-from tailrace.storage.encryption.mysql.streams import MysqlOutput, mysql_reopened, read_exactly
+from tailrace.storage.encryption.mariadb.format import Mode, format_of
+from tailrace.storage.encryption.mariadb.streams import (
+    MariadbBegin,
+    MariadbInput,
+    mariadb_reopened,
+    read_head,
+)
+from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
+from tailrace.storage.encryption.mysql import (
+    MysqlHeader,
+    MysqlOutput,
+    mysql_input,
+    mysql_reopened,
+)
 from tailrace.storage.encryption.temporary import temporary
+from tailrace.storage.streams.base import RandomInput, needs, read_exactly
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import WritableStore
-    from tailrace.storage.streams.base import RandomInput, RandomOutput, SpillOutput
+    from tailrace.storage.streams.base import RandomOutput, SpillOutput
+
+
+def opened(lower: RandomInput, keyring: Keyring | None, *, path: str) -> RandomInput:
+    """The stream of a log's plain bytes: ``lower`` itself, at its start, if it is not encrypted.
+
+    ``path`` is the file's name in errors. Raises KeyMissing if it is encrypted and there is no key,
+    WrongKey, EncryptionError, StorageError. Errors in a plain log are left to its readers.
+    """
+    needs(lower, RandomInput, "opened")
+    magic = read_exactly(lower, 0, len(MAGIC))
+    if magic == ENCRYPTED_MAGIC:
+        return mysql_input(lower, keyring, path=path)
+    if magic == MAGIC:
+        head = read_head(lower, path)
+        if head is not None:
+            return MariadbInput(lower, head, head.key(keyring))
+    lower.seek(0)
+    return lower
+
 
 _SERVERS_KEY: Final = re.compile(r"(MySQLReplicationKey_.+)_(\d+)", re.ASCII)
 

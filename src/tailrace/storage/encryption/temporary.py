@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from tailrace.storage.encryption.keystream import Keystream
+from tailrace.storage.encryption.ciphers import Keystream
 from tailrace.storage.streams.base import RandomInput, SpillOutput, check_cut, check_within, needs
 
 if TYPE_CHECKING:

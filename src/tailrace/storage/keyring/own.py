@@ -13,7 +13,7 @@ from typing import Final
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.keyring.base import FIRST_VERSION, KeyFile, Keys, hex_key
-from tailrace.storage.keyring.component import json_object
+from tailrace.storage.keyring.mysql import json_object
 
 MARK: Final = "tailrace_keyring"
 _VERSION: Final = 1

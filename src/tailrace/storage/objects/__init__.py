@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
-    from tailrace.storage.objects.folder import ObjectFolder
-    from tailrace.storage.objects.place import object_place
-    from tailrace.storage.objects.reading import ObjectStore
+    from tailrace.storage.objects.folder import ObjectFolder, object_place
+    from tailrace.storage.objects.store import ObjectStore
     from tailrace.storage.objects.url import SCHEMES, ObjectUrl, names_object
 
 __all__ = [
@@ -23,11 +22,11 @@ __all__ = [
 
 _MODULES: Final = {
     "ObjectFolder": "folder",
-    "ObjectStore": "reading",
+    "ObjectStore": "store",
     "ObjectUrl": "url",
     "SCHEMES": "url",
     "names_object": "url",
-    "object_place": "place",
+    "object_place": "folder",
 }
 
 __getattr__: Final = lazy(__name__, _MODULES)

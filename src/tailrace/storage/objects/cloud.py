@@ -12,8 +12,7 @@ from obstore import exceptions
 from obstore.store import from_url
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.refusal import without_secrets
-from tailrace.storage.objects.store import PART, Listing
+from tailrace.storage.objects.bucket import PART, Listing, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,20 +12,97 @@ this machine, resumes them. The index in the store lists the files in the store.
 
 from __future__ import annotations
 
+import os
+import re
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC, EventFlag
-from tailrace.errors import StorageError
+from tailrace.errors import KeyMissing, StorageError, UsageError
 from tailrace.log_name import plain_name
+from tailrace.storage.file import base_and_number
 from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
-from tailrace.storage.objects.output import ObjectOutput
-from tailrace.storage.objects.spool import spool_folder
-from tailrace.storage.objects.store import bucket_of
+from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.url import ObjectUrl
+from tailrace.storage.reader import EventReader
 
 if TYPE_CHECKING:
-    from tailrace.storage.streams.base import SpillOutput
+    from collections.abc import Iterator
+
+    from tailrace.storage.streams.base import Data, SpillOutput
+    from tailrace.storage.streams.file import FileOutput
+
+
+class ObjectOutput:
+    """A file in the spool. All changes are made there; `close` makes an object of it.
+
+    `close` does not if the file is a log that is still in use, or if something failed and no
+    `truncate` corrected it: such a file stays in the spool.
+    """
+
+    def __init__(self, folder: ObjectFolder, name: str, lower: FileOutput) -> None:
+        self._folder = folder
+        self._name = name
+        self._lower = lower
+        self._open = True
+        self._failed = False
+
+    @property
+    def size(self) -> int:
+        """The file's bytes."""
+        return self._lower.size
+
+    def write(self, data: Data, /) -> None:
+        """Append to the file in the spool."""
+        with self._tried():
+            self._lower.write(data)
+
+    def update(self, offset: int, data: Data, /) -> None:
+        """Overwrite existing bytes: none of them is in the store yet."""
+        with self._tried():
+            self._lower.update(offset, data)
+
+    def truncate(self, size: int, /) -> None:
+        """Truncate the file in the spool."""
+        with self._tried():
+            self._lower.truncate(size)
+        self._failed = False
+
+    def flush(self) -> None:
+        """Make the file in the spool survive the end of this process."""
+        self._lower.flush()
+
+    def sync(self) -> None:
+        """Make the file in the spool survive a power cut; it is not in the store yet."""
+        with self._tried():
+            self._lower.sync()
+
+    @contextmanager
+    def _tried(self) -> Iterator[None]:
+        """Note failures; a call that is rejected before it changed anything does not count."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except BaseException:
+            self._failed = True
+            raise
+
+    def close(self) -> None:
+        """Return when the file is an object. Raises StorageError; then it stays in the spool."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if not self._failed and self._folder.is_whole(self._name):
+                self._lower.sync()
+                self._folder.complete(self._name)
+        finally:
+            self._lower.close()
+
 
 FLAGS_AT: Final = len(MAGIC) + 17
 """The offset of the two bytes of flags in the format description event."""
@@ -163,3 +240,106 @@ class ObjectFolder:
         for index in self.spooled():
             if index.endswith(INDEX_SUFFIX):
                 self.replace(index, self.spool.read(index, 0, self.spool.size(index)))
+
+
+_FILE: Final = re.compile(rf".+(\.\d+|{re.escape(INDEX_SUFFIX)})", re.ASCII | re.DOTALL)
+
+
+def object_place(target: str) -> tuple[ObjectFolder, str]:
+    """The folder of a URL to write to, and the name in it, empty for the folder itself.
+
+    A name ends in a number or ``.index``: ``s3://bucket/logs/binlog.000001`` is a file,
+    ``s3://bucket/logs`` is a folder, and so is any URL that ends with a slash.
+    Raises StorageError, UsageError.
+    """
+    url = ObjectUrl.parse(target)
+    named = url.key and not target.endswith("/") and _FILE.fullmatch(url.name)
+    name = url.name if named else ""
+    folder = ObjectFolder(url.parent if name else url)
+    finish(folder)
+    return folder, name
+
+
+def finish(folder: ObjectFolder) -> None:
+    """Put complete files in the spool into the store, if their writer could not or was killed.
+
+    A log that is followed by another one is complete, too: the new one is created between two
+    transactions, before the old one's last event, which may be torn. Files that another writer has
+    open are left alone.
+    """
+    for name in folder.marked():
+        if name not in folder.spooled():  # killed between the last two steps
+            folder.mark(name, whole=False)
+            continue
+        output = _locked(folder, name)
+        if output is not None:
+            _complete(folder, name, output)
+    for name in _followed(folder):
+        output = _locked(folder, name)
+        if output is not None:
+            _end(folder, name, output)
+            _complete(folder, name, output)
+    folder.list_whole()
+
+
+def _followed(folder: ObjectFolder) -> list[str]:
+    """The logs in the spool that are not the last of their series."""
+    logs = {
+        name: base_and_number(name) for name in folder.spooled() if not name.endswith(INDEX_SUFFIX)
+    }
+    last: dict[str, int] = {}
+    for base, number in logs.values():
+        last[base] = max(last.get(base, 0), number or 0)
+    return sorted(name for name, (base, number) in logs.items() if (number or 0) < last[base])
+
+
+def _locked(folder: ObjectFolder, name: str) -> FileOutput | None:
+    try:
+        return folder.spool.reopen(name)
+    except StorageError:  # another writer's
+        return None
+
+
+def _complete(folder: ObjectFolder, name: str, output: FileOutput) -> None:
+    try:
+        folder.complete(name, again=True)
+    finally:
+        output.close()
+
+
+def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
+    """Cut a torn event off, and clear the IN_USE flag, unless that needs a key."""
+    head = folder.spool.read(name, 0, FLAGS_AT + 2)
+    if not head.startswith(MAGIC):
+        return
+    reader = EventReader(folder.spool.folder / name)
+    try:
+        for _ in reader:
+            pass
+    except KeyMissing:
+        return
+    if reader.torn_tail_offset is not None:
+        output.truncate(reader.torn_tail_offset)
+    flags = int.from_bytes(head[FLAGS_AT:], "little") & ~EventFlag.IN_USE
+    output.update(FLAGS_AT, flags.to_bytes(2, "little"))
+    output.sync()
+
+
+SPOOL: Final = "TAILRACE_SPOOL"
+"""The environment variable with the folder; the default is ``~/.local/state/tailrace/spool``."""
+
+_PLACES: Final = (
+    *("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    *("AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME"),
+)
+"""The settings that distinguish buckets of the same name."""
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def spool_folder(url: ObjectUrl) -> Path:
+    """The spool folder for an object store's folder: the same each time."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    root = Path(os.environ.get(SPOOL) or Path(state) / "tailrace/spool")
+    place = "\n".join([str(url), *(os.environ.get(name, "") for name in _PLACES)])
+    plain = _ODD.sub("-", f"{url.scheme}-{url.bucket}-{url.key}")[:60].rstrip("-")
+    return root / f"{plain}-{sha256(place.encode()).hexdigest()[:12]}"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec  # type: ignore[import-untyped]
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.refusal import without_secrets
-from tailrace.storage.objects.store import PART, Listing
+from tailrace.storage.objects.bucket import PART, Listing, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

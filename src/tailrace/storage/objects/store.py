@@ -1,99 +1,129 @@
-"""The requests that Tailrace needs of an object store, and the choice of the library for them."""
+"""A folder of an object store, for reading."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar
 
+from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
-from tailrace.extras import importing
+from tailrace.storage.objects.bucket import bucket_of
+from tailrace.storage.streams.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tailrace.storage.objects.url import ObjectUrl
 
-PART: Final = 8 << 20
-"""Bytes of a part of an upload; S3 takes 10,000, so a file may have 80 GB."""
-_OURS: Final = "tailrace.storage.objects."
-_ENVIRONMENT: Final = ("AWS_", "AZURE_", "GOOGLE_")
 
+class ObjectInput:
+    """Each read is one request, for exactly those bytes; opening makes no request.
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The contents of a folder: the sizes of its objects by name, and its folders' names."""
-
-    objects: dict[str, int]
-    folders: list[str]
-
-
-class Bucket(Protocol):
-    """A bucket. Keys are complete. Any thread may call it. Every method raises StorageError.
-
-    Each is one request, if not said otherwise.
+    Every answer has the object's size. `size` returns that of the last answer once; the next call
+    sends a request, unless there was another read. So it costs no request in addition to reading,
+    and a repeated call returns the current size.
     """
 
-    def size(self, key: str) -> int | None:
-        """An object's bytes; None where there is none."""
+    def __init__(self, url: ObjectUrl) -> None:
+        self._key = url.key
+        self._store = bucket_of(url)
+        self._path = str(url)
+        self._at = 0
+        self._size = 0
+        self._told = False
+        self._lock = Lock()
 
-    def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
-        """Bytes of an object, fewer only at its end, and the object's size.
+    def read_at(self, offset: int, count: int, /) -> memoryview:
+        """``count`` bytes from an offset on, fewer only at the end; any thread may call it."""
+        data, size = self._store.read(self._key, offset, count)
+        with self._lock:
+            self._size, self._told = size, True
+        return data
 
-        After the end, one more request gets the size.
-        """
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        data = bytes(self.read_at(self._at, count))
+        self._at += len(data)
+        return data
 
-    def list(self, folder: str) -> Listing:
-        """The contents of a folder ("" is the bucket's own); a request for each thousand."""
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        """As `read`, into the given memory."""
+        data = self.read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
-    def put(self, key: str, content: bytes) -> None:
-        """Give an object this content, whatever it had."""
+    def seek(self, offset: int, /) -> int:
+        """Go to an offset."""
+        self._at = offset
+        return offset
 
-    def upload(self, key: str, path: Path) -> None:
-        """Make an object of a file, in parts: it exists completely or not at all.
+    def tell(self) -> int:
+        """The current offset."""
+        return self._at
 
-        It takes a request for each part and three more. Raises StorageError if the object exists.
-        """
+    def size(self) -> int:
+        """The object's current size in bytes. Raises StorageError if it is gone."""
+        with self._lock:
+            if self._told:
+                self._told = False
+                return self._size
+        size = self._store.size(self._key)
+        if size is None:
+            raise StorageError(f"{self._path}: no such object")
+        return size
 
-    def remove(self, key: str) -> None:
-        """Remove an object, if it exists."""
+    def close(self) -> None:
+        """Do nothing: the store's connections belong to the process."""
 
 
-_STORES: Final[dict[tuple[str, bytes], Bucket]] = {}
-_LOCK: Final = Lock()
-_CLOUD: Final = "cloud"
-_USED_BY: Final[list[int]] = []
-"""The process in which the library for clouds was first used, or whose child this one is."""
-
-
-def bucket_of(url: ObjectUrl) -> Bucket:
-    """The process's shared bucket of a URL, with the environment's current settings.
-
-    Raises UsageError if the library for it is not installed; StorageError if the environment's
-    settings are invalid, and in a process forked from one that used the library: its threads do not
-    exist there, and it would wait for them for ever.
+@dataclass(frozen=True)
+class ObjectStore:
+    """The objects of a folder. It pickles as its URL: the process that reads them needs credentials
+    in its own environment.
     """
-    settings = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
-    key = (url.root, sha256(repr(settings).encode("utf-8", "replace")).digest())
-    if url.scheme != "memory" and _USED_BY and _USED_BY[0] != os.getpid():
-        raise StorageError(
-            f"{url.root}: this process was forked from one that had used an object store, which"
-            " does not work; start it by spawn or forkserver instead"
-        )
-    with _LOCK:
-        store = _STORES.get(key)
-        if store is None:
-            store = _STORES[key] = _connect(url)
-        return store
 
+    url: ObjectUrl
+    joined: ClassVar[bool] = False
+    looks_every: ClassVar[float] = 1.0
+    """Each check costs requests."""
 
-def _connect(url: ObjectUrl) -> Bucket:
-    kind, name = ("fsspecs", "FsspecStore") if url.scheme == "memory" else (_CLOUD, "CloudStore")
-    if kind == _CLOUD and not _USED_BY:
-        _USED_BY.append(os.getpid())
-    with importing("objects", f"{url.scheme}://"):
-        module = import_module(_OURS + kind)
-    return cast("Bucket", getattr(module, name)(url))
+    @property
+    def name(self) -> str:
+        """The folder's name, or the bucket's."""
+        return self.url.name
+
+    @property
+    def place(self) -> str:
+        """The folder's URL."""
+        return str(self.url)
+
+    def path(self, name: str) -> str:
+        """The object's URL."""
+        return str(self.url / name)
+
+    def listing(self) -> dict[str, int | None]:
+        """The objects' names and sizes. A request for each thousand."""
+        return {**bucket_of(self.url).list(self.url.key).objects}
+
+    def folders(self) -> list[ObjectStore]:
+        """The folders in it. Requests as for `listing`."""
+        return [
+            ObjectStore(self.url / name)
+            for name in sorted(bucket_of(self.url).list(self.url.key).folders)
+        ]
+
+    def within(self, _folder: str) -> None:
+        """None: the folders that a server's index names are on the server's disk."""
+
+    def head(self, name: str) -> tuple[bytes, int]:
+        """The object's first four bytes, and its size. One request."""
+        data, size = bucket_of(self.url).read((self.url / name).key, 0, len(MAGIC))
+        return bytes(data), size
+
+    def read(self, name: str, offset: int, count: int) -> bytes:
+        """A piece of the object. One request."""
+        return bytes(bucket_of(self.url).read((self.url / name).key, offset, count)[0])
+
+    def open(self, name: str) -> ReadAhead:
+        """Read it in large pieces and ahead."""
+        return ReadAhead(ObjectInput(self.url / name))

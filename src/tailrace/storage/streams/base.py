@@ -146,6 +146,16 @@ def check_cut(size: int, there: int) -> None:
         raise UsageError(f"a file of {there} bytes cannot be cut to {size}")
 
 
+def read_exactly(lower: RandomInput, offset: int, count: int) -> bytes:
+    """Read ``count`` bytes from an offset on, fewer only at the end."""
+    lower.seek(offset)
+    pieces = []
+    while count and (piece := lower.read(count)):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
 @contextmanager
 def told(name: object) -> Iterator[None]:
     """Raise the operating system's errors as StorageError; ``name`` is the file's name in them."""

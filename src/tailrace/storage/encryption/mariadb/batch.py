@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tailrace.constants import HEADER_SIZE
 from tailrace.events.walk import LENGTH_AT, LENGTH_END
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb
-from tailrace.storage.encryption.mariadb.event import TEXT_AT, Mode
+from tailrace.storage.encryption.mariadb.format import TEXT_AT, Mode
 
 if TYPE_CHECKING:
-    from tailrace.storage.encryption.mariadb.event import EventCipher
+    from tailrace.storage.encryption.mariadb.format import EventCipher
 
 _LARGE: Final = 2048
 """The least size of an event for which a separate context pays off."""

@@ -1,1 +1,0 @@
-"""Logs that MySQL encrypts: a header, and the rest as one stream."""
