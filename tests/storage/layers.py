@@ -6,8 +6,8 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tailrace.storage.encryption.ciphers import Keystream
-from tailrace.storage.encryption.mysql import MysqlInput, MysqlOutput
+from tailrace.storage.encryption.keystream import Keystream, KeystreamInput, KeystreamOutput
+from tailrace.storage.encryption.mysql import HEADER_SIZE
 from tailrace.storage.pipe import StandardInput
 from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
@@ -30,15 +30,15 @@ SMALL_PIECES = Layer("small read-ahead", partial(ReadAhead, block=1000, first=10
 _KEYSTREAM = Keystream(bytes(range(32)), bytes(8))
 
 
-def _decrypted(lower: Any) -> MysqlInput:
-    needs(lower, RandomInput, "MysqlInput")
-    return MysqlInput(lower, _KEYSTREAM)
+def _decrypted(lower: Any) -> KeystreamInput:
+    needs(lower, RandomInput, "KeystreamInput")
+    return KeystreamInput(lower, _KEYSTREAM, HEADER_SIZE)
 
 
-def _encrypted(lower: Any) -> MysqlOutput:
-    needs(lower, RandomOutput, "MysqlOutput")
-    lower.write(bytes(512))  # where the header is
-    return MysqlOutput(lower, _KEYSTREAM)
+def _encrypted(lower: Any) -> KeystreamOutput:
+    needs(lower, RandomOutput, "KeystreamOutput")
+    lower.write(bytes(HEADER_SIZE))  # where the header is
+    return KeystreamOutput(lower, _KEYSTREAM, HEADER_SIZE)
 
 
 ENCRYPTION = Layer("encryption", _decrypted, _encrypted)
@@ -134,15 +134,15 @@ class RefusingSystem:
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
-    def write(self, handle: int, data: Any) -> int:
+    def pwrite(self, handle: int, data: Any, offset: int) -> int:
         if self._refuse or self._faults.due():
             part = memoryview(data)[: min(int(len(data) * self._share), len(data) - 1)]
             if not part or self._refuse:
                 self._refuse = False
                 raise OSError(self._faults.number, self._faults.told)
             self._refuse = True  # as a full disk does: it takes some, and then none
-            return os.write(handle, part)
-        return os.write(handle, data)
+            return os.pwrite(handle, part, offset)
+        return os.pwrite(handle, data, offset)
 
     def fsync(self, handle: int) -> None:
         self._check()

@@ -91,7 +91,7 @@ STACKS = st.lists(st.sampled_from(LAYERS), min_size=2, max_size=3)
 def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> None:
     """Of two and three: the contract holds, or the stack is refused because it makes no sense."""
     if senseless(stack):
-        with pytest.raises(UsageError, match=r"(ReadAhead|MysqlInput) needs a RandomInput"):
+        with pytest.raises(UsageError, match=r"(ReadAhead|KeystreamInput) needs a RandomInput"):
             stacked(stack).input(Source(b""))
     else:
         check(stacked(stack), seed=seed)

@@ -96,7 +96,7 @@ def test_the_temporary_file_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StorageError, match="temporary file: No space"):
         held.append(raw_event(2, b"abc"))
     monkeypatch.undo()

@@ -13,16 +13,17 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, EventType
-from tailrace.errors import EncryptionError, KeyMissing, StorageError
+from tailrace.errors import EncryptionError, KeyMissing
 from tailrace.events.walk import LENGTH_END, event_length
 from tailrace.storage.encryption.mariadb.format import MariadbHead, head_end
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.encryption.mysql import MysqlHeader
+from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.storage.encryption.ciphers import Keystream
+    from tailrace.storage.encryption.keystream import Keystream
     from tailrace.storage.encryption.mariadb.format import EventCipher
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.base import InputStream
@@ -39,7 +40,7 @@ _FIRST_FIELD: Final = b"\x01\x01"
 _NEVER: Final = 1 << 62
 
 
-class JoinedInput:
+class JoinedInput(ForwardInput):
     """The plain bytes of log files that come one after the other, each with its magic number.
 
     It reads forward only. Damaged bytes are given unchanged. Raises KeyMissing, WrongKey and
@@ -47,12 +48,11 @@ class JoinedInput:
     """
 
     def __init__(self, lower: InputStream, keyring: Keyring | None, *, path: str) -> None:
-        self._lower = lower
+        super().__init__(lower)
         self._keyring = keyring
-        self._path = path
+        self._path = self.name = path
         self._raw = b""  # received, not decrypted yet
         self._plain = b""  # decrypted, not given yet
-        self._at = 0
         self._made = 0
         self._left = 0  # bytes of the current event that have yet to come
         self._keystream: Keystream | None = None  # MySQL's
@@ -69,13 +69,11 @@ class JoinedInput:
             self._begins.popleft()
         return bool(self._begins) and self._begins[0] == offset
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
+    def _next(self, count: int) -> bytes:
         if not self._plain:
             self._plain = self._make()
         piece = self._plain[:count]
         self._plain = self._plain[len(piece) :]
-        self._at += len(piece)
         return piece
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
@@ -84,24 +82,9 @@ class JoinedInput:
         view[: len(piece)] = piece
         return len(piece)
 
-    def seek(self, offset: int, /) -> int:
-        """Go forward. Raises StorageError for an earlier offset."""
-        if offset < self._at:
-            raise StorageError(f"{self._path}: a pipe cannot be read backward, to {offset}")
-        while self._at < offset and self.read(min(_PIECE, offset - self._at)):
-            pass
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
-
     def size(self) -> int:
         """The bytes that came so far."""
         return self._made
-
-    def close(self) -> None:
-        """Do nothing: the pipe stays open."""
 
     def _make(self) -> bytes:
         """The next plain bytes, of one file; empty at the end."""
@@ -130,7 +113,7 @@ class JoinedInput:
 
     def _fill(self, count: int) -> None:
         while len(self._raw) < count and not self._over:
-            piece = self._lower.read(_PIECE)
+            piece = self.lower.read(_PIECE)
             self._over = not piece
             self._raw += piece
 

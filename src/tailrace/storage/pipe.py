@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.storage.streams.base import told
-from tailrace.storage.streams.forward import ForwardInput
+from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
     from pathlib import Path

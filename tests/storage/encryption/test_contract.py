@@ -11,7 +11,8 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.events import FormatDescription, FormatDescriptionEvent
 from tailrace.storage.encryption import Mode, mariadb_input, mariadb_output, mysql_output
-from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader, MysqlInput
+from tailrace.storage.encryption.keystream import KeystreamInput
+from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.keyring import Keyring
 from tailrace.storage.streams.base import read_exactly
 from tailrace.storage.streams.layer import Layer, stacked
@@ -44,10 +45,10 @@ HEAD = b"\xfebin" + FormatDescriptionEvent.make(
 BEGIN = len(HEAD) + 40
 
 
-def mysql_of_any_bytes(lower: Any) -> MysqlInput:
+def mysql_of_any_bytes(lower: Any) -> KeystreamInput:
     """`mysql_input`, without its look at whether the bytes are a log's."""
     header = MysqlHeader.parse(read_exactly(lower, 0, HEADER_SIZE), "log")
-    return MysqlInput(lower, header.open(RING, "log"))
+    return KeystreamInput(lower, header.open(RING, "log"), HEADER_SIZE)
 
 
 def some_events(chance: Random) -> list[bytes]:

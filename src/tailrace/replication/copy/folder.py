@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.encryption.folder import EncryptedFolder
-from tailrace.storage.encryption.mysql import MysqlHeader, MysqlOutput
+from tailrace.storage.encryption.keystream import KeystreamOutput
+from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring
@@ -96,7 +97,7 @@ class CopyFolder(EncryptedFolder):
             return self._spool.create(name, head)
         header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
         raw = header.encode() + keystream.apply(head, 0)
-        return MysqlOutput(self._spool.create(name, raw), keystream)
+        return KeystreamOutput(self._spool.create(name, raw), keystream, HEADER_SIZE)
 
     def reopen(self, name: str) -> RandomOutput:
         """Open a file to append to. Raises StorageError for an object, which cannot grow."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import LogError, StorageError, UsageError
 from tailrace.events.walk import event_length
+from tailrace.storage.encryption.keystream import KeystreamOutput
 from tailrace.storage.encryption.mariadb.format import Mode, format_of
 from tailrace.storage.encryption.mariadb.streams import (
     MariadbBegin,
@@ -18,12 +19,12 @@ from tailrace.storage.encryption.mariadb.streams import (
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.encryption.mysql import (
     MysqlHeader,
-    MysqlOutput,
     mysql_input,
     mysql_reopened,
 )
 from tailrace.storage.encryption.temporary import temporary
 from tailrace.storage.streams.base import RandomInput, needs, read_exactly
+from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
@@ -52,41 +53,19 @@ def opened(lower: RandomInput, keyring: Keyring | None, *, path: str) -> RandomI
 _SERVERS_KEY: Final = re.compile(r"(MySQLReplicationKey_.+)_(\d+)", re.ASCII)
 
 
-class StoredInput:
-    """A file of a `WritableStore`, open for reading."""
+class StoredInput(OffsetInput):
+    """A file of a `WritableStore`, open for reading: the store opens it for each read."""
 
     def __init__(self, folder: WritableStore, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._at = 0
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        data = self._folder.read(self._name, self._at, count)
-        self._at += len(data)
-        return data
-
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into the given memory."""
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        self._at = offset
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
+    def _read_at(self, offset: int, count: int) -> bytes:
+        return self._folder.read(self._name, offset, count)
 
     def size(self) -> int:
         """The file's current size in bytes."""
         return self._folder.size(self._name)
-
-    def close(self) -> None:
-        """Do nothing: the folder opens the file for each read."""
 
 
 class EncryptedFolder:
@@ -195,7 +174,8 @@ class EncryptedFolder:
             return begin.output(self._folder.create(name, begin.raw), path)
         header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
         raw = header.encode() + keystream.apply(head, 0)
-        return MysqlOutput(self._folder.create(name, raw), keystream)
+        lower = self._folder.create(name, raw)
+        return KeystreamOutput(lower, keystream, MYSQL_HEADER_SIZE)
 
     def reopen(self, name: str) -> RandomOutput:
         """Open a file to append to, encrypted or plain as it is."""

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import EncryptionError, StorageError, UsageError, WrongKey
-from tailrace.storage.encryption.ciphers import Keystream, cbc_decrypt, cbc_encrypt, master_key
+from tailrace.storage.encryption.ciphers import cbc_decrypt, cbc_encrypt, master_key
+from tailrace.storage.encryption.keystream import Keystream, KeystreamInput, KeystreamOutput
 from tailrace.storage.streams.base import (
     RandomInput,
     RandomOutput,
-    check_cut,
-    check_within,
     needs,
     read_exactly,
 )
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
-    from tailrace.storage.streams.base import Data
 
 
 HEADER_SIZE: Final = 512
@@ -165,93 +163,7 @@ def _keystream(password: bytes) -> Keystream:
     return Keystream(made[:_KEY_SIZE], made[_KEY_SIZE : _KEY_SIZE + _NONCE_SIZE])
 
 
-class MysqlInput:
-    """The plain bytes of an encrypted log."""
-
-    def __init__(self, lower: RandomInput, keystream: Keystream) -> None:
-        self._lower = lower
-        self._keystream = keystream
-        self._at = 0
-        lower.seek(HEADER_SIZE)
-
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        raw = self._lower.read(count)
-        plain = self._keystream.apply(raw, self._at)
-        self._at += len(raw)
-        return plain
-
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, decrypted in place."""
-        count = self._lower.readinto(view)
-        if count:
-            self._keystream.apply_into(memoryview(view)[:count], self._at)
-            self._at += count
-        return count
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset of the plain log."""
-        self._at = self._lower.seek(offset + HEADER_SIZE) - HEADER_SIZE
-        return self._at
-
-    def tell(self) -> int:
-        """The offset of the next plain byte."""
-        return self._at
-
-    def size(self) -> int:
-        """The plain log's current size in bytes."""
-        return max(self._lower.size() - HEADER_SIZE, 0)
-
-    def close(self) -> None:
-        """Close the stream below."""
-        self._lower.close()
-
-
-class MysqlOutput:
-    """A log that is encrypted as it is written. Offsets and ``size`` are the plain log's.
-
-    Bytes written after a `truncate`, and those of `update`, are encrypted with the same keystream
-    as the bytes that they replace: the format has one password for a file, and the server does the
-    same.
-    """
-
-    def __init__(self, lower: RandomOutput, keystream: Keystream) -> None:
-        self._lower = lower
-        self._keystream = keystream
-
-    @property
-    def size(self) -> int:
-        """The plain log's bytes."""
-        return max(self._lower.size - HEADER_SIZE, 0)
-
-    def write(self, data: Data, /) -> None:
-        """Append."""
-        self._lower.write(self._keystream.apply(data, self.size))
-
-    def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite existing bytes."""
-        check_within(offset, len(data), self.size)
-        self._lower.update(offset + HEADER_SIZE, self._keystream.apply(data, offset))
-
-    def truncate(self, size: int, /) -> None:
-        """Truncate the log."""
-        check_cut(size, self.size)
-        self._lower.truncate(size + HEADER_SIZE)
-
-    def flush(self) -> None:
-        """Flush the stream below."""
-        self._lower.flush()
-
-    def sync(self) -> None:
-        """Sync the stream below."""
-        self._lower.sync()
-
-    def close(self) -> None:
-        """Close the stream below."""
-        self._lower.close()
-
-
-def mysql_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> MysqlInput:
+def mysql_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> KeystreamInput:
     """The plain bytes of a log that MySQL encrypted; ``path`` is for errors.
 
     Raises EncryptionError for a damaged header, KeyMissing, WrongKey.
@@ -261,10 +173,10 @@ def mysql_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> My
     header = MysqlHeader.parse(head[:HEADER_SIZE], path)
     keystream = header.open(keyring, path)
     header.check(keystream, head[HEADER_SIZE:], path)
-    return MysqlInput(lower, keystream)
+    return KeystreamInput(lower, keystream, HEADER_SIZE)
 
 
-def mysql_output(lower: RandomOutput, keyring: Keyring, *, key_id: str) -> MysqlOutput:
+def mysql_output(lower: RandomOutput, keyring: Keyring, *, key_id: str) -> KeystreamOutput:
     """Encrypt a new file, as a server does with the key of that id (its latest version).
 
     A server's own is ``MySQLReplicationKey_<server_uuid>_<n>``. The header is written at once.
@@ -278,12 +190,12 @@ def mysql_output(lower: RandomOutput, keyring: Keyring, *, key_id: str) -> Mysql
         )
     header, keystream = MysqlHeader.new(keyring, key_id)
     lower.write(header.encode())
-    return MysqlOutput(lower, keystream)
+    return KeystreamOutput(lower, keystream, HEADER_SIZE)
 
 
 def mysql_reopened(
     lower: RandomOutput, head: bytes, keyring: Keyring | None, *, path: str
-) -> MysqlOutput:
+) -> KeystreamOutput:
     """Continue an encrypted file; ``head`` is its first 516 bytes (or all).
 
     Raises as `mysql_input`.
@@ -292,4 +204,4 @@ def mysql_reopened(
     header = MysqlHeader.parse(head[:HEADER_SIZE], path)
     keystream = header.open(keyring, path)
     header.check(keystream, head[HEADER_SIZE:], path)
-    return MysqlOutput(lower, keystream)
+    return KeystreamOutput(lower, keystream, HEADER_SIZE)

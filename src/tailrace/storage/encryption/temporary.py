@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from tailrace.storage.encryption.ciphers import Keystream
-from tailrace.storage.streams.base import RandomInput, SpillOutput, check_cut, check_within, needs
+from tailrace.storage.encryption.keystream import Keystream, KeystreamInput, KeystreamOutput
+from tailrace.storage.streams.base import SpillOutput, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,85 +61,28 @@ def _new() -> Keystream:
     return Keystream(secrets.token_bytes(_KEY_SIZE), _NONCE)
 
 
-class EncryptedTemporaryOutput:
+class EncryptedTemporaryOutput(KeystreamOutput):
     """A spill file, encrypted. Only its own `input` can read it."""
 
+    _lower: SpillOutput
+    _keys: _Keys
+
     def __init__(self, lower: SpillOutput) -> None:
-        self._lower = lower
-        self._keys = _Keys()
-
-    @property
-    def size(self) -> int:
-        """Bytes written."""
-        return self._lower.size
-
-    def write(self, data: Data, /) -> None:
-        """Append."""
-        self._lower.write(self._keys.apply(data, self._lower.size))
-
-    def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite existing bytes."""
-        check_within(offset, len(data), self.size)
-        self._lower.update(offset, self._keys.apply(data, offset))
+        super().__init__(lower, _Keys())
 
     def truncate(self, size: int, /) -> None:
         """Truncate the file; bytes written next have another key."""
-        check_cut(size, self.size)
-        self._lower.truncate(size)
+        super().truncate(size)
         self._keys.cut(size)
-
-    def flush(self) -> None:
-        """Flush the stream below."""
-        self._lower.flush()
-
-    def sync(self) -> None:
-        """Sync the stream below."""
-        self._lower.sync()
 
     def close(self) -> None:
         """Close the stream below: the file is gone, and so are its keys."""
-        self._lower.close()
+        super().close()
         self._keys = _Keys()
 
-    def input(self) -> EncryptedTemporaryInput:
+    def input(self) -> KeystreamInput:
         """What was written and flushed."""
-        return EncryptedTemporaryInput(self._lower.input(), self._keys)
-
-
-class EncryptedTemporaryInput:
-    """The plain bytes of a spill file."""
-
-    def __init__(self, lower: RandomInput, keys: _Keys) -> None:
-        self._lower = lower
-        self._keys = keys
-
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        at = self._lower.tell()
-        return self._keys.apply(self._lower.read(count), at)
-
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, decrypted in place."""
-        at = self._lower.tell()
-        count = self._lower.readinto(view)
-        self._keys.apply_into(memoryview(view)[:count], at)
-        return count
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        return self._lower.seek(offset)
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._lower.tell()
-
-    def size(self) -> int:
-        """The file's current size in bytes."""
-        return self._lower.size()
-
-    def close(self) -> None:
-        """Close the stream below."""
-        self._lower.close()
+        return KeystreamInput(self._lower.input(), self._keys)
 
 
 def temporary(lower: SpillOutput) -> EncryptedTemporaryOutput:

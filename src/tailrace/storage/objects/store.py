@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.storage.objects.bucket import bucket_of
+from tailrace.storage.streams.input import OffsetInput
 from tailrace.storage.streams.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
     from tailrace.storage.objects.url import ObjectUrl
 
 
-class ObjectInput:
+class ObjectInput(OffsetInput):
     """Each read is one request, for exactly those bytes; opening makes no request.
 
     Every answer has the object's size. `size` returns that of the last answer once; the next call
@@ -27,7 +28,6 @@ class ObjectInput:
         self._key = url.key
         self._store = bucket_of(url)
         self._path = str(url)
-        self._at = 0
         self._size = 0
         self._told = False
         self._lock = Lock()
@@ -39,27 +39,8 @@ class ObjectInput:
             self._size, self._told = size, True
         return data
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        data = bytes(self.read_at(self._at, count))
-        self._at += len(data)
-        return data
-
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into the given memory."""
-        data = self.read_at(self._at, len(view))
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        self._at = offset
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
+    def _read_at(self, offset: int, count: int) -> bytes:
+        return bytes(self.read_at(offset, count))
 
     def size(self) -> int:
         """The object's current size in bytes. Raises StorageError if it is gone."""
@@ -71,9 +52,6 @@ class ObjectInput:
         if size is None:
             raise StorageError(f"{self._path}: no such object")
         return size
-
-    def close(self) -> None:
-        """Do nothing: the store's connections belong to the process."""
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,14 @@ def check_cut(size: int, there: int) -> None:
 def read_exactly(lower: RandomInput, offset: int, count: int) -> bytes:
     """Read ``count`` bytes from an offset on, fewer only at the end."""
     lower.seek(offset)
-    pieces = []
-    while count and (piece := lower.read(count)):
-        pieces.append(piece)
-        count -= len(piece)
+    data = lower.read(count) if count else b""
+    if len(data) == count or not data:
+        return data
+    pieces = [data]
+    count -= len(data)
+    while count and (data := lower.read(count)):
+        pieces.append(data)
+        count -= len(data)
     return b"".join(pieces)
 
 

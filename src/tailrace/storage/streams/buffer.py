@@ -13,7 +13,7 @@ from tailrace.storage.streams.base import (
     check_within,
     needs,
 )
-from tailrace.storage.streams.forward import ForwardInput
+from tailrace.storage.streams.input import ForwardInput, OffsetInput, at
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data
@@ -43,62 +43,37 @@ class BufferInput(ForwardInput):
         return data
 
 
-class BufferRandomInput(BufferInput):
+class BufferRandomInput(OffsetInput):
     """As `BufferInput`, at any offset: within the buffer a seek costs nothing."""
-
-    lower: RandomInput
 
     def __init__(self, lower: RandomInput, limit: int = BUFFER) -> None:
         needs(lower, RandomInput, "BufferRandomInput")
-        super().__init__(lower, limit)
+        self.lower = lower
+        self._limit = limit
+        self._held = b""
         self._start = self._at = lower.tell()
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        at = self._at - self._start
-        if not 0 <= at < len(self._held):
+    def _read_at(self, offset: int, count: int) -> bytes:
+        start = offset - self._start
+        if not 0 <= start < len(self._held):
             if count >= self._limit:
-                data = self._lower_at(self._at).read(count)
-                self._at += len(data)
-                return data
-            self._fill()
-            at = 0
-        data = self._held[at : at + count]
-        self._at += len(data)
-        return data
+                return at(self.lower, offset).read(count)
+            self._held = at(self.lower, offset).read(self._limit)
+            self._start, start = offset, 0
+        return self._held[start : start + count]
 
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into the given memory."""
-        at = self._at - self._start
-        if not 0 <= at < len(self._held):
-            if len(view) >= self._limit:
-                count = self._lower_at(self._at).readinto(view)
-                self._at += count
-                return count
-            self._fill()
-            at = 0
-        count = min(len(view), len(self._held) - at)
-        view[:count] = self._held[at : at + count]
-        self._at += count
-        return count
-
-    def _fill(self) -> None:
-        held = self._lower_at(self._at).read(self._limit)
-        self._held, self._start = held, self._at
-
-    def _lower_at(self, offset: int) -> RandomInput:
-        if self.lower.tell() != offset:
-            self.lower.seek(offset)
-        return self.lower
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        self._at = offset
-        return offset
+    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
+        if len(view) >= self._limit and not 0 <= offset - self._start < len(self._held):
+            return at(self.lower, offset).readinto(view)
+        return super()._readinto_at(offset, view)
 
     def size(self) -> int:
         """The file's current size in bytes."""
         return self.lower.size()
+
+    def close(self) -> None:
+        """Close the stream below."""
+        self.lower.close()
 
 
 class BufferOutput:
@@ -205,8 +180,8 @@ class BufferRandomOutput(BufferOutput):
 @overload
 def buffered_input(lower: RandomInput, limit: int = BUFFER) -> BufferRandomInput: ...
 @overload
-def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput: ...
-def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput:
+def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput | BufferRandomInput: ...
+def buffered_input(lower: InputStream, limit: int = BUFFER) -> BufferInput | BufferRandomInput:
     """The buffer that can do what the lower stream can."""
     if isinstance(lower, RandomInput):
         return BufferRandomInput(lower, limit)

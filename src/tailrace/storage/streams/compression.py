@@ -8,7 +8,7 @@ import zstandard
 
 from tailrace.errors import StorageError
 from tailrace.storage.streams.base import ForwardOutput, InputStream, needs
-from tailrace.storage.streams.forward import ForwardInput
+from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data

@@ -11,7 +11,7 @@ from tailrace.storage.streams.base import (
     RandomOutput,
     needs,
 )
-from tailrace.storage.streams.forward import ForwardInput
+from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data
@@ -41,6 +41,8 @@ class CountingRandomInput(CountingInput):
         needs(lower, RandomInput, "CountingRandomInput")
         super().__init__(lower)
         self.seeks = 0
+        self.tell = lower.tell  # type: ignore[method-assign]
+        self.size = lower.size
 
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes."""
@@ -57,14 +59,6 @@ class CountingRandomInput(CountingInput):
         """Go to an offset."""
         self.seeks += 1
         return self.lower.seek(offset)
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self.lower.tell()
-
-    def size(self) -> int:
-        """The file's current size in bytes."""
-        return self.lower.size()
 
 
 class CountingOutput:

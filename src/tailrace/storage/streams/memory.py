@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from tailrace.storage.streams.base import check_cut, check_within
+from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data
 
 
-class MemoryInput:
+class MemoryInput(OffsetInput):
     """Bytes being read, while others may append to them.
 
     They hold ``lock`` then, which this one takes for each read.
@@ -22,41 +23,20 @@ class MemoryInput:
     def __init__(self, data: Data, lock: AbstractContextManager[object] | None = None) -> None:
         self._data = data
         self._lock = lock or nullcontext()
-        self._at = 0
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes; a copy."""
+    def _read_at(self, offset: int, count: int) -> bytes:
         with self._lock, memoryview(self.stored()) as data:
-            piece = bytes(data[self._at : self._at + count])
-        self._at += len(piece)
-        return piece
+            return bytes(data[offset : offset + count])
 
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into the given memory."""
-        with self._lock, memoryview(self.stored()) as data:
-            piece = data[self._at : self._at + len(view)]
-            count = len(piece)
-            view[:count] = piece
-            piece.release()
-        self._at += count
-        return count
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        self._at = offset
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
+    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
+        with self._lock, memoryview(self.stored()) as data, data[offset : offset + len(view)] as it:
+            view[: len(it)] = it
+            return len(it)
 
     def size(self) -> int:
         """The bytes there are by now."""
         with self._lock:
             return len(self.stored())
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def stored(self) -> Data:
         """The bytes."""

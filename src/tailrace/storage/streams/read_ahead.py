@@ -11,7 +11,8 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from tailrace.storage.streams.base import RandomInput, RangedInput, needs
+from tailrace.storage.streams.base import RandomInput, RangedInput, needs, read_exactly
+from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -22,22 +23,7 @@ FIRST: Final = 256 << 10
 """Bytes of the first piece: reading only a file's head requests no more."""
 
 
-def _fetch(lower: RandomInput, start: int, count: int) -> bytes:
-    """So many bytes from an offset on, fewer only at the end."""
-    if lower.tell() != start:
-        lower.seek(start)
-    data = lower.read(count)
-    if len(data) == count or not data:
-        return data
-    pieces = [data]
-    count -= len(data)
-    while count and (data := lower.read(count)):
-        pieces.append(data)
-        count -= len(data)
-    return b"".join(pieces)
-
-
-class ReadAhead:
+class ReadAhead(OffsetInput):
     """Reads up to ``block`` bytes at a time, and up to ``ahead`` such pieces ahead.
 
     The first piece after a seek has ``first`` bytes and comes alone. While reading is sequential,
@@ -70,51 +56,44 @@ class ReadAhead:
         self._sized_at = -1
         self._open = True
 
-    def read(self, count: int, /) -> bytes:
+    def _read_at(self, offset: int, count: int) -> bytes:
         """At most ``count`` bytes, those of one block."""
-        start = self._stand()
+        start = self._hold(offset)
         whole = not start and count >= len(self._held)
-        data = bytes(self._held if whole else self._held[start : start + count])
-        self._at += len(data)
-        return data
+        return bytes(self._held if whole else self._held[start : start + count])
 
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into the given memory."""
-        start = self._stand()
-        with memoryview(self._held) as held:
-            piece = held[start : start + len(view)]
-            count = len(piece)
-            view[:count] = piece
-            piece.release()
-        self._at += count
-        return count
+    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
+        start = self._hold(offset)
+        with memoryview(self._held) as held, held[start : start + len(view)] as piece:
+            view[: len(piece)] = piece
+            return len(piece)
 
-    def _stand(self) -> int:
-        """The current offset in the held piece, which is fetched first if necessary."""
-        at = self._at - self._start
-        if 0 <= at < len(self._held):
-            return at
-        self._go_on()
+    def _hold(self, offset: int) -> int:
+        """Where an offset is in the held piece, which is fetched first if necessary."""
+        start = offset - self._start
+        if 0 <= start < len(self._held):
+            return start
+        self._go_on(offset)
         self._order()
         return 0
 
-    def _go_on(self) -> None:
-        """Hold the piece that begins at the current offset."""
-        straight = self._held and self._at == self._start + len(self._held)
-        self._held, self._start = b"", self._at
+    def _go_on(self, offset: int) -> None:
+        """Hold the piece that begins at an offset."""
+        straight = self._held and offset == self._start + len(self._held)
+        self._held, self._start = b"", offset
         if not straight:
             self._cancel()
             self._run = 0
             self._next = self._first
         self._run += 1
-        if self._coming and self._coming[0][0] == self._at:
+        if self._coming and self._coming[0][0] == offset:
             _, _, future = self._coming.popleft()
             self._held = future.result()
         if not self._held:  # not ordered, or the end when it was
             self._cancel()
             wanted = self._length()
-            self._held = self._submit(self._at, wanted).result()
-            end = self._at + len(self._held)
+            self._held = self._submit(offset, wanted).result()
+            end = offset + len(self._held)
             if end > self._size:
                 self._size = self._ask_size() if len(self._held) == wanted else end
 
@@ -137,7 +116,7 @@ class ReadAhead:
     def _submit(self, start: int, count: int) -> Future[bytes | memoryview]:
         if self._ranged is not None:
             return self._worker.submit(self._ranged.read_at, start, count)
-        return self._worker.submit(_fetch, self.lower, start, count)
+        return self._worker.submit(read_exactly, self.lower, start, count)
 
     def _ask_size(self) -> int:
         return self._worker.submit(self.lower.size).result()
@@ -146,15 +125,6 @@ class ReadAhead:
         for _, _, future in self._coming:
             future.cancel()
         self._coming.clear()
-
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset; nothing is asked for before the next read."""
-        self._at = offset
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
 
     def size(self) -> int:
         """The file's bytes by now, or when it was last asked: see above."""

@@ -38,6 +38,7 @@ from tailrace.storage.streams.base import (
     needs,
     read_exactly,
 )
+from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ _PIECE: Final = 1 << 18
 _MARKS_APART: Final = 1 << 16
 
 
-class MariadbInput:
+class MariadbInput(OffsetInput):
     """The plain bytes of an encrypted log, with START_ENCRYPTION as a server sends it.
 
     Offsets are the file's own. Sequential reads, and seeks to a known start of an event, cost
@@ -68,49 +69,39 @@ class MariadbInput:
         self._cipher: EventCipher | None = None
         self._batch: BlockCipher | None = None
         self._make_batch: Callable[[EventCipher], BlockCipher] = BatchCipher
-        self._at = 0
         self._marks = [head.size]  # where events begin, in order
         self._held_at = -1  # the event that was read in part: where it begins
         self._held = b""
         self._held_whole = False
 
-    def read(self, count: int, /) -> bytes:
-        """At most ``count`` bytes."""
-        buffer = bytearray(max(0, min(count, _LARGEST_READ, self.size() - self._at)))
-        got = self.readinto(buffer)
-        del buffer[got:]
-        return bytes(buffer)
+    def _read_at(self, offset: int, count: int) -> bytes:
+        return super()._read_at(offset, max(0, min(count, _LARGEST_READ, self.size() - offset)))
 
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, decrypted in place. Raises WrongKey, BadEventLength, StorageError."""
+    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
+        """Decrypted in place. Raises WrongKey, BadEventLength, StorageError."""
         target = memoryview(view)
         if not target:
             return 0
-        if self._at < self._head.size:
-            return self._give(target, self._head.raw, 0)
+        if offset < self._head.size:
+            return _copy(target, self._head.raw, offset)
         held_end = self._held_at + len(self._held)
-        if self._held_at <= self._at < held_end:
-            return self._give(target, self._held, self._held_at)
-        if self._at == held_end and self._held and not self._held_whole:
+        if self._held_at <= offset < held_end:
+            return _copy(target, self._held, offset - self._held_at)
+        if offset == held_end and self._held and not self._held_whole:
             self._hold(self._held_at)  # more of it may have been written by now
-        elif self._at >= self.size():
+        elif offset >= self.size():
             return 0
-        elif not self._begins(self._at):
-            self._hold(self._begin_of(self._at))
+        elif not self._begins(offset):
+            self._hold(self._begin_of(offset))
         else:
-            return self._block(target)
-        return self._give(target, self._held, self._held_at)
+            return self._block(target, offset)
+        return _copy(target, self._held, offset - self._held_at)
 
     def seek(self, offset: int, /) -> int:
         """Go to an offset."""
         if offset < 0:
             raise StorageError(f"{self._head.path}: there is no offset {offset}")
-        self._at = offset
-        return offset
-
-    def tell(self) -> int:
-        """The current offset."""
-        return self._at
+        return super().seek(offset)
 
     def size(self) -> int:
         """The file's current size in bytes."""
@@ -128,9 +119,8 @@ class MariadbInput:
 
     # --- whole events ----------------------------------------------------------------------------
 
-    def _block(self, view: memoryview) -> int:
+    def _block(self, view: memoryview, at: int) -> int:
         """Fill memory from the start of an event: whole events, and the beginning of one more."""
-        at = self._at
         if self._cipher is None:
             self._find_cipher()
         self._lower.seek(at)
@@ -145,8 +135,7 @@ class MariadbInput:
             size = end  # whole events are given first
         elif end < size:
             self._hold(at + end, bytes(view[end:size]))
-            size = end + self._copy(view[end:size], self._held)
-        self._at += size
+            size = end + _copy(view[end:size], self._held)
         return size
 
     def _hold(self, offset: int, raw: bytes = b"") -> None:
@@ -230,18 +219,11 @@ class MariadbInput:
             at += length
             self._mark(at)
 
-    # --- bytes -----------------------------------------------------------------------------------
 
-    def _give(self, view: memoryview, data: bytes, begin: int) -> int:
-        count = self._copy(view, data, self._at - begin)
-        self._at += count
-        return count
-
-    @staticmethod
-    def _copy(view: memoryview, data: bytes, start: int = 0) -> int:
-        count = max(0, min(len(view), len(data) - start))
-        view[:count] = data[start : start + count]
-        return count
+def _copy(view: memoryview, data: bytes, start: int = 0) -> int:
+    count = max(0, min(len(view), len(data) - start))
+    view[:count] = data[start : start + count]
+    return count
 
 
 def _damaged(begun: memoryview) -> bool:
